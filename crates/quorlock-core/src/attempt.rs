@@ -1,0 +1,316 @@
+//! One attempt to take a lock: votes and marks go in, the next step comes out.
+//!
+//! The rule for the fence: a number to which a majority of nodes, where we hold the name, was strictly raised by
+//! us. The vote carries a proposal, and where a majority both gave us the name and was raised to it, one round
+//! trip is enough. Where a majority gave us the name but fewer were raised, a *stamp* round asks the voters for a
+//! higher number. See DESIGN.md, section 3.
+
+use crate::fence::Fence;
+use crate::tally::{Quorum, Tally, Verdict, Vote};
+
+/// How often an attempt may stamp before it gives up.
+const MOST_STAMPS: u8 = 2;
+
+/// What one node answered to the vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ballot {
+    /// The name is ours here, and we raised the counter to the proposal.
+    Confirmed,
+    /// The name is ours here, but the counter was at the proposal or above already.
+    Voted {
+        /// The counter, where the node told it.
+        counter: Option<Fence>,
+    },
+    /// Somebody else has the name here.
+    Denied,
+    /// No proper answer, or a node that may not vote now.
+    Missing,
+}
+
+/// What one voter answered to the stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The name is still ours here, and we raised the counter to the stamped number.
+    Stamped,
+    /// The name is still ours here, but the counter was at the number or above already.
+    Behind {
+        /// The counter.
+        counter: Fence,
+    },
+    /// The name is no longer ours here.
+    NotHeld,
+    /// No proper answer.
+    Missing,
+}
+
+/// What to do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Wait for more answers.
+    Wait,
+    /// A majority is ours and was raised to this number. It is held if the deadline has not passed.
+    Granted(Fence),
+    /// Call [`Attempt::stamp`] and ask the voters to raise to the number that it gives.
+    Stamp,
+    /// It cannot be had in this attempt. Undo everywhere.
+    Refused,
+}
+
+/// The state of one attempt. It asks nobody and waits for nothing: the caller does.
+#[derive(Clone, Debug)]
+pub struct Attempt {
+    quorum: Quorum,
+    target: Fence,
+    highest: Fence,
+    votes: Tally,
+    raised: Tally,
+    voters: Vec<usize>,
+    stamps: u8,
+}
+
+impl Attempt {
+    /// An attempt that proposes `proposal` to the nodes of `quorum`.
+    pub fn new(quorum: Quorum, proposal: Fence) -> Self {
+        Self {
+            quorum,
+            target: proposal,
+            highest: proposal,
+            votes: Tally::new(quorum),
+            raised: Tally::new(quorum),
+            voters: Vec::with_capacity(quorum.nodes()),
+            stamps: 0,
+        }
+    }
+
+    /// Counts the answer of `node` to the vote. Each node is counted once, and none after the first stamp.
+    pub fn on_ballot(&mut self, node: usize, ballot: Ballot) -> Step {
+        let (vote, raised) = match ballot {
+            Ballot::Confirmed => (Vote::For, Vote::For),
+            Ballot::Voted { .. } => (Vote::For, Vote::Against),
+            Ballot::Denied => (Vote::Against, Vote::Against),
+            Ballot::Missing => (Vote::Missing, Vote::Missing),
+        };
+        if let Ballot::Voted {
+            counter: Some(counter),
+        } = ballot
+        {
+            self.highest = self.highest.max(counter);
+        }
+        if vote == Vote::For {
+            self.voters.push(node);
+        }
+        match (self.votes.count(vote), self.raised.count(raised)) {
+            (_, Verdict::Granted) => Step::Granted(self.target),
+            (Verdict::Refused, _) => Step::Refused,
+            (Verdict::Granted, Verdict::Refused) => Step::Stamp,
+            (Verdict::Pending | Verdict::Granted, _) => Step::Wait,
+        }
+    }
+
+    /// Starts a stamp round: the number to raise to, above everything seen and not below `floor`.
+    ///
+    /// `None` if the numbers are used up. Ask exactly the [voters](Attempt::voters).
+    pub fn stamp(&mut self, floor: Fence) -> Option<Fence> {
+        self.stamps += 1;
+        self.target = self.highest.next()?.max(floor);
+        self.highest = self.target;
+        self.raised = Tally::new(self.quorum);
+        for _ in self.voters.len()..self.quorum.nodes() {
+            self.raised.count(Vote::Missing);
+        }
+        Some(self.target)
+    }
+
+    /// Counts the answer of a voter to the stamp.
+    pub fn on_mark(&mut self, mark: Mark) -> Step {
+        let raised = match mark {
+            Mark::Stamped => Vote::For,
+            Mark::Behind { counter } => {
+                self.highest = self.highest.max(counter);
+                Vote::Against
+            }
+            Mark::NotHeld => Vote::Against,
+            Mark::Missing => Vote::Missing,
+        };
+        match self.raised.count(raised) {
+            Verdict::Granted => Step::Granted(self.target),
+            Verdict::Pending => Step::Wait,
+            // More answers may still name a higher counter, which the next number must exceed.
+            Verdict::Refused if self.raised.outstanding() > 0 => Step::Wait,
+            Verdict::Refused if self.stamps < MOST_STAMPS => Step::Stamp,
+            Verdict::Refused => Step::Refused,
+        }
+    }
+
+    /// The nodes where the name is ours.
+    pub fn voters(&self) -> &[usize] {
+        &self.voters
+    }
+
+    /// The highest counter seen or asked for.
+    pub fn highest(&self) -> Fence {
+        self.highest
+    }
+
+    /// The votes for the name.
+    pub fn votes(&self) -> &Tally {
+        &self.votes
+    }
+
+    /// Whether too few nodes answered for anyone to be granted the name, as opposed to somebody having it.
+    pub fn lacks_quorum(&self) -> bool {
+        self.votes.missing() > self.quorum.spare()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn attempt(nodes: usize, proposal: u64) -> Attempt {
+        Attempt::new(Quorum::of(nodes).unwrap(), Fence::new(proposal))
+    }
+
+    fn vote_one(attempt: &mut Attempt, node: usize, ballot: char) -> Step {
+        attempt.on_ballot(
+            node,
+            match ballot {
+                'c' => Ballot::Confirmed,
+                'v' => Ballot::Voted { counter: None },
+                'd' => Ballot::Denied,
+                _ => Ballot::Missing,
+            },
+        )
+    }
+
+    /// c = confirmed, v = voted but not raised, d = denied, - = missing
+    fn vote(attempt: &mut Attempt, ballots: &str) -> Step {
+        let mut step = Step::Wait;
+        for (node, ballot) in ballots.chars().enumerate() {
+            step = vote_one(attempt, node, ballot);
+        }
+        step
+    }
+
+    #[test]
+    fn the_vote_is_granted_only_where_a_majority_was_also_raised() {
+        let table = "
+            nodes  ballots  step
+            1      c        Granted(Fence(9))
+            1      v        Stamp
+            1      d        Refused
+            1      -        Refused
+            3      cc       Granted(Fence(9))
+            3      cv       Wait
+            3      cvc      Granted(Fence(9))
+            3      cvd      Stamp
+            3      cv-      Stamp
+            3      vv       Stamp
+            3      cdd      Refused
+            3      c--      Refused
+            5      cccdd    Granted(Fence(9))
+            5      ccvv     Wait
+            5      ccvvv    Stamp
+            5      ccdd     Wait
+            5      ccddd    Refused";
+        for row in table.lines().skip(2) {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            let mut attempt = attempt(cells[0].parse().unwrap(), 9);
+            assert_eq!(
+                format!("{:?}", vote(&mut attempt, cells[1])),
+                cells[2],
+                "{row}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_even_split_of_votes_is_refused() {
+        assert_eq!(vote(&mut attempt(2, 1), "cd"), Step::Refused);
+        assert_eq!(vote(&mut attempt(4, 1), "ccdd"), Step::Refused);
+    }
+
+    #[test]
+    fn a_stamp_goes_above_everything_seen_and_counts_voters_only() {
+        let mut attempt = attempt(3, 5);
+        attempt.on_ballot(
+            0,
+            Ballot::Voted {
+                counter: Some(Fence::new(8)),
+            },
+        );
+        attempt.on_ballot(1, Ballot::Missing);
+        assert_eq!(attempt.on_ballot(2, Ballot::Confirmed), Step::Stamp);
+        assert_eq!(attempt.stamp(Fence::new(3)), Some(Fence::new(9)));
+        assert_eq!(attempt.voters(), [0, 2]);
+        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Wait);
+        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Granted(Fence::new(9)));
+    }
+
+    #[test]
+    fn a_stamp_that_comes_too_low_is_tried_once_more_above_the_answer() {
+        let mut attempt = attempt(1, 5);
+        assert_eq!(vote(&mut attempt, "v"), Step::Stamp);
+        assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(6)));
+        assert_eq!(
+            attempt.on_mark(Mark::Behind {
+                counter: Fence::new(40)
+            }),
+            Step::Stamp
+        );
+        assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(41)));
+        assert_eq!(
+            attempt.on_mark(Mark::Behind {
+                counter: Fence::new(50)
+            }),
+            Step::Refused
+        );
+    }
+
+    #[test]
+    fn a_name_lost_before_the_stamp_is_not_granted() {
+        let mut attempt = attempt(3, 5);
+        vote(&mut attempt, "vv");
+        attempt.stamp(Fence::default());
+        assert_eq!(attempt.on_mark(Mark::NotHeld), Step::Wait);
+        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Stamp);
+        attempt.stamp(Fence::default());
+        attempt.on_mark(Mark::NotHeld);
+        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Refused);
+    }
+
+    #[test]
+    fn held_and_unreachable_are_told_apart() {
+        for (ballots, lacks) in [
+            ("cddd-", false),
+            ("dd---", true),
+            ("c----", true),
+            ("cc--d", false),
+        ] {
+            let mut attempt = attempt(5, 1);
+            assert_eq!(vote(&mut attempt, ballots), Step::Refused);
+            assert_eq!(attempt.lacks_quorum(), lacks, "{ballots}");
+        }
+    }
+
+    proptest! {
+        /// Goal: whatever the order of answers, a grant means that a majority confirmed.
+        #[test]
+        fn a_grant_always_has_a_confirming_majority(nodes in 1usize..=9, ballots in "[cvd-]{9}") {
+            let ballots = &ballots[..nodes];
+            let mut attempt = attempt(nodes, 7);
+            for (node, ballot) in ballots.chars().enumerate() {
+                let step = vote_one(&mut attempt, node, ballot);
+                let seen = &ballots[..=node];
+                let confirmed = seen.matches('c').count();
+                let voted = confirmed + seen.matches('v').count();
+                let needed = nodes / 2 + 1;
+                prop_assert_eq!(matches!(step, Step::Granted(_)), confirmed >= needed);
+                if step == Step::Stamp { prop_assert!(voted >= needed); }
+                if step != Step::Wait { break; }
+                prop_assert!(node + 1 < nodes, "the last ballot decides");
+            }
+        }
+    }
+}

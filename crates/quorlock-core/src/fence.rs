@@ -1,0 +1,146 @@
+//! The fence: a number that grows with every acquisition of a name, and how the next one is proposed.
+
+use crate::name::Name;
+use crate::time::Wall;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// An increasing number handed out with the lock, for the protected resource to compare.
+///
+/// A fence is a number to which a majority of nodes, where the holder has the name, was strictly raised by that
+/// holder. Nodes keep it as a double, so it stays below 2^53; microseconds since 1970 fit until the year 2255.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Fence(u64);
+
+impl Fence {
+    /// The largest fence that every node can keep exactly.
+    pub const MAX: Fence = Fence((1 << 53) - 1);
+
+    /// The fence `number`, or the largest one if it is over that.
+    pub fn new(number: u64) -> Self {
+        Self(number.min(Self::MAX.0))
+    }
+
+    /// The number itself.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The next larger fence; the largest one has none.
+    pub fn next(self) -> Option<Fence> {
+        (self < Self::MAX).then_some(Fence(self.0 + 1))
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> u64 {
+        fence.0
+    }
+}
+
+impl TryFrom<u64> for Fence {
+    type Error = &'static str;
+
+    fn try_from(number: u64) -> Result<Self, Self::Error> {
+        if number <= Self::MAX.0 {
+            Ok(Self(number))
+        } else {
+            Err("a fence is below 2^53")
+        }
+    }
+}
+
+/// Proposes fences: the wall clock in microseconds, corrected by what nodes were seen to hold.
+///
+/// Proposals only decide how often one round trip suffices; the strict raise on the nodes keeps fences unique and
+/// ordered, whatever is proposed here. A client whose clock lags learns its lag (`lead`) from the first counter
+/// that is ahead of it and proposes on a par with the others from then on.
+#[derive(Clone, Debug, Default)]
+pub struct FenceClock {
+    lead: Duration,
+    ahead: BTreeMap<Name, Fence>,
+}
+
+impl FenceClock {
+    /// A counter further ahead than this is one name's accident, not a clock difference between clients.
+    const LONGEST_LEAD: Duration = Duration::from_secs(5);
+    /// At most so many names are remembered whose counter is far ahead; more cost a round trip, not safety.
+    const MOST_NAMES: usize = 1024;
+
+    /// What to propose for `name` now.
+    pub fn propose(&self, name: &Name, now: Wall) -> Fence {
+        let by_clock = Fence::new((now + self.lead).as_micros());
+        let by_memory = self
+            .ahead
+            .get(name)
+            .and_then(|seen| seen.next())
+            .unwrap_or_default();
+        by_clock.max(by_memory)
+    }
+
+    /// Takes note that a node's counter for `name` was at `counter`.
+    pub fn saw(&mut self, name: &Name, counter: Fence, now: Wall) {
+        let lag = Wall::from_micros(counter.get()).since(now);
+        if lag <= Self::LONGEST_LEAD {
+            self.lead = self.lead.max(lag);
+        } else if self.ahead.len() < Self::MOST_NAMES || self.ahead.contains_key(name) {
+            let seen = self.ahead.entry(name.clone()).or_default();
+            *seen = counter.max(*seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Wall {
+        Wall::from_micros(micros)
+    }
+
+    #[test]
+    fn proposals_follow_the_wall_clock() {
+        let clock = FenceClock::default();
+        assert_eq!(
+            clock.propose(&Name::new("a").unwrap(), at(77)),
+            Fence::new(77)
+        );
+    }
+
+    #[test]
+    fn a_lagging_client_catches_up_for_every_name_after_one_look() {
+        let mut clock = FenceClock::default();
+        clock.saw(&Name::new("a").unwrap(), Fence::new(1_300), at(1_000));
+        assert_eq!(
+            clock.propose(&Name::new("b").unwrap(), at(2_000)),
+            Fence::new(2_300)
+        );
+    }
+
+    #[test]
+    fn a_counter_from_the_far_future_touches_its_own_name_only() {
+        let mut clock = FenceClock::default();
+        let (odd, other) = (Name::new("odd").unwrap(), Name::new("other").unwrap());
+        clock.saw(&odd, Fence::new(900_000_000), at(1_000));
+        assert_eq!(clock.propose(&odd, at(2_000)), Fence::new(900_000_001));
+        assert_eq!(clock.propose(&other, at(2_000)), Fence::new(2_000));
+    }
+
+    #[test]
+    fn the_largest_fence_has_no_successor() {
+        assert_eq!(Fence::MAX.next(), None);
+        assert_eq!(Fence::new(u64::MAX), Fence::MAX);
+        assert_eq!(Fence::new(1).next(), Some(Fence::new(2)));
+    }
+}

@@ -1,0 +1,321 @@
+//! The fact of holding a lock: until when, under which fence, and whether that is over.
+
+use crate::fence::Fence;
+use crate::time::{Moment, Wall};
+use crate::token::Token;
+use crate::ttl::Ttl;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// A forward jump of the wall clock against the boot clock by this much means that we may have been paused in
+/// a way the boot clock does not show (a virtual machine stopped or moved).
+const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
+
+/// Why a lock was lost. Lost is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its time ran out and nobody extended it.
+    #[error("its time ran out")]
+    Expired,
+    /// A majority of nodes no longer has it, or has somebody else's.
+    #[error("a majority of nodes no longer holds it")]
+    Taken,
+    /// Too few nodes answered in time to extend it.
+    #[error("too few nodes answered to extend it")]
+    QuorumLost,
+    /// The longest hold that its owner allowed is over.
+    #[error("its longest allowed hold is over")]
+    MaxHold,
+    /// The machine slept, or its clock jumped, past the end of the lease.
+    #[error("the machine was suspended past its end")]
+    Suspended,
+}
+
+/// What a lease is worth at some moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Held for so long still.
+    Held {
+        /// Time to the deadline.
+        left: Duration,
+    },
+    /// The clocks show that we may have slept unseen: not held until a majority confirms.
+    Unverified,
+    /// Over, for good.
+    Lost(Loss),
+}
+
+/// A held lock as arithmetic: no IO, no clock.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    token: Token,
+    fence: Fence,
+    since: Moment,
+    deadline: Moment,
+    ends_by: Option<Moment>,
+    confirmed: (Moment, Wall),
+    lost: Option<Loss>,
+}
+
+impl Lease {
+    /// A lease granted by a round that started at `start`, its clocks read as `start` and `wall`.
+    pub fn new(
+        token: Token,
+        fence: Fence,
+        ttl: Ttl,
+        max_hold: Option<Duration>,
+        start: Moment,
+        wall: Wall,
+    ) -> Self {
+        let ends_by = max_hold.map(|hold| start + hold);
+        let deadline = capped(ttl.deadline(start), ends_by);
+        Self {
+            token,
+            fence,
+            since: start,
+            deadline,
+            ends_by,
+            confirmed: (start, wall),
+            lost: None,
+        }
+    }
+
+    /// The token that proves the lease to the nodes.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The fence that proves it to the protected resource.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// When the first round started.
+    pub fn since(&self) -> Moment {
+        self.since
+    }
+
+    /// Until when it counts, unless it is extended.
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+
+    /// Why it is over, if it was declared so.
+    pub fn lost(&self) -> Option<Loss> {
+        self.lost
+    }
+
+    /// Whether no extension can move the deadline any more, as the longest hold is reached.
+    pub fn at_longest_hold(&self) -> bool {
+        self.ends_by.is_some_and(|end| self.deadline >= end)
+    }
+
+    /// What the lease is worth at `now`.
+    pub fn standing(&self, now: Moment, wall: Wall) -> Standing {
+        if let Some(loss) = self.lost {
+            return Standing::Lost(loss);
+        }
+        if now >= self.deadline {
+            return Standing::Lost(if self.at_longest_hold() {
+                Loss::MaxHold
+            } else {
+                Loss::Expired
+            });
+        }
+        if self.slept_unseen(now, wall) {
+            Standing::Unverified
+        } else {
+            Standing::Held {
+                left: now.until(self.deadline),
+            }
+        }
+    }
+
+    /// Takes a majority's confirmation in a round that started at `start` and ended at `now`.
+    ///
+    /// # Errors
+    /// The loss, if the lease was over before the round ended: an extension never brings a lost lock back.
+    ///
+    /// Nodes never shorten what they keep, so a short extension leaves a later deadline as it is.
+    pub fn extend(&mut self, ttl: Ttl, start: (Moment, Wall), now: Moment) -> Result<(), Loss> {
+        if let Some(loss) = self.lost {
+            return Err(loss);
+        }
+        if now >= self.deadline {
+            return Err(self.lose(if self.at_longest_hold() {
+                Loss::MaxHold
+            } else {
+                Loss::Expired
+            }));
+        }
+        self.deadline = capped(ttl.deadline(start.0), self.ends_by).max(self.deadline);
+        self.confirmed = start;
+        Ok(())
+    }
+
+    /// Declares the lease over. The first reason stays.
+    pub fn lose(&mut self, loss: Loss) -> Loss {
+        *self.lost.get_or_insert(loss)
+    }
+
+    fn slept_unseen(&self, now: Moment, wall: Wall) -> bool {
+        let by_wall = wall.since(self.confirmed.1);
+        let by_boot = now.since(self.confirmed.0);
+        by_wall.saturating_sub(by_boot) >= UNSEEN_PAUSE
+    }
+}
+
+fn capped(deadline: Moment, ends_by: Option<Moment>) -> Moment {
+    ends_by.map_or(deadline, |end| deadline.min(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ttl::Drift;
+    use proptest::prelude::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_boot(ms(millis))
+    }
+
+    fn wall(millis: u64) -> Wall {
+        Wall::from_micros(1_000_000_000 + millis * 1_000)
+    }
+
+    fn ttl(millis: u64) -> Ttl {
+        Ttl::new(ms(millis), Drift::DEFAULT, ms(5), Duration::from_secs(60)).unwrap()
+    }
+
+    fn lease(max_hold: Option<Duration>) -> Lease {
+        let token = Token::from_random([7; 16]);
+        Lease::new(
+            token,
+            Fence::new(1),
+            ttl(1_000),
+            max_hold,
+            at(100),
+            wall(100),
+        )
+    }
+
+    #[test]
+    fn a_lease_counts_from_before_its_first_send_to_its_deadline() {
+        let lease = lease(None); // 1000 ms less 10 ms drift less 2 ms, from 100
+        assert_eq!(
+            lease.standing(at(100), wall(100)),
+            Standing::Held { left: ms(988) }
+        );
+        assert_eq!(
+            lease.standing(at(1_087), wall(1_087)),
+            Standing::Held { left: ms(1) }
+        );
+        assert_eq!(
+            lease.standing(at(1_088), wall(1_088)),
+            Standing::Lost(Loss::Expired)
+        );
+    }
+
+    #[test]
+    fn an_extension_counts_from_its_own_start() {
+        let mut lease = lease(None);
+        lease
+            .extend(ttl(1_000), (at(500), wall(500)), at(510))
+            .unwrap();
+        assert_eq!(lease.deadline(), at(1_488));
+    }
+
+    #[test]
+    fn an_extension_that_ends_after_the_deadline_loses_the_lock() {
+        let mut lease = lease(None);
+        let late = lease.extend(ttl(1_000), (at(1_080), wall(1_080)), at(1_088));
+        assert_eq!(late, Err(Loss::Expired));
+        assert_eq!(
+            lease.standing(at(200), wall(200)),
+            Standing::Lost(Loss::Expired),
+            "lost is final"
+        );
+        assert_eq!(
+            lease.extend(ttl(1_000), (at(200), wall(200)), at(210)),
+            Err(Loss::Expired)
+        );
+    }
+
+    #[test]
+    fn a_shorter_extension_never_shortens_a_lease() {
+        let mut lease = lease(None);
+        lease
+            .extend(ttl(100), (at(110), wall(110)), at(120))
+            .unwrap();
+        assert_eq!(lease.deadline(), at(1_088));
+    }
+
+    #[test]
+    fn the_longest_hold_caps_every_extension() {
+        let mut lease = lease(Some(ms(1_200)));
+        lease
+            .extend(ttl(1_000), (at(1_000), wall(1_000)), at(1_010))
+            .unwrap();
+        assert_eq!(lease.deadline(), at(1_300));
+        assert!(lease.at_longest_hold());
+        assert_eq!(
+            lease.standing(at(1_300), wall(1_300)),
+            Standing::Lost(Loss::MaxHold)
+        );
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_ahead_makes_the_lease_unverified_until_confirmed() {
+        let mut lease = lease(None);
+        assert_eq!(lease.standing(at(200), wall(5_000)), Standing::Unverified);
+        lease
+            .extend(ttl(1_000), (at(210), wall(5_010)), at(220))
+            .unwrap();
+        assert!(matches!(
+            lease.standing(at(230), wall(5_030)),
+            Standing::Held { .. }
+        ));
+    }
+
+    #[test]
+    fn a_wall_clock_that_jumps_back_changes_nothing() {
+        assert!(matches!(
+            lease(None).standing(at(200), wall(0)),
+            Standing::Held { .. }
+        ));
+    }
+
+    #[test]
+    fn the_first_reason_of_a_loss_stays() {
+        let mut lease = lease(None);
+        assert_eq!(lease.lose(Loss::Taken), Loss::Taken);
+        assert_eq!(lease.lose(Loss::Expired), Loss::Taken);
+    }
+
+    proptest! {
+        /// Goal: after any series of extensions, the lease never counts past what a node keeps.
+        #[test]
+        fn a_lease_never_outlives_its_last_confirmed_round(rounds in prop::collection::vec((1u64..2_000, 0u64..50), 0..20)) {
+            let mut lease = lease(None);
+            let mut nodes_keep_until = at(100) + ms(1_000);
+            let mut now = 100;
+            for (gap, took) in rounds {
+                let start = now + gap;
+                now = start + took;
+                if lease.extend(ttl(1_000), (at(start), wall(start)), at(now)).is_ok() {
+                    nodes_keep_until = at(start) + ms(1_000);
+                }
+                prop_assert!(lease.deadline() < nodes_keep_until);
+                if lease.lost().is_some() {
+                    prop_assert!(matches!(lease.standing(at(0), wall(0)), Standing::Lost(_)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The name of a lock, checked once when it is made.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// Names of quorlock's own keys start with this, so no lock may.
+pub const RESERVED: &str = "quorlock:";
+
+/// The name of a lock: 1 to 512 bytes of text without control characters.
+///
+/// Cheap to clone. On Redis and Valkey it is the key itself, so other Redlock clients that use the same name
+/// exclude us and are excluded by us.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// The longest name in bytes.
+    pub const MAX_BYTES: usize = 512;
+
+    /// Checks `text` and makes it a name.
+    ///
+    /// # Errors
+    /// [`NameError`] if it is empty, longer than [`Name::MAX_BYTES`], holds a control character, or starts
+    /// with the reserved prefix `quorlock:`.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if text.len() > Self::MAX_BYTES {
+            return Err(NameError::TooLong { bytes: text.len() });
+        }
+        if let Some((at, found)) = text.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(NameError::Control { at, found });
+        }
+        if text.starts_with(RESERVED) {
+            return Err(NameError::Reserved {
+                name: text.to_owned(),
+            });
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl AsRef<str> for Name {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = NameError;
+
+    fn try_from(text: String) -> Result<Self, NameError> {
+        Self::new(text)
+    }
+}
+
+impl From<Name> for String {
+    fn from(name: Name) -> String {
+        name.0.as_ref().to_owned()
+    }
+}
+
+/// Why a text cannot name a lock.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The text has no characters.
+    #[error("a lock name cannot be empty; give 1 to 512 bytes of text")]
+    Empty,
+    /// The text has too many bytes.
+    #[error("a lock name of {bytes} bytes is too long; at most 512 bytes are allowed")]
+    TooLong {
+        /// How many bytes it has.
+        bytes: usize,
+    },
+    /// The text holds a control character such as a line feed.
+    #[error("a lock name cannot contain the control character {found:?} (at byte {at})")]
+    Control {
+        /// Where it stands, in bytes.
+        at: usize,
+        /// The character.
+        found: char,
+    },
+    /// The text starts with the prefix of quorlock's own keys.
+    #[error(
+        "the lock name `{name}` starts with `quorlock:`, which is reserved for quorlock's own keys"
+    )]
+    Reserved {
+        /// The name that was refused.
+        name: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_cannot_be_keys_are_refused_with_the_reason() {
+        assert_eq!(Name::new(""), Err(NameError::Empty));
+        assert_eq!(
+            Name::new("x".repeat(513)),
+            Err(NameError::TooLong { bytes: 513 })
+        );
+        assert_eq!(
+            Name::new("a\nb"),
+            Err(NameError::Control { at: 1, found: '\n' })
+        );
+        assert!(matches!(
+            Name::new("quorlock:epoch"),
+            Err(NameError::Reserved { .. })
+        ));
+    }
+
+    #[test]
+    fn names_may_hold_spaces_and_any_script() {
+        for text in ["invoice:42", "a b", "잠금", &"x".repeat(512)] {
+            assert_eq!(Name::new(text).unwrap().as_str(), text);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a node stores under a lock's name: token, fence and a short label that says whose it is.
+
+use crate::fence::Fence;
+use crate::time::Wall;
+use crate::token::Token;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest host part and reason that are stored, in bytes; longer ones are cut.
+const MAX_LABEL: usize = 200;
+
+/// Who holds a lock, since when and why, as the holder told it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// `user@host`.
+    pub who: String,
+    /// The process on that host.
+    pub pid: u32,
+    /// When the attempt began, by the holder's wall clock.
+    pub since: Wall,
+    /// Why, if the holder said so.
+    pub reason: Option<String>,
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (pid {})", self.who, self.pid)?;
+        self.reason
+            .iter()
+            .try_for_each(|reason| write!(f, ": {reason}"))
+    }
+}
+
+/// The value that a node stores under the name: `token fence who pid since reason`.
+///
+/// One plain string, so clients that only know `SET NX` see a taken key and leave it alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stored {
+    /// The proof of ownership; it stands first and is all that nodes compare.
+    pub token: Token,
+    /// The fence of this holder.
+    pub fence: Fence,
+    /// Whose it is.
+    pub owner: Owner,
+}
+
+impl Stored {
+    /// The text after token and fence, which never changes while the lock is held.
+    pub fn label(owner: &Owner) -> String {
+        let who = plain(&owner.who).replace(' ', "_");
+        let who = if who.is_empty() { "?" } else { &who };
+        let reason = owner.reason.as_deref().map(plain).unwrap_or_default();
+        format!("{who} {} {} {reason}", owner.pid, owner.since.as_micros())
+            .trim_end()
+            .to_owned()
+    }
+
+    /// The whole value as it is stored.
+    pub fn encode(&self) -> String {
+        format!("{} {} {}", self.token, self.fence, Self::label(&self.owner))
+    }
+
+    /// Reads a stored value; `None` if another kind of client wrote it.
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(value).ok()?.splitn(6, ' ');
+        Some(Self {
+            token: parts.next()?.parse().ok()?,
+            fence: Fence::try_from(parts.next()?.parse::<u64>().ok()?).ok()?,
+            owner: Owner {
+                who: parts.next()?.to_owned(),
+                pid: parts.next()?.parse().ok()?,
+                since: Wall::from_micros(parts.next()?.parse().ok()?),
+                reason: parts.next().map(str::to_owned),
+            },
+        })
+    }
+}
+
+/// `text` without control characters, cut to the longest label.
+fn plain(text: &str) -> String {
+    let mut plain: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    while plain.len() > MAX_LABEL {
+        plain.pop();
+    }
+    plain.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn stored(who: &str, reason: Option<&str>) -> Stored {
+        Stored {
+            token: Token::from_random([1; 16]),
+            fence: Fence::new(1_763_240_000_000_000),
+            owner: Owner {
+                who: who.to_owned(),
+                pid: 42,
+                since: Wall::from_micros(1_763_240_000_000_000),
+                reason: reason.map(str::to_owned),
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_stored_can_be_read_back() {
+        for value in [
+            stored("ann@web1", None),
+            stored("ann@web1", Some("nightly report, second try")),
+        ] {
+            assert_eq!(Stored::parse(value.encode().as_bytes()), Some(value));
+        }
+    }
+
+    #[test]
+    fn values_of_other_clients_are_not_ours() {
+        for foreign in ["", "x", "b3f1c2d4e5f60718", "a b c d e f", "\u{0}\u{1}"] {
+            assert_eq!(Stored::parse(foreign.as_bytes()), None, "{foreign:?}");
+        }
+        assert_eq!(Stored::parse(&[0xff; 40]), None);
+    }
+
+    #[test]
+    fn labels_are_cut_and_cleaned() {
+        let value = stored("a b\n@c", Some(&"é".repeat(500))).encode();
+        let read = Stored::parse(value.as_bytes()).unwrap();
+        assert_eq!(read.owner.who, "a_b_@c");
+        assert!(read.owner.reason.unwrap().len() <= MAX_LABEL);
+        assert_eq!(
+            Stored::parse(stored("", None).encode().as_bytes())
+                .unwrap()
+                .owner
+                .who,
+            "?"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_label_can_be_stored_and_read(who in ".*", reason in prop::option::of(".*")) {
+            let value = stored(&who, reason.as_deref());
+            let read = Stored::parse(value.encode().as_bytes()).unwrap();
+            prop_assert_eq!(read.token, value.token);
+            prop_assert_eq!(read.fence, value.fence);
+            prop_assert_eq!(read.owner.pid, 42);
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Stored::parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a node can be asked, and what it can answer.
+
+use super::error::NodeError;
+use quorlock_core::{Fence, Name, Stored, Token};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One command to a node.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Command {
+    /// Vote: take the name if it is free, and raise its counter to the proposal.
+    Acquire(Acquire),
+    /// If the name still holds `token` and the counter is below `fence`: raise it to `fence`, note that as the
+    /// holder's fence, and answer [`Done::Raised`]; else [`Denied::Behind`], [`Denied::Gone`] or [`Denied::Taken`].
+    Stamp {
+        /// The lock.
+        name: Name,
+        /// The attempt that holds it.
+        token: Token,
+        /// The number to raise to.
+        fence: Fence,
+    },
+    /// If the name still holds `token`: keep it for `ttl` from now, never for less than before.
+    Extend {
+        /// The lock.
+        name: Name,
+        /// The attempt that holds it.
+        token: Token,
+        /// How long the node shall keep it.
+        ttl: Duration,
+        /// See [`Acquire::tied`].
+        tied: bool,
+    },
+    /// If the name still holds `token`: free it, and hint to those who wait.
+    Release {
+        /// The lock.
+        name: Name,
+        /// The attempt that holds it.
+        token: Token,
+    },
+    /// Tell what is stored under the name. Changes nothing.
+    Inspect {
+        /// The lock.
+        name: Name,
+    },
+}
+
+impl Command {
+    /// The lock that the command is about.
+    pub fn name(&self) -> &Name {
+        match self {
+            Command::Acquire(Acquire { name, .. })
+            | Command::Stamp { name, .. }
+            | Command::Extend { name, .. }
+            | Command::Release { name, .. }
+            | Command::Inspect { name } => name,
+        }
+    }
+}
+
+/// The vote that one attempt asks of every node.
+///
+/// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's counter
+/// to `proposal` if it is below. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
+#[derive(Clone, Debug)]
+pub struct Acquire {
+    /// The lock.
+    pub name: Name,
+    /// New for every attempt.
+    pub token: Token,
+    /// The fence that the attempt hopes for.
+    pub proposal: Fence,
+    /// Who asks, as [`Stored::label`] writes it.
+    pub label: Arc<str>,
+    /// How long the node shall keep it.
+    pub ttl: Duration,
+    /// Whether the lock ends with this process, where the node can see that (the file node).
+    pub tied: bool,
+    /// Whether this refills a node for a lock that is held already. It is sent to nodes that may not vote, too,
+    /// and its answer is no vote.
+    pub top_up: bool,
+}
+
+impl Acquire {
+    /// The value to store.
+    pub fn value(&self) -> String {
+        format!("{} {} {}", self.token, self.proposal, self.label)
+    }
+}
+
+/// What a node answered.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// It did what was asked.
+    Done(Done),
+    /// It is well, but did not do it.
+    Denied(Denied),
+    /// It is not well, or nobody knows: no vote, and "maybe done" for the undo.
+    Failed(NodeError),
+}
+
+/// How a command was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Acquire and stamp: the name is ours, and we strictly raised the counter to our number.
+    Raised,
+    /// Acquire: the name is ours, but the counter was at the proposal or above.
+    Unraised {
+        /// The counter, where the node tells it.
+        counter: Option<Fence>,
+    },
+    /// Extend and release: done.
+    Plain,
+    /// Inspect: what is there.
+    Seen(View),
+}
+
+/// Why a healthy node did not do what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// Nothing is stored under the name.
+    Gone,
+    /// Something else is stored under the name.
+    Taken,
+    /// Stamp: the name is ours, but the counter is at the number or above.
+    Behind {
+        /// The counter.
+        counter: Fence,
+    },
+}
+
+/// What one node stores for a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// What stands under the name.
+    pub content: Content,
+    /// How long the node keeps it; `None` if it is free or never expires.
+    pub left: Option<Duration>,
+    /// The name's fence counter.
+    pub counter: Option<Fence>,
+}
+
+/// What stands under a name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Nothing.
+    #[default]
+    Free,
+    /// A lock of quorlock.
+    Lock(Stored),
+    /// Something that another program wrote: a short printable piece of it.
+    Foreign(String),
+}
+
+impl Content {
+    /// The longest piece of a foreign value that is kept, in characters.
+    const MAX_PREVIEW: usize = 64;
+
+    /// What the bytes stored under a name mean.
+    pub fn from_value(value: &[u8]) -> Self {
+        match Stored::parse(value) {
+            Some(stored) => Content::Lock(stored),
+            None => {
+                let text = String::from_utf8_lossy(value);
+                Content::Foreign(
+                    text.chars()
+                        .filter(|c| !c.is_control())
+                        .take(Self::MAX_PREVIEW)
+                        .collect(),
+                )
+            }
+        }
+    }
+}

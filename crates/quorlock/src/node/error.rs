@@ -1,0 +1,197 @@
+//! Why a node gave no vote, each cause with what to do about it.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why one node gave no vote. It never means that a lock is held.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// It did not answer in time.
+    #[error("no answer within {after:?}")]
+    Timeout {
+        /// The limit that passed.
+        after: Duration,
+    },
+    /// It cannot be reached.
+    #[error("cannot connect: {source}")]
+    Unreachable {
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// The connection broke before the answer came.
+    #[error("connection lost: {source}")]
+    Disconnected {
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// TLS failed: certificate, name or protocol.
+    #[error("TLS failed: {reason}")]
+    Tls {
+        /// What went wrong.
+        reason: Arc<str>,
+    },
+    /// Too many commands wait for it already.
+    #[error("its queue of {limit} commands is full")]
+    QueueFull {
+        /// How many may wait.
+        limit: usize,
+    },
+    /// It restarted or lost its memory, and must not vote until every lock that it may have forgotten is over.
+    #[error(
+        "quarantined for another {left:?}, as it restarted or is new; if it is known to be fresh, initialise it once to skip this"
+    )]
+    Quarantined {
+        /// How long until it votes.
+        left: Duration,
+    },
+    /// It lost its memory between the verification and the vote.
+    #[error("it lost its memory while voting")]
+    EpochChanged,
+    /// It is a replica.
+    #[error("it is a replica: a failover would lose locks; name independent primaries instead")]
+    Replica,
+    /// It is part of a cluster.
+    #[error(
+        "it is a cluster node: failover and resharding would lose locks; use independent servers instead"
+    )]
+    Cluster,
+    /// It is a Sentinel.
+    #[error("it is a Sentinel: failover would lose locks; name independent servers instead")]
+    Sentinel,
+    /// It may drop keys when its memory is full.
+    #[error("its eviction policy `{policy}` may drop locks; set `maxmemory-policy noeviction`")]
+    Evicts {
+        /// The server's policy.
+        policy: Arc<str>,
+    },
+    /// Another node of this locker is the same server.
+    #[error("it is the same server as {other}: each node must be a server of its own")]
+    SameServer {
+        /// The other node.
+        other: Arc<str>,
+    },
+    /// It was marked durable but does not sync every write.
+    #[error(
+        "it is marked durable but runs with `{found}`; set `appendonly yes` and `appendfsync always`"
+    )]
+    NotDurable {
+        /// What the server is set to.
+        found: Arc<str>,
+    },
+    /// It is too old for what we need.
+    #[error("server version {version} is too old; Redis 6.2 or Valkey 7.2 is needed")]
+    TooOld {
+        /// The server's version.
+        version: Arc<str>,
+    },
+    /// It accepts no writes (READONLY).
+    #[error("it is read-only, as a replica is: {message}")]
+    ReadOnly {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// User or password is missing or wrong (NOAUTH, WRONGPASS).
+    #[error("authentication failed: {message}")]
+    NoAuth {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// The user may not run a command that we need (NOPERM).
+    #[error("permission denied: {message}")]
+    NoPermission {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// Its memory is full (OOM).
+    #[error("it is out of memory: {message}")]
+    OutOfMemory {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// It is loading its data (LOADING).
+    #[error("it is still loading its data")]
+    Loading,
+    /// A script blocks it (BUSY).
+    #[error("it is busy with a script")]
+    Busy,
+    /// It refuses writes as it cannot save (MISCONF).
+    #[error("it refuses writes as it cannot save to disk: {message}")]
+    Misconfigured {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// A key that we need has another type (WRONGTYPE).
+    #[error("a key has another type than expected: {message}")]
+    WrongType {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// Any other error of the server.
+    #[error("server error: {message}")]
+    Server {
+        /// The server's words.
+        message: Arc<str>,
+    },
+    /// It answered what no proper server answers.
+    #[error("protocol error: {reason}")]
+    Protocol {
+        /// What was wrong with the answer.
+        reason: Arc<str>,
+    },
+    /// A file, directory or file system failed (the file node).
+    #[error("{action}: {source}")]
+    File {
+        /// What was tried, with the path.
+        action: Arc<str>,
+        /// What the operating system said.
+        source: Arc<io::Error>,
+    },
+    /// The directory is on a network file system, where kernel locks cannot be trusted.
+    #[error("`{path}` is on a network file system ({kind}); the file node needs a local disk")]
+    NetworkFileSystem {
+        /// The directory.
+        path: Arc<str>,
+        /// The file system.
+        kind: Arc<str>,
+    },
+    /// The node went away without an answer.
+    #[error("the node was shut down")]
+    Abandoned,
+}
+
+impl NodeError {
+    /// A stable word for the cause, for logs and metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            NodeError::Timeout { .. } => "timeout",
+            NodeError::Unreachable { .. } => "unreachable",
+            NodeError::Disconnected { .. } => "disconnected",
+            NodeError::Tls { .. } => "tls",
+            NodeError::QueueFull { .. } => "queue_full",
+            NodeError::Quarantined { .. } => "quarantined",
+            NodeError::EpochChanged => "epoch_changed",
+            NodeError::Replica => "replica",
+            NodeError::Cluster => "cluster",
+            NodeError::Sentinel => "sentinel",
+            NodeError::Evicts { .. } => "evicts",
+            NodeError::SameServer { .. } => "same_server",
+            NodeError::NotDurable { .. } => "not_durable",
+            NodeError::TooOld { .. } => "too_old",
+            NodeError::ReadOnly { .. } => "read_only",
+            NodeError::NoAuth { .. } => "no_auth",
+            NodeError::NoPermission { .. } => "no_permission",
+            NodeError::OutOfMemory { .. } => "out_of_memory",
+            NodeError::Loading => "loading",
+            NodeError::Busy => "busy",
+            NodeError::Misconfigured { .. } => "misconfigured",
+            NodeError::WrongType { .. } => "wrong_type",
+            NodeError::Server { .. } => "server",
+            NodeError::Protocol { .. } => "protocol",
+            NodeError::File { .. } => "file",
+            NodeError::NetworkFileSystem { .. } => "network_file_system",
+            NodeError::Abandoned => "abandoned",
+        }
+    }
+}

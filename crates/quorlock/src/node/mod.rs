@@ -1,0 +1,104 @@
+//! A node: anything that can vote. Five commands, one answer each, and hints about released names.
+
+mod answer;
+mod command;
+mod error;
+
+pub use answer::Answer;
+pub(crate) use answer::Board;
+pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
+pub use error::NodeError;
+
+use quorlock_core::Name;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// A boxed future, as trait objects need it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One voter: a Redis or Valkey server, a directory of the file engine, or anything else that can keep a name.
+///
+/// # The contract
+/// - **Ordered.** Commands take effect in the order of the [`Node::send`] calls. A release that follows an acquire
+///   can never overtake it, also when the answer to the acquire was never waited for.
+/// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes of the
+///   caller.
+/// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command.
+/// - **One answer.** Each [`Answer`] is given once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
+///   and what happened is unknown.
+/// - **Owner only.** Stamp, extend and release change nothing unless the node still stores that token.
+pub trait Node: fmt::Debug + Send + Sync + 'static {
+    /// A short text that names the node to people: its address without secrets.
+    fn id(&self) -> &str;
+
+    /// Sends `command`; its reply goes to `answer`.
+    fn send(&self, command: &Command, answer: Answer);
+
+    /// Rings `bell` when `name` may have been released, until [`Node::unwatch`].
+    ///
+    /// At most one watch per name exists at a time. A lost hint costs time, never safety. Commands sent after
+    /// this call see the node at or after the moment from which hints are given.
+    fn watch(&self, name: &Name, bell: &Bell);
+
+    /// Stops the hints for `name`.
+    fn unwatch(&self, name: &Name);
+
+    /// Waits until the node can answer or its first attempt to get there has failed.
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Declares that this node is known to be fresh: nothing that it may have forgotten matters.
+    fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What is known about the node right now, without asking it.
+    fn health(&self) -> Health {
+        Health::default()
+    }
+}
+
+/// What is known about a node right now.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Health {
+    /// Why it cannot vote, if it cannot.
+    pub trouble: Option<NodeError>,
+    /// How long the last answer took.
+    pub round_trip: Option<Duration>,
+    /// The server's kind and version, such as `redis 7.0.15`.
+    pub version: Option<String>,
+    /// How far its wall clock is ahead of ours, in microseconds, when last looked at.
+    pub clock_ahead_micros: Option<i64>,
+    /// Commands that wait for an answer.
+    pub queued: usize,
+}
+
+/// Wakes whoever waits for a name. Ringing an unattended bell is remembered once.
+#[derive(Clone, Debug, Default)]
+pub struct Bell(Arc<Notify>);
+
+impl Bell {
+    /// A new bell.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Rings.
+    pub fn ring(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits for the next ring, or takes one that nobody heard.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a ring that is not taken stays.
+    pub async fn heard(&self) {
+        self.0.notified().await;
+    }
+}

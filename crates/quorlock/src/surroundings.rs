@@ -1,0 +1,131 @@
+//! What every part of a locker shares: clock, randomness, observers, limits and the alarm.
+
+use crate::clock::{Clock, SystemClock};
+use crate::entropy::{Entropy, SystemEntropy};
+use crate::event::{Event, Observers};
+use crate::node::NodeError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How far the wall clocks of clients and nodes may differ.
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// Whether nodes that restarted or forgot are kept from voting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// A node votes only after its memory has been known for the longest ttl and the clock tolerance.
+    Strict,
+    /// Every node votes at once. A restart with lost memory can then give one lock to two holders.
+    Off,
+}
+
+/// What every part of a locker shares. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) observers: Observers,
+    pub(crate) alarm: Alarm,
+    pub(crate) siblings: Siblings,
+    /// The limit of one node's answer.
+    pub(crate) node_timeout: Duration,
+    /// The limit of connecting to a node, handshake included.
+    pub(crate) connect_timeout: Duration,
+    pub(crate) guard: RestartGuard,
+    pub(crate) longest_ttl: Duration,
+    pub(crate) allow_eviction: bool,
+    pub(crate) durable: bool,
+}
+
+impl Surroundings {
+    /// How long a node that may have forgotten stays without a vote: longest ttl + 2 x clock tolerance.
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.longest_ttl + 2 * CLOCK_TOLERANCE
+    }
+
+    pub(crate) fn emit(&self, event: &Event) {
+        self.observers.emit(event);
+    }
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            observers: Observers::default(),
+            alarm: Alarm::default(),
+            siblings: Siblings::default(),
+            node_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_secs(1),
+            guard: RestartGuard::Strict,
+            longest_ttl: Duration::from_secs(30),
+            allow_eviction: false,
+            durable: false,
+        }
+    }
+}
+
+/// Tells every watchdog to look at its lock now: a node forgot, or a clock jumped.
+#[derive(Clone, Debug)]
+pub(crate) struct Alarm(Arc<watch::Sender<u64>>);
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Alarm {
+    pub(crate) fn raise(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+/// Which server each node of a locker turned out to be, so that none votes twice.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Siblings(Arc<Mutex<BTreeMap<Arc<str>, String>>>);
+
+impl Siblings {
+    /// Notes that `node` is the server `identity`; what it was before no longer counts.
+    ///
+    /// # Errors
+    /// [`NodeError::SameServer`] if another node of the locker is that server.
+    pub(crate) fn claim(&self, node: &Arc<str>, identity: &str) -> Result<(), NodeError> {
+        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((other, _)) = claims
+            .iter()
+            .find(|(other, known)| *other != node && *known == identity)
+        {
+            return Err(NodeError::SameServer {
+                other: other.clone(),
+            });
+        }
+        claims.insert(node.clone(), identity.to_owned());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_under_two_addresses_is_found() {
+        let siblings = Siblings::default();
+        let (a, b): (Arc<str>, Arc<str>) = ("a:1".into(), "b:1".into());
+        siblings.claim(&a, "run1").unwrap();
+        assert!(
+            matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a)
+        );
+        siblings.claim(&a, "run2").unwrap();
+        siblings.claim(&b, "run1").unwrap();
+    }
+}
