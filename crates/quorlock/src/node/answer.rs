@@ -2,6 +2,7 @@
 
 use super::command::Reply;
 use super::error::NodeError;
+use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -18,6 +19,23 @@ impl Answer {
         Self {
             board: Some(board),
             node,
+        }
+    }
+
+    /// An answer and the future of its reply, for nodes that stand before other nodes.
+    pub fn channel() -> (Self, impl Future<Output = Reply> + Send + 'static) {
+        let board = Board::for_replies(1);
+        let reply = board.clone();
+        (Self::new(board, 0), async move {
+            poll_fn(|context| reply.poll_take(context)).await.1
+        })
+    }
+
+    /// An answer that nobody waits for.
+    pub fn discarded() -> Self {
+        Self {
+            board: None,
+            node: 0,
         }
     }
 

@@ -1,0 +1,112 @@
+//! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
+
+use quorlock::Name;
+use quorlock::node::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError, Reply};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What is wrong with a node.
+#[derive(Clone, Debug, Default)]
+pub enum Fault {
+    /// Nothing.
+    #[default]
+    None,
+    /// It neither does anything nor answers.
+    Deaf,
+    /// It does what it is told but never answers.
+    Mute,
+    /// It does what it is told and answers so much later.
+    Slow(Duration),
+    /// It does nothing and answers this error at once.
+    Broken(NodeError),
+}
+
+/// A node that passes commands on to another, unless its fault says otherwise.
+#[derive(Debug)]
+pub struct FaultyNode {
+    node: Arc<dyn Node>,
+    fault: Mutex<Fault>,
+    received: Mutex<Vec<Command>>,
+    /// Answers that are never given must not be dropped either: that would be an answer.
+    kept: Mutex<Vec<Answer>>,
+}
+
+impl FaultyNode {
+    /// A healthy front for `node`.
+    pub fn new(node: impl Node) -> Arc<Self> {
+        let (fault, received, kept) = Default::default();
+        Arc::new(Self {
+            node: Arc::new(node),
+            fault,
+            received,
+            kept,
+        })
+    }
+
+    /// Changes what is wrong from the next command on.
+    pub fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    /// All commands so far, in order.
+    pub fn received(&self) -> Vec<Command> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// The names of the commands so far, in order, such as `acquire`.
+    pub fn verbs(&self) -> Vec<&'static str> {
+        let verb = |command: &Command| match command {
+            Command::Acquire(acquire) if acquire.top_up => "top_up",
+            Command::Acquire(_) => "acquire",
+            Command::Stamp { .. } => "stamp",
+            Command::Extend { .. } => "extend",
+            Command::Release { .. } => "release",
+            Command::Inspect { .. } => "inspect",
+            _ => "other",
+        };
+        self.received().iter().map(verb).collect()
+    }
+}
+
+impl Node for FaultyNode {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+
+    fn send(&self, command: &Command, answer: Answer) {
+        self.received.lock().unwrap().push(command.clone());
+        match self.fault.lock().unwrap().clone() {
+            Fault::None => self.node.send(command, answer),
+            Fault::Deaf => self.kept.lock().unwrap().push(answer),
+            Fault::Mute => {
+                self.node.send(command, Answer::discarded());
+                self.kept.lock().unwrap().push(answer);
+            }
+            Fault::Slow(delay) => {
+                let (relay, reply) = Answer::channel();
+                self.node.send(command, relay);
+                tokio::spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    answer.give(reply.await);
+                });
+            }
+            Fault::Broken(error) => answer.give(Reply::Failed(error)),
+        }
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.node.watch(name, bell);
+    }
+
+    fn unwatch(&self, name: &Name) {
+        self.node.unwatch(name);
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.node.settle()
+    }
+
+    fn health(&self) -> Health {
+        self.node.health()
+    }
+}

@@ -1,0 +1,335 @@
+//! The one loop that retries: try, look who has it, wait for a hint or a jittered poll, try again.
+
+use crate::attempt::{Candidate, Cause, Grant, Refusal, attempt};
+use crate::entropy;
+use crate::error::{AcquireError, Holder, Said};
+use crate::event::Event;
+use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::options::Options;
+use crate::queue::Line;
+use crate::voters::Voters;
+use quorlock_core::{Backoff, Moment, Name, Standing};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// The poll behind the hints: from the floor to the cap, never past the holder's remaining ttl.
+const POLL_FLOOR: Duration = Duration::from_millis(100);
+const POLL_CAP: Duration = Duration::from_secs(1);
+/// The delay after a split vote or without quorum: at least as long as the attempt took.
+const RETRY_FLOOR: Duration = Duration::from_millis(2);
+const RETRY_CAP: Duration = Duration::from_millis(500);
+
+/// Which bounds a call has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How long it may wait; an attempt under way may exceed it by one node timeout.
+    pub(crate) wait: Duration,
+    /// How many attempts it may make.
+    pub(crate) attempts: u32,
+}
+
+impl Limits {
+    /// One attempt, no waiting.
+    pub(crate) fn once(options: &Options) -> Self {
+        Self {
+            wait: options.ttl.validity(),
+            attempts: 1,
+        }
+    }
+
+    /// As the options say.
+    pub(crate) fn of(options: &Options) -> Self {
+        Self {
+            wait: options.wait,
+            attempts: options.attempts,
+        }
+    }
+}
+
+/// A contender for one name.
+#[derive(Debug)]
+pub(crate) struct Contender<'a> {
+    voters: &'a Voters,
+    candidate: Candidate<'a>,
+    line: &'a Arc<Line>,
+    limits: Limits,
+    start: Moment,
+    attempts: u32,
+    retry: Backoff,
+    poll: Backoff,
+    watching: Option<Watching<'a>>,
+    last: Option<Refusal>,
+    seen: Option<Inspection>,
+}
+
+impl<'a> Contender<'a> {
+    pub(crate) fn new(
+        voters: &'a Voters,
+        candidate: Candidate<'a>,
+        line: &'a Arc<Line>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            voters,
+            candidate,
+            line,
+            limits,
+            start: voters.around.clock.now(),
+            attempts: 0,
+            retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
+            poll: Backoff::new(POLL_FLOOR, POLL_CAP),
+            watching: None,
+            last: None,
+            seen: None,
+        }
+    }
+
+    /// Contends until the lock is granted, a limit is reached or the caller cancels.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
+    pub(crate) async fn run(mut self) -> Result<Grant, AcquireError> {
+        let cancel = self.candidate.options.cancel.clone();
+        let result = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.candidate.name.clone() }),
+            result = self.contend() => result,
+        };
+        let waited = self.waited();
+        match &result {
+            Ok(grant) => self.voters.around.emit(&Event::Acquired {
+                name: self.candidate.name.clone(),
+                fence: grant.lease.fence(),
+                waited,
+                attempts: self.attempts,
+                votes: grant.votes,
+                validity: self.candidate.options.ttl.validity(),
+            }),
+            Err(error) => self.voters.around.emit(&Event::GaveUp {
+                name: self.candidate.name.clone(),
+                why: error.kind(),
+                waited,
+                attempts: self.attempts,
+            }),
+        }
+        result
+    }
+
+    async fn contend(&mut self) -> Result<Grant, AcquireError> {
+        if timeout(self.grace(), self.voters.settle()).await.is_err() {
+            return self.give_up().await;
+        }
+        let line = self.line;
+        // A single attempt does not queue: it answers what is true now.
+        let _turn = if self.limits.attempts > 1 {
+            match timeout(self.left(), line.turn()).await {
+                Ok(Ok(turn)) => Some(turn),
+                Ok(Err(waiters)) => {
+                    return Err(AcquireError::Crowded {
+                        lock: self.candidate.name.clone(),
+                        waiters,
+                    });
+                }
+                Err(_) => return self.give_up().await,
+            }
+        } else {
+            None
+        };
+        loop {
+            if self.limits.attempts > 1 && self.wait_for_neighbour().await.is_err() {
+                return self.give_up().await;
+            }
+            match timeout(self.grace(), attempt(self.voters, &self.candidate)).await {
+                Ok(Ok(grant)) => {
+                    self.attempts += 1;
+                    return Ok(grant);
+                }
+                Ok(Err(refusal)) => self.note(refusal),
+                Err(_) => return self.give_up().await,
+            }
+            if self.attempts >= self.limits.attempts || self.left().is_zero() {
+                return self.give_up().await;
+            }
+            self.pause().await;
+        }
+    }
+
+    /// While a guard of this very process has the lock, there is no need to ask any node.
+    async fn wait_for_neighbour(&self) -> Result<(), OutOfTime> {
+        while let Some(hold) = self.line.holder() {
+            let Standing::Held { left } = hold.standing() else {
+                break;
+            };
+            if hold.closed().is_cancelled() {
+                break;
+            }
+            drop(hold);
+            if self.left().is_zero() {
+                return Err(OutOfTime);
+            }
+            let _ = timeout(left.min(self.left()), self.line.bell().heard()).await;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, refusal: Refusal) {
+        self.attempts += 1;
+        self.retry.raise_floor(refusal.took);
+        self.voters.around.emit(&Event::Refused {
+            name: self.candidate.name.clone(),
+            attempt: self.attempts,
+            votes: refusal.votes,
+            denied: refusal.denied,
+            missing: refusal.missing,
+        });
+        self.last = Some(refusal);
+    }
+
+    /// Waits as long as makes sense after a refusal.
+    async fn pause(&mut self) {
+        let held = self
+            .last
+            .as_ref()
+            .is_some_and(|refusal| refusal.cause == Cause::Held);
+        if !held {
+            let delay = self.retry.next(self.random());
+            return sleep(delay.min(self.left())).await;
+        }
+        // Subscribed before the look: a release between the two rings the bell.
+        self.watching
+            .get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
+        self.look().await;
+        let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) else {
+            // Nobody has a majority: several contend, or it was just released.
+            let delay = self.retry.next(self.random());
+            return sleep(delay.min(self.left())).await;
+        };
+        let ends = seen
+            .left
+            .map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+        let delay = self.poll.next(self.random()).min(ends).min(self.left());
+        tokio::select! {
+            biased;
+            () = self.line.bell().heard() => self.poll.reset(),
+            () = sleep(delay) => {}
+        }
+    }
+
+    /// Asks who has the lock, for the wait and for the error.
+    async fn look(&mut self) {
+        self.seen = inspect(self.voters, self.candidate.name, Hear::Majority)
+            .await
+            .ok();
+        if let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) {
+            let holder = match &seen.holder {
+                Holder::Owner { owner, .. } => Some(owner.clone()),
+                Holder::Foreign(_) | Holder::Nobody => None,
+            };
+            let name = self.candidate.name.clone();
+            self.voters.around.emit(&Event::Waiting {
+                name,
+                holder,
+                left: seen.left,
+            });
+        }
+    }
+
+    /// The error that says why, from the last attempt, or from a look if there was none.
+    async fn give_up(&mut self) -> Result<Grant, AcquireError> {
+        let lock = self.candidate.name.clone();
+        match self.last.take() {
+            Some(refusal) if refusal.cause == Cause::NoQuorum => Err(AcquireError::NoQuorum {
+                lock,
+                quorum: self.voters.quorum,
+                answered: refusal.votes + refusal.denied,
+                nodes: refusal.nodes,
+            }),
+            Some(refusal) if refusal.cause == Cause::TooSlow => Err(AcquireError::TooSlow {
+                lock,
+                took: refusal.took,
+                ttl: self.candidate.options.ttl.span(),
+            }),
+            _ => self.held_or_unreachable().await,
+        }
+    }
+
+    async fn held_or_unreachable(&mut self) -> Result<Grant, AcquireError> {
+        let (lock, quorum) = (self.candidate.name.clone(), self.voters.quorum);
+        // What is left of the limit bounds this last look, too.
+        let look = inspect(self.voters, self.candidate.name, Hear::Majority);
+        let seen = match timeout(self.grace(), look).await {
+            Ok(Ok(seen)) => Some(seen),
+            Ok(Err(InspectError { nodes, .. })) => {
+                let answered = nodes
+                    .iter()
+                    .filter(|report| matches!(report.said, Said::Yes))
+                    .count();
+                return Err(AcquireError::NoQuorum {
+                    lock,
+                    quorum,
+                    answered,
+                    nodes,
+                });
+            }
+            Err(_) => self.seen.take(),
+        };
+        match seen {
+            Some(seen) => Err(AcquireError::Held {
+                lock,
+                holder: seen.holder,
+                left: seen.left,
+                waited: self.waited(),
+            }),
+            None => Err(AcquireError::NoQuorum {
+                lock,
+                quorum,
+                answered: 0,
+                nodes: self.voters.troubles(),
+            }),
+        }
+    }
+
+    fn waited(&self) -> Duration {
+        self.voters.around.clock.now().since(self.start)
+    }
+
+    fn left(&self) -> Duration {
+        self.limits.wait.saturating_sub(self.waited())
+    }
+
+    /// What is left for an attempt: the wait limit is kept to within one node timeout.
+    fn grace(&self) -> Duration {
+        self.left() + self.voters.around.node_timeout
+    }
+
+    fn random(&self) -> u64 {
+        entropy::number(self.voters.around.entropy.as_ref())
+    }
+}
+
+struct OutOfTime;
+
+/// A subscription to the release hints of all nodes, ended when dropped.
+#[derive(Debug)]
+struct Watching<'a> {
+    voters: &'a Voters,
+    name: &'a Name,
+}
+
+impl<'a> Watching<'a> {
+    fn start(voters: &'a Voters, name: &'a Name, line: &Line) -> Self {
+        for node in voters.nodes.iter() {
+            node.watch(name, line.bell());
+        }
+        Self { voters, name }
+    }
+}
+
+impl Drop for Watching<'_> {
+    fn drop(&mut self) {
+        for node in self.voters.nodes.iter() {
+            node.unwatch(self.name);
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! One attempt to take a lock on the nodes: vote, stamp if needed, undo if refused.
+
+use crate::entropy;
+use crate::error::NodeReport;
+use crate::node::{Acquire, Command, Denied, Done, Reply};
+use crate::options::Options;
+use crate::voters::{Poll, Voters};
+use quorlock_core::attempt::Mark;
+use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Name, Step, Token, Wall};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What an attempt needs besides the nodes.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) options: &'a Options,
+    pub(crate) label: Arc<str>,
+    pub(crate) fences: &'a Mutex<FenceClock>,
+}
+
+/// A lock that was granted.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    pub(crate) lease: Lease,
+    pub(crate) votes: usize,
+}
+
+/// Why an attempt was refused. Everything that it may have set is being undone.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) cause: Cause,
+    pub(crate) votes: usize,
+    pub(crate) denied: usize,
+    pub(crate) missing: usize,
+    pub(crate) nodes: Vec<NodeReport>,
+    pub(crate) took: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Somebody else has it, or several contend.
+    Held,
+    /// Too few nodes could vote.
+    NoQuorum,
+    /// A majority agreed after the deadline.
+    TooSlow,
+}
+
+/// Makes one attempt with a token of its own.
+///
+/// # Cancel safety
+/// Cancel safe: dropped half-way, it releases on every node that it asked.
+pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Result<Grant, Refusal> {
+    let clock = &voters.around.clock;
+    // Read before the first byte is sent: the lease counts from here.
+    let (start, wall) = (clock.now(), clock.wall());
+    let token = entropy::token(voters.around.entropy.as_ref());
+    let proposal = candidate.propose(wall);
+    let ballot = Command::Acquire(Acquire {
+        name: candidate.name.clone(),
+        token,
+        proposal,
+        label: candidate.label.clone(),
+        ttl: candidate.options.ttl.span(),
+        tied: candidate.options.tied,
+        top_up: false,
+    });
+    let undo = Undo::armed(voters, candidate.name, token);
+    let mut ask = Ask {
+        voters,
+        candidate,
+        token,
+        state: Attempt::new(voters.quorum, proposal),
+    };
+
+    let (mut step, poll) = ask.vote(&ballot).await;
+    while step == Step::Stamp {
+        step = ask.stamp().await;
+    }
+    let now = clock.now();
+    match step {
+        Step::Granted(fence) if now < candidate.options.ttl.deadline(start) => {
+            undo.disarm();
+            let lease = Lease::new(
+                token,
+                fence,
+                candidate.options.ttl,
+                candidate.options.max_hold,
+                start,
+                wall,
+            );
+            Ok(Grant {
+                lease,
+                votes: ask.state.votes().yes(),
+            })
+        }
+        Step::Granted(_) => Err(ask.refusal(Cause::TooSlow, poll, now.since(start))),
+        _ if ask.state.lacks_quorum() => Err(ask.refusal(Cause::NoQuorum, poll, now.since(start))),
+        _ => Err(ask.refusal(Cause::Held, poll, now.since(start))),
+    }
+}
+
+impl Candidate<'_> {
+    fn propose(&self, wall: Wall) -> Fence {
+        self.fences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .propose(self.name, wall)
+    }
+
+    fn saw(&self, counter: Fence, wall: Wall) {
+        self.fences
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .saw(self.name, counter, wall);
+    }
+}
+
+/// The rounds of one attempt.
+struct Ask<'a> {
+    voters: &'a Voters,
+    candidate: &'a Candidate<'a>,
+    token: Token,
+    state: Attempt,
+}
+
+impl<'a> Ask<'a> {
+    async fn vote(&mut self, ballot: &Command) -> (Step, Poll<'a>) {
+        let mut poll = Poll::new(self.voters);
+        let mut round = self.voters.ask(ballot);
+        let mut step = Step::Refused;
+        while let Some((node, reply)) = round.next().await {
+            poll.count(node, &reply);
+            step = self.state.on_ballot(node, ballot_of(&reply));
+            if step != Step::Wait {
+                break;
+            }
+        }
+        (step, poll)
+    }
+
+    async fn stamp(&mut self) -> Step {
+        let wall = self.voters.around.clock.wall();
+        let Some(fence) = self.state.stamp(self.candidate.propose(wall)) else {
+            return Step::Refused;
+        };
+        let name = self.candidate.name.clone();
+        let command = Command::Stamp {
+            name,
+            token: self.token,
+            fence,
+        };
+        let mut round = self
+            .voters
+            .ask_some(self.state.voters().iter().copied(), &command);
+        let mut step = Step::Refused;
+        while let Some((_, reply)) = round.next().await {
+            step = self.state.on_mark(mark_of(&reply));
+            if step != Step::Wait {
+                break;
+            }
+        }
+        self.candidate.saw(self.state.highest(), wall);
+        step
+    }
+
+    fn refusal(&self, cause: Cause, poll: Poll<'_>, took: Duration) -> Refusal {
+        let (votes, denied, missing) = (poll.tally.yes(), poll.tally.no(), poll.tally.missing());
+        Refusal {
+            cause,
+            votes,
+            denied,
+            missing,
+            nodes: poll.report(),
+            took,
+        }
+    }
+}
+
+fn ballot_of(reply: &Reply) -> Ballot {
+    match reply {
+        Reply::Done(Done::Raised) => Ballot::Confirmed,
+        Reply::Done(Done::Unraised { counter }) => Ballot::Voted { counter: *counter },
+        Reply::Denied(_) => Ballot::Denied,
+        Reply::Done(_) | Reply::Failed(_) => Ballot::Missing,
+    }
+}
+
+fn mark_of(reply: &Reply) -> Mark {
+    match reply {
+        Reply::Done(Done::Raised) => Mark::Stamped,
+        Reply::Denied(Denied::Behind { counter }) => Mark::Behind { counter: *counter },
+        Reply::Denied(_) => Mark::NotHeld,
+        Reply::Done(_) | Reply::Failed(_) => Mark::Missing,
+    }
+}
+
+/// Releases on every node when dropped, also on those that did not answer, unless it was disarmed.
+struct Undo<'a> {
+    voters: &'a Voters,
+    release: Option<Command>,
+}
+
+impl<'a> Undo<'a> {
+    fn armed(voters: &'a Voters, name: &Name, token: Token) -> Self {
+        Self {
+            voters,
+            release: Some(Command::Release {
+                name: name.clone(),
+                token,
+            }),
+        }
+    }
+
+    fn disarm(mut self) {
+        self.release = None;
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if let Some(release) = self.release.take() {
+            self.voters.tell(&release);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Configuration: everything that can be wrong with it is found in `build`.
+
+use crate::clock::Clock;
+use crate::entropy::Entropy;
+use crate::error::ConfigError;
+use crate::event::{Observer, Observers};
+use crate::identity;
+use crate::locker::{Locker, NODES_VARIABLE};
+use crate::node::{Node, NodeUrl, open};
+use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, setting};
+use crate::surroundings::{RestartGuard, Surroundings};
+use crate::voters::Voters;
+use quorlock_core::{Drift, Quorum};
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The settings of a [`Locker`], or of a [blocking one](crate::blocking::Locker). Each has a sane default; the
+/// nodes have none.
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder<L = Locker> {
+    makes: PhantomData<fn() -> L>,
+    urls: Vec<String>,
+    nodes: Vec<Arc<dyn Node>>,
+    observers: Vec<Arc<dyn Observer>>,
+    around: Surroundings,
+    guard: Option<RestartGuard>,
+    drift: f64,
+    ttl: Duration,
+    wait: Duration,
+    attempts: u32,
+    watchdog: bool,
+    max_hold: Option<Duration>,
+    loss_margin: Option<Duration>,
+    reason: Option<Arc<str>>,
+    who: Option<String>,
+}
+
+impl<L> Default for Builder<L> {
+    fn default() -> Self {
+        Self {
+            makes: PhantomData,
+            urls: Vec::new(),
+            nodes: Vec::new(),
+            observers: Vec::new(),
+            around: Surroundings::default(),
+            guard: None,
+            drift: 0.01,
+            ttl: Duration::from_secs(10),
+            wait: Options::DEFAULT_WAIT,
+            attempts: Options::DEFAULT_ATTEMPTS,
+            watchdog: true,
+            max_hold: None,
+            loss_margin: None,
+            reason: None,
+            who: None,
+        }
+    }
+}
+
+impl<L: From<Locker>> Builder<L> {
+    /// A configuration with the nodes that `QUORLOCK_NODES` names, separated by commas.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoEnvironment`] if it is not set or empty.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        let urls = std::env::var(NODES_VARIABLE).unwrap_or_default();
+        let urls: Vec<&str> = urls
+            .split(',')
+            .map(str::trim)
+            .filter(|url| !url.is_empty())
+            .collect();
+        if urls.is_empty() {
+            return Err(ConfigError::NoEnvironment {
+                variable: NODES_VARIABLE,
+            });
+        }
+        Ok(Self::default().nodes(urls))
+    }
+
+    /// Adds nodes by their URLs: `redis://[user:password@]host[:port][/db]`, `rediss://` (TLS), `unix://path`,
+    /// `valkey://`, `file:` (this machine, no server) or `memory:` (this process, for tests).
+    ///
+    /// One node is a single-instance lock; 3 or 5 independent servers are Redlock.
+    pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
+        self.urls.extend(urls.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds a node of your own making. It cannot be mixed with nodes given by URL.
+    pub fn node(mut self, node: Arc<dyn Node>) -> Self {
+        self.nodes.push(node);
+        self
+    }
+
+    /// How long the nodes keep a lock without hearing from its holder (default 10 s).
+    ///
+    /// Without the watchdog choose at least twice the time that the work takes; see
+    /// [`advised_ttl`](quorlock_core::advised_ttl).
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
+    }
+
+    /// The longest ttl that any client of these nodes uses (default 30 s). All clients must agree on it, as a
+    /// node that restarted stays without a vote for so long, and 10 s more.
+    pub fn longest_ttl(mut self, longest: Duration) -> Self {
+        self.around.longest_ttl = longest;
+        self
+    }
+
+    /// How long [`Lock::acquire`](crate::Lock::acquire) waits at most (default 10 s).
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.wait = limit;
+        self
+    }
+
+    /// How many attempts [`Lock::acquire`](crate::Lock::acquire) makes at most (default 10 000).
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// How much faster a node's clock may run than ours (default 0.01; 0.001 with good NTP).
+    pub fn drift(mut self, factor: f64) -> Self {
+        self.drift = factor;
+        self
+    }
+
+    /// How long one node may take to answer (default 50 ms). Far below the ttl, so that a dead node costs little.
+    pub fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.around.node_timeout = timeout;
+        self
+    }
+
+    /// How long connecting to one node may take (default 1 s).
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.around.connect_timeout = timeout;
+        self
+    }
+
+    /// Whether nodes that restarted or forgot are kept from voting. Default: strict with two or more nodes, off
+    /// with one.
+    pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
+        self.guard = Some(guard);
+        self
+    }
+
+    /// Declares that all nodes sync every write to disk (`appendonly yes`, `appendfsync always`), so that a
+    /// restart loses nothing and needs no wait. Nodes that do not are refused. Per node: `?durable=yes`.
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.around.durable = durable;
+        self
+    }
+
+    /// Accepts nodes that may drop locks when their memory is full. Not advised.
+    pub fn allow_eviction(mut self, allow: bool) -> Self {
+        self.around.allow_eviction = allow;
+        self
+    }
+
+    /// Whether held locks are extended in the background (default on).
+    pub fn watchdog(mut self, on: bool) -> Self {
+        self.watchdog = on;
+        self
+    }
+
+    /// How long a lock may be held at most, however often it is extended (default: no limit).
+    pub fn max_hold(mut self, hold: Duration) -> Self {
+        self.max_hold = Some(hold);
+        self
+    }
+
+    /// How long before the deadline a loss is announced (default 2 % of the ttl).
+    pub fn loss_margin(mut self, margin: Duration) -> Self {
+        self.loss_margin = Some(margin);
+        self
+    }
+
+    /// Why locks are taken, for people who ask who holds them.
+    pub fn reason(mut self, reason: impl Into<Arc<str>>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    /// Who takes locks, for people who ask who holds them (default `user@host`).
+    pub fn owner(mut self, who: impl Into<String>) -> Self {
+        self.who = Some(who.into());
+        self
+    }
+
+    /// Tells `observer` what happens to locks and nodes.
+    pub fn observe(mut self, observer: impl Observer) -> Self {
+        self.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Replaces the clock, for tests.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.around.clock = clock;
+        self
+    }
+
+    /// Replaces the source of randomness, for tests.
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.around.entropy = entropy;
+        self
+    }
+
+    /// Checks everything and makes the locker. Connects to nobody yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`], which names the value that is wrong and what is allowed.
+    pub fn build(self) -> Result<L, ConfigError> {
+        check_timeout("a node timeout", self.around.node_timeout)?;
+        check_timeout("a connect timeout", self.around.connect_timeout)?;
+        let rules = TtlRules {
+            drift: Drift::new(self.drift)?,
+            node_timeout: self.around.node_timeout,
+            longest: self.around.longest_ttl,
+        };
+        let ttl = rules.check(self.ttl)?;
+        let options = Options {
+            ttl,
+            wait: self.wait,
+            attempts: check_attempts(self.attempts)?,
+            watchdog: self.watchdog,
+            max_hold: self.max_hold.map(check_max_hold).transpose()?,
+            loss_margin: self
+                .loss_margin
+                .map(|margin| check_margin(margin, ttl))
+                .transpose()?,
+            reason: self.reason,
+            tied: true,
+            cancel: CancellationToken::new(),
+        };
+        let count = self.urls.len() + self.nodes.len();
+        let default_guard = if count > 1 {
+            RestartGuard::Strict
+        } else {
+            RestartGuard::Off
+        };
+        let around = Surroundings {
+            guard: self.guard.unwrap_or(default_guard),
+            observers: Observers::new(self.observers),
+            ..self.around
+        };
+        let nodes = open_all(self.urls, self.nodes, &around)?;
+        let quorum = Quorum::of(nodes.len())?;
+        let who = self.who.unwrap_or_else(identity::who);
+        Ok(Locker::new(Voters::new(nodes, quorum, around), options, rules, who).into())
+    }
+}
+
+impl<L> fmt::Debug for Builder<L> {
+    /// URLs may carry passwords, so only their number is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.urls.len() + self.nodes.len();
+        f.debug_struct("Builder")
+            .field("nodes", &nodes)
+            .field("ttl", &self.ttl)
+            .finish_non_exhaustive()
+    }
+}
+
+fn check_timeout(what: &'static str, timeout: Duration) -> Result<(), ConfigError> {
+    if timeout < Duration::from_millis(1) || timeout > Duration::from_secs(60) {
+        return Err(setting(what, format!("{timeout:?}"), "give 1 ms to 60 s"));
+    }
+    Ok(())
+}
+
+/// Opens the nodes, after checking that they are one kind and all different.
+fn open_all(
+    urls: Vec<String>,
+    mut nodes: Vec<Arc<dyn Node>>,
+    around: &Surroundings,
+) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
+    let urls = urls
+        .iter()
+        .map(|url| NodeUrl::parse(url))
+        .collect::<Result<Vec<_>, _>>()?;
+    if urls.is_empty() && nodes.is_empty() {
+        return Err(ConfigError::NoNodes);
+    }
+    Quorum::of(urls.len() + nodes.len())?;
+    if let (Some(url), Some(node)) = (urls.first(), nodes.first()) {
+        return Err(ConfigError::MixedKinds {
+            first: url.to_string(),
+            second: node.id().to_owned(),
+        });
+    }
+    for (at, url) in urls.iter().enumerate() {
+        if let Some(other) = urls[..at].iter().find(|other| other.kind() != url.kind()) {
+            return Err(ConfigError::MixedKinds {
+                first: other.to_string(),
+                second: url.to_string(),
+            });
+        }
+        if urls[..at]
+            .iter()
+            .any(|other| other.identity() == url.identity())
+        {
+            return Err(ConfigError::SameNode {
+                node: url.to_string(),
+            });
+        }
+    }
+    for url in &urls {
+        let opened = open(url, around);
+        nodes.push(opened.map_err(|source| ConfigError::Node {
+            node: url.to_string(),
+            source,
+        })?);
+    }
+    Ok(nodes)
+}

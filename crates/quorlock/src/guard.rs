@@ -1,0 +1,232 @@
+//! A held lock in the hands of its user: extended and released for them.
+
+use crate::error::{ConfigError, ExtendError, Lost};
+use crate::event::Event;
+use crate::extend::extend;
+use crate::handle::Handle;
+use crate::hold::Hold;
+use crate::options::TtlRules;
+use crate::release::{Release, release};
+use crate::ticker::Ticking;
+use crate::watchdog::watch_over;
+use quorlock_core::{Loss, Name, Standing, Token};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A held lock. It is kept alive in the background and released when dropped.
+///
+/// Use [`Guard::release`] to learn what became of the release; a dropped guard sends it without waiting. All that
+/// can be asked of a held lock stands at [`Held`], to which a guard dereferences.
+///
+/// A guard proves that the lock *was* granted, not that it still is: a process can be paused at any moment. Watch
+/// [`Held::lost`] while you work, and let the protected resource compare [`Held::fence`].
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    held: Held,
+    _ticking: Ticking,
+}
+
+impl Guard {
+    /// Takes charge of `hold` and starts its watchdog.
+    pub(crate) fn new(hold: Arc<Hold>, rules: TtlRules, ticking: Ticking) -> Self {
+        tokio::spawn(watch_over(hold.clone()));
+        Self {
+            held: Held { hold, rules },
+            _ticking: ticking,
+        }
+    }
+
+    /// Releases the lock on all nodes and says what became of it. Never an error: it is not ours any more.
+    ///
+    /// Answers as soon as a majority has; nodes that did not answer are asked a few times more, and those that
+    /// come back later still get the release.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    pub async fn release(self) -> Release {
+        let hold = self.held.hold.clone();
+        let (fence, held) = (hold.fence(), hold.age());
+        hold.close();
+        let command = hold.release();
+        let round = hold.voters.ask(&command);
+        hold.hand_over();
+        drop(self);
+        let outcome = release(&hold.voters, &command, round).await;
+        let name = hold.name.clone();
+        hold.voters.around.emit(&Event::Released {
+            name,
+            fence,
+            outcome: outcome.kind(),
+            held,
+        });
+        outcome
+    }
+
+    /// Stops keeping the lock alive without releasing it, and gives what another process needs to take it over
+    /// with [`Locker::adopt`](crate::Locker::adopt).
+    ///
+    /// The lock is extended once more, so that the other side has its full ttl to come.
+    ///
+    /// # Errors
+    /// [`ExtendError`] if that extension fails; the lock is then released.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, the lock is released.
+    pub async fn into_handle(self) -> Result<Handle, ExtendError> {
+        let hold = &self.held.hold;
+        hold.untie();
+        extend(hold, hold.options.ttl).await?.top_up(hold).await;
+        let handle = Handle::of(hold);
+        hold.close();
+        Ok(handle)
+    }
+}
+
+impl Deref for Guard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let hold = &self.held.hold;
+        if !hold.close() {
+            return;
+        }
+        hold.voters.tell(&hold.release());
+        hold.hand_over();
+        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
+        hold.voters.around.emit(&Event::Released {
+            name,
+            fence,
+            outcome: "dropped",
+            held,
+        });
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Guard");
+        shown
+            .field("name", self.name())
+            .field("fence", &self.fence())
+            .field("remaining", &self.remaining())
+            .finish()
+    }
+}
+
+/// What can be asked of a held lock. Cheap to clone; a clone does not keep the lock.
+#[derive(Clone)]
+pub struct Held {
+    hold: Arc<Hold>,
+    rules: TtlRules,
+}
+
+impl Held {
+    /// The name of the lock.
+    pub fn name(&self) -> &Name {
+        &self.hold.name
+    }
+
+    /// The random proof of ownership. Whoever has it can extend and release the lock.
+    pub fn token(&self) -> Token {
+        self.hold.token()
+    }
+
+    /// The number to send with every write to the protected resource, which refuses one lower than it has seen.
+    pub fn fence(&self) -> u64 {
+        self.hold.fence().get()
+    }
+
+    /// How long the lock is held for sure, if nobody extends it; zero if it is lost or must be verified first.
+    ///
+    /// Reads the clocks, asks nobody.
+    pub fn remaining(&self) -> Duration {
+        match self.hold.standing() {
+            Standing::Held { left } => left,
+            Standing::Unverified | Standing::Lost(_) => Duration::ZERO,
+        }
+    }
+
+    /// What the lock is worth right now: held, to be verified, or lost and why.
+    ///
+    /// Reads the clocks, asks nobody.
+    pub fn standing(&self) -> Standing {
+        self.hold.standing()
+    }
+
+    /// Whether the lock is held for sure right now; [`Held::standing`] says what else it may be.
+    pub fn is_held(&self) -> bool {
+        matches!(self.hold.standing(), Standing::Held { .. })
+    }
+
+    /// Waits until the lock is lost. The announcement comes from a local timer before the deadline, whatever the
+    /// nodes do, so that there is time to stop.
+    ///
+    /// Never returns for a lock that is released in time.
+    ///
+    /// # Cancel safety
+    /// Cancel safe, and may be called any number of times.
+    pub async fn lost(&self) -> Lost {
+        self.hold.lost().cancelled().await;
+        let loss = match self.hold.standing() {
+            Standing::Lost(loss) => loss,
+            Standing::Held { .. } | Standing::Unverified => Loss::Expired,
+        };
+        Lost {
+            lock: self.hold.name.clone(),
+            loss,
+        }
+    }
+
+    /// A token that is cancelled when the lock is lost, for code that takes one.
+    pub fn lost_token(&self) -> CancellationToken {
+        self.hold.lost().child_token()
+    }
+
+    /// Extends the lock by its ttl from now. Not needed while the watchdog is on.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] if it is lost for good; [`ExtendError::NoQuorum`] if too few nodes answered: it is
+    /// then held until the deadline that it had, and can be tried again.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the nodes may have extended, the deadline is then the old one.
+    pub async fn extend(&self) -> Result<Duration, ExtendError> {
+        self.extend_by(self.hold.options.ttl.span()).await
+    }
+
+    /// Extends the lock by `ttl` from now. It never becomes shorter.
+    ///
+    /// # Errors
+    /// As [`Held::extend`], and [`ExtendError::Config`] if the ttl cannot be used.
+    ///
+    /// # Cancel safety
+    /// As [`Held::extend`].
+    pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
+        let ttl = self
+            .rules
+            .check(ttl)
+            .map_err(|error: ConfigError| ExtendError::Config(error))?;
+        extend(&self.hold, ttl)
+            .await?
+            .top_up_later(self.hold.clone());
+        Ok(self.remaining())
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held")
+            .field("name", self.name())
+            .field("standing", &self.standing())
+            .finish()
+    }
+}

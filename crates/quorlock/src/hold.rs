@@ -1,0 +1,211 @@
+//! A held lock as its guard, its watchdog and its line see it.
+
+use crate::error::Lost;
+use crate::event::Event;
+use crate::node::{Acquire, Command};
+use crate::options::Options;
+use crate::queue::Line;
+use crate::voters::Voters;
+use quorlock_core::{Fence, Lease, Loss, Moment, Name, Standing, Token, Ttl};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A held lock, shared by its guard and its watchdog.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) name: Name,
+    pub(crate) options: Options,
+    pub(crate) voters: Voters,
+    pub(crate) label: Arc<str>,
+    line: Arc<Line>,
+    state: Mutex<State>,
+    /// Fires when the lock is lost.
+    lost: CancellationToken,
+    /// Fires when the guard lets go.
+    closed: CancellationToken,
+}
+
+#[derive(Debug)]
+struct State {
+    lease: Lease,
+    tied: bool,
+    /// Once set, no command may follow that could bring the lock back on a node.
+    closed: bool,
+}
+
+impl Hold {
+    pub(crate) fn new(
+        lease: Lease,
+        name: Name,
+        options: Options,
+        voters: Voters,
+        label: Arc<str>,
+        line: Arc<Line>,
+    ) -> Arc<Self> {
+        let tied = options.tied;
+        Arc::new(Self {
+            name,
+            options,
+            voters,
+            label,
+            line,
+            state: Mutex::new(State {
+                lease,
+                tied,
+                closed: false,
+            }),
+            lost: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        })
+    }
+
+    /// Lets the others of this process know that they need not ask the nodes while this is held.
+    pub(crate) fn announce(self: &Arc<Self>) {
+        self.line.set_holder(self);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        self.state().lease.token()
+    }
+
+    pub(crate) fn fence(&self) -> Fence {
+        self.state().lease.fence()
+    }
+
+    pub(crate) fn deadline(&self) -> Moment {
+        self.state().lease.deadline()
+    }
+
+    pub(crate) fn at_longest_hold(&self) -> bool {
+        self.state().lease.at_longest_hold()
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.voters.around.clock.now()
+    }
+
+    /// How long it has been held.
+    pub(crate) fn age(&self) -> Duration {
+        self.now().since(self.state().lease.since())
+    }
+
+    /// What the lock is worth right now. The clocks are read, nobody is asked.
+    pub(crate) fn standing(&self) -> Standing {
+        let clock = &self.voters.around.clock;
+        self.state().lease.standing(clock.now(), clock.wall())
+    }
+
+    /// When the loss is announced unless an extension comes first.
+    pub(crate) fn announce_at(&self) -> Moment {
+        self.deadline() - self.options.margin()
+    }
+
+    pub(crate) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
+    /// Declares the lock lost and tells everybody. The first reason stays.
+    pub(crate) fn lose(&self, loss: Loss) -> Lost {
+        let (first, loss) = {
+            let mut state = self.state();
+            let first = state.lease.lost().is_none() && !state.closed;
+            (first, state.lease.lose(loss))
+        };
+        if first {
+            let (fence, held) = (self.fence(), self.age());
+            self.voters.around.emit(&Event::Lost {
+                name: self.name.clone(),
+                fence,
+                loss,
+                held,
+            });
+        }
+        self.lost.cancel();
+        // Whoever of this process waits behind us may try now.
+        self.line.bell().ring();
+        Lost {
+            lock: self.name.clone(),
+            loss,
+        }
+    }
+
+    /// Takes a majority's confirmation in a round that started at `start`.
+    pub(crate) fn confirm(
+        &self,
+        ttl: Ttl,
+        start: (Moment, quorlock_core::Wall),
+    ) -> Result<(), Loss> {
+        let now = self.now();
+        self.state().lease.extend(ttl, start, now)
+    }
+
+    /// The command that extends the lock for `ttl`.
+    pub(crate) fn extension(&self, ttl: Ttl) -> Command {
+        let state = self.state();
+        Command::Extend {
+            name: self.name.clone(),
+            token: state.lease.token(),
+            ttl: ttl.span(),
+            tied: state.tied,
+        }
+    }
+
+    /// From now on the lock may outlive this process.
+    pub(crate) fn untie(&self) {
+        self.state().tied = false;
+    }
+
+    /// Gives the lock back to a node that does not have it, if it is still held.
+    pub(crate) fn top_up(&self, node: usize) -> bool {
+        let clock = &self.voters.around.clock;
+        // The state stays locked while the command is enqueued, so that no release can come before it.
+        let state = self.state();
+        let held = matches!(
+            state.lease.standing(clock.now(), clock.wall()),
+            Standing::Held { .. }
+        );
+        if state.closed || !held {
+            return false;
+        }
+        let command = Command::Acquire(Acquire {
+            name: self.name.clone(),
+            token: state.lease.token(),
+            proposal: state.lease.fence(),
+            label: self.label.clone(),
+            ttl: self.options.ttl.span(),
+            tied: state.tied,
+            top_up: true,
+        });
+        drop(self.voters.ask_some([node], &command));
+        true
+    }
+
+    /// Stops the watchdog for good. `false` if that was done before.
+    pub(crate) fn close(&self) -> bool {
+        let first = !std::mem::replace(&mut self.state().closed, true);
+        self.closed.cancel();
+        first
+    }
+
+    /// The command that releases the lock.
+    pub(crate) fn release(&self) -> Command {
+        Command::Release {
+            name: self.name.clone(),
+            token: self.token(),
+        }
+    }
+
+    /// Wakes the next of this process. Its acquire is enqueued behind our release on every node.
+    pub(crate) fn hand_over(&self) {
+        self.line.bell().ring();
+    }
+}

@@ -1,0 +1,289 @@
+//! A named thing that one could hold, and how to take it.
+
+use crate::acquire::{Contender, Limits};
+use crate::attempt::Candidate;
+use crate::error::{AcquireError, ConfigError, ExtendError, Lost};
+use crate::extend::extend;
+use crate::guard::{Guard, Held};
+use crate::handle::Handle;
+use crate::hold::Hold;
+use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::locker::Locker;
+use crate::node::Command;
+use crate::options::{Options, check_attempts, check_margin, check_max_hold};
+use crate::release::{Release, release};
+use quorlock_core::{Lease, Name, Owner, Stored, Token};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
+///
+/// The settings come from the [`Locker`] and can be changed for this lock alone.
+///
+/// | you want to | call |
+/// |---|---|
+/// | wait for it, bounded | [`Lock::acquire`] |
+/// | have it now or know who has it | [`Lock::try_acquire`] |
+/// | run something while it is held, and stop when it is lost | [`Lock::run`] |
+/// | look without taking | [`Lock::inspect`] |
+#[derive(Clone, Debug)]
+pub struct Lock {
+    locker: Locker,
+    name: Name,
+    options: Options,
+}
+
+impl Lock {
+    pub(crate) fn new(locker: Locker, name: Name, options: Options) -> Self {
+        Self {
+            locker,
+            name,
+            options,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Takes the lock, waiting for it if somebody else has it.
+    ///
+    /// Waits at most the [wait limit](Lock::wait) (10 s by default) and makes at most so many
+    /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        self.contend(Limits::of(&self.options)).await
+    }
+
+    /// Makes one attempt, without waiting for anybody.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; [`AcquireError::Held`] says who has it.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
+        self.contend(Limits::once(&self.options)).await
+    }
+
+    /// Runs `work` while the lock is held, and releases it.
+    ///
+    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline. What the work
+    /// returns, an error of its own included, comes back as it is: nothing that happens to the lock after it has
+    /// finished hides it.
+    ///
+    /// ```
+    /// # async fn example(lock: quorlock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let rows = lock.run(|held| async move { update_report(held.fence()).await }).await??;
+    /// # Ok(()) }
+    /// # async fn update_report(fence: u64) -> Result<u32, std::io::Error> { Ok(1) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError`] if the lock could not be taken, or was lost before the work had finished.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, it drops the work and releases the lock.
+    pub async fn run<W, F, T>(&self, work: W) -> Result<T, RunError>
+    where
+        W: FnOnce(Held) -> F,
+        F: Future<Output = T>,
+    {
+        let guard = self.acquire().await?;
+        let work = work(Held::clone(&guard));
+        let result = tokio::select! {
+            biased;
+            done = work => Ok(done),
+            lost = guard.lost() => Err(RunError::Lost(lost)),
+        };
+        // The outcome goes to the observers; it must not hide what the work returned.
+        let _outcome = guard.release().await;
+        result
+    }
+
+    /// Asks all nodes what they store, without taking the lock.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn inspect(&self) -> Result<Inspection, InspectError> {
+        self.locker.voters().settle().await;
+        inspect(self.locker.voters(), &self.name, Hear::All).await
+    }
+
+    /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
+    ///
+    /// The holder is not asked; it learns of the loss at its next extension. Somebody who acquired the lock in the
+    /// meantime has another token and is not touched.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    pub async fn force_release(&self, token: Token) -> Release {
+        let voters = self.locker.voters();
+        voters.settle().await;
+        let command = Command::Release {
+            name: self.name.clone(),
+            token,
+        };
+        let round = voters.ask(&command);
+        release(voters, &command, round).await
+    }
+
+    /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
+    pub(crate) async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+        let clock = &self.locker.voters().around.clock;
+        self.locker.voters().settle().await;
+        let (start, wall) = (clock.now(), clock.wall());
+        let options = &self.options;
+        let lease = Lease::new(
+            handle.token,
+            handle.fence,
+            options.ttl,
+            options.max_hold,
+            start,
+            wall,
+        );
+        let hold = self.hold(lease, self.label());
+        // The lease counts only if this round finds a majority that still holds the token.
+        let rest = extend(&hold, options.ttl).await?;
+        rest.top_up_later(hold.clone());
+        Ok(self.guard(hold))
+    }
+
+    async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
+        let label = self.label();
+        let line = self.locker.lines().of(&self.name);
+        let candidate = Candidate {
+            name: &self.name,
+            options: &self.options,
+            label: label.clone(),
+            fences: self.locker.fences(),
+        };
+        let grant = Contender::new(self.locker.voters(), candidate, &line, limits)
+            .run()
+            .await?;
+        // No await from here on: the grant must reach its guard.
+        Ok(self.guard(self.hold(grant.lease, label)))
+    }
+
+    fn hold(&self, lease: Lease, label: Arc<str>) -> Arc<Hold> {
+        let voters = self.locker.voters().clone();
+        let line = self.locker.lines().of(&self.name);
+        Hold::new(
+            lease,
+            self.name.clone(),
+            self.options.clone(),
+            voters,
+            label,
+            line,
+        )
+    }
+
+    fn guard(&self, hold: Arc<Hold>) -> Guard {
+        hold.announce();
+        let ticking = self.locker.ticker().keep(&self.locker.voters().around);
+        Guard::new(hold, self.locker.rules(), ticking)
+    }
+
+    fn label(&self) -> Arc<str> {
+        let owner = Owner {
+            who: self.locker.who().to_owned(),
+            pid: std::process::id(),
+            since: self.locker.voters().around.clock.wall(),
+            reason: self.options.reason.as_deref().map(str::to_owned),
+        };
+        Stored::label(&owner).into()
+    }
+}
+
+/// Settings of this lock alone.
+impl Lock {
+    /// How long the nodes keep the lock without hearing from its holder.
+    ///
+    /// # Errors
+    /// [`ConfigError::Ttl`] if it cannot be used.
+    pub fn ttl(mut self, ttl: Duration) -> Result<Self, ConfigError> {
+        self.options.ttl = self.locker.rules().check(ttl)?;
+        Ok(self)
+    }
+
+    /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the nodes do.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.options.wait = limit;
+        self
+    }
+
+    /// How many attempts [`Lock::acquire`] makes at most. Waiting for a hint costs none.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn attempts(mut self, attempts: u32) -> Result<Self, ConfigError> {
+        self.options.attempts = check_attempts(attempts)?;
+        Ok(self)
+    }
+
+    /// Whether the lock is extended in the background. If not, it is lost at its deadline unless
+    /// [`Held::extend`] is called.
+    pub fn watchdog(mut self, on: bool) -> Self {
+        self.options.watchdog = on;
+        self
+    }
+
+    /// How long the lock may be held at most, however often it is extended.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn max_hold(mut self, hold: Duration) -> Result<Self, ConfigError> {
+        self.options.max_hold = Some(check_max_hold(hold)?);
+        Ok(self)
+    }
+
+    /// How long before the deadline a loss is announced; 2 % of the ttl by default.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is over half of the validity.
+    pub fn loss_margin(mut self, margin: Duration) -> Result<Self, ConfigError> {
+        self.options.loss_margin = Some(check_margin(margin, self.options.ttl)?);
+        Ok(self)
+    }
+
+    /// Why the lock is taken, for people who ask who holds it.
+    pub fn reason(mut self, reason: impl Into<Arc<str>>) -> Self {
+        self.options.reason = Some(reason.into());
+        self
+    }
+
+    /// Gives up waiting when `token` is cancelled. A lock that is held already is not touched.
+    pub fn cancel_on(mut self, token: CancellationToken) -> Self {
+        self.options.cancel = token;
+        self
+    }
+
+    /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that another
+    /// process can [adopt](Locker::adopt) it. Only the file node can tell; on servers it is always so.
+    pub fn outlives_process(mut self, outlives: bool) -> Self {
+        self.options.tied = !outlives;
+        self
+    }
+}
+
+/// Why [`Lock::run`] did not run the work to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lock could not be taken; the work was not started.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost; the work was cancelled.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}

@@ -1,0 +1,148 @@
+//! The handle to nodes and configuration that every lock comes from.
+
+use crate::builder::Builder;
+use crate::error::{ConfigError, ExtendError};
+use crate::guard::Guard;
+use crate::handle::Handle;
+use crate::lock::Lock;
+use crate::node::{Health, NodeError};
+use crate::options::{Options, TtlRules};
+use crate::queue::Lines;
+use crate::ticker::Ticker;
+use crate::voters::Voters;
+use quorlock_core::{FenceClock, Name, NameError, Quorum};
+use std::sync::{Arc, Mutex};
+
+/// The environment variable that names the nodes.
+pub(crate) const NODES_VARIABLE: &str = "QUORLOCK_NODES";
+
+/// Nodes and configuration: where locks come from. Cheap to clone; make one and share it.
+///
+/// Connections are made when first needed and kept. All locks of a locker share them.
+#[derive(Clone, Debug)]
+pub struct Locker(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    voters: Voters,
+    defaults: Options,
+    rules: TtlRules,
+    who: String,
+    fences: Mutex<FenceClock>,
+    lines: Lines,
+    ticker: Ticker,
+}
+
+impl Locker {
+    /// Starts a configuration.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A locker with default settings on the nodes that `QUORLOCK_NODES` names, separated by commas.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the variable is missing or its nodes cannot be used.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Builder::from_env()?.build()
+    }
+
+    pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules, who: String) -> Self {
+        let (fences, lines, ticker) = Default::default();
+        Self(Arc::new(Shared {
+            voters,
+            defaults,
+            rules,
+            who,
+            fences,
+            lines,
+            ticker,
+        }))
+    }
+
+    /// The lock called `name`. It is not taken yet.
+    ///
+    /// # Errors
+    /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
+    pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
+        Ok(Lock::new(
+            self.clone(),
+            Name::new(name)?,
+            self.0.defaults.clone(),
+        ))
+    }
+
+    /// Takes over a lock that another process gave away with
+    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held.
+    ///
+    /// # Errors
+    /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the lock stays as the handle describes it.
+    pub async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+        let lock = Lock::new(self.clone(), handle.name.clone(), self.0.defaults.clone());
+        lock.ttl(handle.ttl())?.adopt(handle).await
+    }
+
+    /// Connects, and waits until a majority of nodes can answer or every node has been tried.
+    ///
+    /// Never needed: the first call does it. Useful at the start of a service.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn connect(&self) {
+        self.0.voters.settle().await;
+    }
+
+    /// Declares all nodes fresh: nothing that they may have forgotten matters, so they may vote at once.
+    ///
+    /// For new nodes only. On nodes that restarted while locks were held this can give one lock to two holders.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some nodes may have been declared fresh.
+    pub async fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
+        let mut results = Vec::new();
+        for node in self.0.voters.nodes.iter() {
+            results.push((node.id().to_owned(), node.init().await));
+        }
+        results
+    }
+
+    /// What is known about each node right now, without asking any.
+    pub fn health(&self) -> Vec<(String, Health)> {
+        let nodes = self.0.voters.nodes.iter();
+        nodes
+            .map(|node| (node.id().to_owned(), node.health()))
+            .collect()
+    }
+
+    /// How many nodes decide.
+    pub fn quorum(&self) -> Quorum {
+        self.0.voters.quorum
+    }
+
+    pub(crate) fn voters(&self) -> &Voters {
+        &self.0.voters
+    }
+
+    pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
+        &self.0.fences
+    }
+
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.0.lines
+    }
+
+    pub(crate) fn ticker(&self) -> &Ticker {
+        &self.0.ticker
+    }
+
+    pub(crate) fn rules(&self) -> TtlRules {
+        self.0.rules
+    }
+
+    pub(crate) fn who(&self) -> &str {
+        &self.0.who
+    }
+}

@@ -1,0 +1,88 @@
+//! How one lock is taken and kept: the settings of a locker that each lock may change for itself.
+
+use crate::error::ConfigError;
+use quorlock_core::{Drift, Ttl};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// The shortest notice before the deadline at which a loss is announced.
+const LEAST_MARGIN: Duration = Duration::from_millis(2);
+
+/// What makes a ttl useful, the same for all locks of a locker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TtlRules {
+    pub(crate) drift: Drift,
+    pub(crate) node_timeout: Duration,
+    pub(crate) longest: Duration,
+}
+
+impl TtlRules {
+    pub(crate) fn check(self, ttl: Duration) -> Result<Ttl, ConfigError> {
+        Ok(Ttl::new(ttl, self.drift, self.node_timeout, self.longest)?)
+    }
+}
+
+/// How one lock is taken and kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) ttl: Ttl,
+    pub(crate) wait: Duration,
+    pub(crate) attempts: u32,
+    pub(crate) watchdog: bool,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) loss_margin: Option<Duration>,
+    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) tied: bool,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Options {
+    pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+    pub(crate) const DEFAULT_ATTEMPTS: u32 = 10_000;
+
+    /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise.
+    pub(crate) fn margin(&self) -> Duration {
+        self.loss_margin
+            .unwrap_or(self.ttl.span() / 50)
+            .max(LEAST_MARGIN)
+            .min(self.ttl.validity() / 2)
+    }
+}
+
+pub(crate) fn check_attempts(attempts: u32) -> Result<u32, ConfigError> {
+    if attempts == 0 {
+        return Err(setting("attempts", 0, "give at least 1"));
+    }
+    Ok(attempts)
+}
+
+pub(crate) fn check_max_hold(hold: Duration) -> Result<Duration, ConfigError> {
+    if hold.is_zero() {
+        return Err(setting("a maximal hold", "0s", "give a positive time"));
+    }
+    Ok(hold)
+}
+
+pub(crate) fn check_margin(margin: Duration, ttl: Ttl) -> Result<Duration, ConfigError> {
+    if margin > ttl.validity() / 2 {
+        return Err(setting(
+            "a loss margin",
+            format!("{margin:?}"),
+            "give at most half of the ttl's validity",
+        ));
+    }
+    Ok(margin)
+}
+
+pub(crate) fn setting(
+    setting: &'static str,
+    value: impl ToString,
+    allowed: &'static str,
+) -> ConfigError {
+    ConfigError::Setting {
+        setting,
+        value: value.to_string(),
+        allowed,
+    }
+}

@@ -1,0 +1,161 @@
+//! First come, first served within this process: one contender per name goes to the nodes.
+
+use crate::hold::Hold;
+use crate::node::Bell;
+use quorlock_core::Name;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// At most so many tasks of one process may wait for one name.
+pub(crate) const MOST_WAITERS: usize = 65_536;
+
+/// The lines of all names that somebody of this process holds or waits for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines(Arc<Mutex<HashMap<Name, Weak<Line>>>>);
+
+impl Lines {
+    /// The line for `name`; it lives as long as somebody holds or waits.
+    pub(crate) fn of(&self, name: &Name) -> Arc<Line> {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = lines.get(name).and_then(Weak::upgrade) {
+            return line;
+        }
+        let line = Arc::new(Line {
+            name: name.clone(),
+            lines: self.clone(),
+            gate: Semaphore::new(1),
+            waiters: AtomicUsize::new(0),
+            bell: Bell::new(),
+            holder: Mutex::new(Weak::new()),
+        });
+        lines.insert(name.clone(), Arc::downgrade(&line));
+        line
+    }
+}
+
+/// The tasks of this process that want one name, in the order in which they came.
+#[derive(Debug)]
+pub(crate) struct Line {
+    name: Name,
+    lines: Lines,
+    gate: Semaphore,
+    waiters: AtomicUsize,
+    bell: Bell,
+    holder: Mutex<Weak<Hold>>,
+}
+
+impl Line {
+    /// Waits for the turn to contend. `Err` with the number of waiters if there are too many.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a dropped call leaves the line.
+    pub(crate) async fn turn(&self) -> Result<Turn<'_>, usize> {
+        let place = Place::in_line(&self.waiters)?;
+        match self.gate.acquire().await {
+            Ok(permit) => Ok(Turn {
+                _permit: permit,
+                _place: place,
+            }),
+            // The gate is never closed.
+            Err(_) => Err(self.waiters.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Rung when the name may have become free.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// The guard of this process that has the name, if there is one.
+    pub(crate) fn holder(&self) -> Option<Arc<Hold>> {
+        self.holder
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .upgrade()
+    }
+
+    pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(hold);
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A new line may have taken the place in the meantime.
+        if lines
+            .get(&self.name)
+            .is_some_and(|line| line.strong_count() == 0)
+        {
+            lines.remove(&self.name);
+        }
+    }
+}
+
+/// The right to contend for the name, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    _place: Place<'a>,
+}
+
+#[derive(Debug)]
+struct Place<'a>(&'a AtomicUsize);
+
+impl<'a> Place<'a> {
+    fn in_line(waiters: &'a AtomicUsize) -> Result<Self, usize> {
+        let before = waiters.fetch_add(1, Ordering::Relaxed);
+        let place = Self(waiters);
+        if before >= MOST_WAITERS {
+            Err(before)
+        } else {
+            Ok(place)
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn turns_are_given_in_the_order_of_asking() {
+        let lines = Lines::default();
+        let name = Name::new("a").unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let line = lines.of(&name);
+        let first = line.turn().await.unwrap();
+        let mut tasks = Vec::new();
+        for number in 0..5 {
+            let (line, order) = (lines.of(&name), order.clone());
+            tasks.push(tokio::spawn(async move {
+                let _turn = line.turn().await.unwrap();
+                order.lock().unwrap().push(number);
+            }));
+            tokio::task::yield_now().await;
+        }
+        drop(first);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+    }
+
+    #[tokio::test]
+    async fn a_line_is_forgotten_with_its_last_user() {
+        let lines = Lines::default();
+        let name = Name::new("a").unwrap();
+        let (one, two) = (lines.of(&name), lines.of(&name));
+        assert!(Arc::ptr_eq(&one, &two));
+        drop((one, two));
+        assert!(lines.0.lock().unwrap().is_empty());
+    }
+}

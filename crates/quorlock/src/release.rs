@@ -1,0 +1,123 @@
+//! Letting go: compare-and-delete on all nodes, an outcome at the quorum.
+
+use crate::entropy;
+use crate::error::{NodeReport, Said, listed};
+use crate::node::{Command, Reply};
+use crate::round::Round;
+use crate::voters::Voters;
+use quorlock_core::{Backoff, Tally, Verdict};
+use std::fmt;
+use tokio::time::sleep;
+
+/// How often a release is sent before it is called unconfirmed. Nodes that come back later still get it.
+const MOST_TRIES: u32 = 3;
+
+/// What became of a release. None of them is an error: the lock is not ours any more.
+#[derive(Clone, Debug)]
+#[must_use = "an unconfirmed release may keep others waiting until the ttl is over"]
+#[non_exhaustive]
+pub enum Release {
+    /// A majority of nodes let it go.
+    Released,
+    /// A majority of nodes did not have it: it expired, or somebody removed it.
+    AlreadyGone,
+    /// Too few nodes answered. Those that did not still get the release when they come back; at the latest the
+    /// ttl frees the lock.
+    Unconfirmed {
+        /// What each node said.
+        nodes: Vec<NodeReport>,
+    },
+}
+
+impl Release {
+    /// A stable word for the outcome, for logs and metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Release::Released => "released",
+            Release::AlreadyGone => "already_gone",
+            Release::Unconfirmed { .. } => "unconfirmed",
+        }
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Release::Released => f.write_str("released"),
+            Release::AlreadyGone => f.write_str("already gone"),
+            Release::Unconfirmed { nodes } => write!(f, "unconfirmed: {}", listed(nodes)),
+        }
+    }
+}
+
+/// Hears `round`, the first send of `command`, and asks the nodes that failed a few times more.
+///
+/// # Cancel safety
+/// Cancel safe: the release is on its way to every node before the first wait.
+pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round) -> Release {
+    let timeout = voters.around.node_timeout;
+    let mut pause = Backoff::new(timeout / 2, timeout * 2);
+    let mut answers = Answers::new(voters);
+    for left in (0..MOST_TRIES).rev() {
+        while let Some((node, reply)) = round.next().await {
+            answers.take(node, &reply);
+            if let Some(outcome) = answers.outcome() {
+                return outcome;
+            }
+        }
+        if left > 0 {
+            sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
+            round = voters.ask_some(answers.failed(), command);
+        }
+    }
+    Release::Unconfirmed {
+        nodes: answers.report(),
+    }
+}
+
+/// The last word of each node over all tries.
+struct Answers<'a> {
+    voters: &'a Voters,
+    said: Vec<Option<Said>>,
+}
+
+impl<'a> Answers<'a> {
+    fn new(voters: &'a Voters) -> Self {
+        Self {
+            voters,
+            said: vec![None; voters.nodes.len()],
+        }
+    }
+
+    fn take(&mut self, node: usize, reply: &Reply) {
+        self.said[node] = Some(self.voters.hear(node, reply));
+    }
+
+    fn outcome(&self) -> Option<Release> {
+        let mut tally = Tally::new(self.voters.quorum);
+        for said in self.said.iter().flatten() {
+            tally.count(said.vote());
+        }
+        if tally.verdict() == Verdict::Granted {
+            return Some(Release::Released);
+        }
+        tally.denied_by_answers().then_some(Release::AlreadyGone)
+    }
+
+    fn failed(&self) -> Vec<usize> {
+        let failed = |node: &usize| matches!(self.said[*node], None | Some(Said::Failed(_)));
+        (0..self.said.len()).filter(failed).collect()
+    }
+
+    fn report(self) -> Vec<NodeReport> {
+        let voters = self.voters;
+        let said = self.said.into_iter().enumerate();
+        said.filter_map(|(node, said)| {
+            Some(NodeReport {
+                node: voters.id(node),
+                said: said?,
+            })
+        })
+        .collect()
+    }
+}

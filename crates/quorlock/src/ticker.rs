@@ -1,0 +1,107 @@
+//! Notices that the machine slept or its wall clock jumped ahead, and raises the alarm.
+
+use crate::event::Event;
+use crate::surroundings::Surroundings;
+use quorlock_core::{Moment, Wall};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often the clocks are compared while a lock is held.
+const TICK: Duration = Duration::from_millis(200);
+/// A smaller difference is scheduling noise or clock discipline.
+const JUMP: Duration = Duration::from_millis(500);
+
+/// Counts held locks; the clocks are compared while there is one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ticker(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    holds: AtomicUsize,
+    running: AtomicBool,
+}
+
+impl Ticker {
+    /// Compares clocks until the returned value, and every other like it, is dropped.
+    pub(crate) fn keep(&self, around: &Surroundings) -> Ticking {
+        self.0.holds.fetch_add(1, Ordering::SeqCst);
+        if !self.0.running.swap(true, Ordering::SeqCst) {
+            tokio::spawn(tick(
+                Running(self.0.clone()),
+                around.clone(),
+                Clocks::read(around),
+            ));
+        }
+        Ticking(self.0.clone())
+    }
+}
+
+/// Keeps a ticker going.
+#[derive(Debug)]
+pub(crate) struct Ticking(Arc<Count>);
+
+impl Drop for Ticking {
+    fn drop(&mut self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The one task that compares clocks. Dropped, also with its runtime, it lets the next hold start another.
+struct Running(Arc<Count>);
+
+impl Running {
+    /// Whether a lock is held. If none is, the task must end, unless one came in this very moment.
+    fn wanted(&self) -> bool {
+        if self.0.holds.load(Ordering::SeqCst) > 0 {
+            return true;
+        }
+        self.0.running.store(false, Ordering::SeqCst);
+        self.0.holds.load(Ordering::SeqCst) > 0 && !self.0.running.swap(true, Ordering::SeqCst)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The three clocks at one moment.
+struct Clocks {
+    boot: Moment,
+    wall: Wall,
+    timers: Instant,
+}
+
+impl Clocks {
+    fn read(around: &Surroundings) -> Self {
+        Self {
+            boot: around.clock.now(),
+            wall: around.clock.wall(),
+            timers: Instant::now(),
+        }
+    }
+
+    /// How far the boot clock ran ahead of the timers, or the wall clock ahead of the boot clock.
+    fn jump_since(&self, before: &Self) -> Duration {
+        let boot = self.boot.since(before.boot);
+        let slept = boot.saturating_sub(self.timers.duration_since(before.timers));
+        let jumped = self.wall.since(before.wall).saturating_sub(boot);
+        slept.max(jumped)
+    }
+}
+
+async fn tick(running: Running, around: Surroundings, mut before: Clocks) {
+    while running.wanted() {
+        sleep(TICK).await;
+        let now = Clocks::read(&around);
+        let jump = now.jump_since(&before);
+        before = now;
+        if jump >= JUMP {
+            around.emit(&Event::ClockJumped { by: jump });
+            around.alarm.raise();
+        }
+    }
+}

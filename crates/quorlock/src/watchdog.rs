@@ -1,0 +1,138 @@
+//! Keeps a held lock alive, and announces its loss by a local timer before the deadline.
+
+use crate::entropy;
+use crate::extend::{extend, is_lost};
+use crate::hold::Hold;
+use quorlock_core::{Backoff, Loss, Moment, Standing};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+/// A boot clock that ran ahead of the timers by this much means that the machine slept.
+const SLEPT: Duration = Duration::from_millis(500);
+
+/// Watches over `hold` until it is lost or its guard lets go.
+pub(crate) async fn watch_over(hold: Arc<Hold>) {
+    let alarm = hold.voters.around.alarm.listen();
+    let now = hold.now();
+    let span = hold.options.ttl.validity();
+    let retry = Backoff::new(
+        (span / 30).max(hold.voters.around.node_timeout / 2),
+        span / 10,
+    );
+    let mut watchdog = Watchdog {
+        extend_at: now + span / 3,
+        looked: (now, Instant::now()),
+        failed: false,
+        retry,
+        alarm,
+        hold,
+    };
+    while watchdog.look().await {}
+}
+
+struct Watchdog {
+    hold: Arc<Hold>,
+    alarm: watch::Receiver<u64>,
+    extend_at: Moment,
+    looked: (Moment, Instant),
+    failed: bool,
+    retry: Backoff,
+}
+
+/// What woke the watchdog.
+enum Woken {
+    Closed,
+    Alarm,
+    Timer,
+}
+
+impl Watchdog {
+    /// Sleeps until there is something to do and does it. `false` when there is nothing left to watch.
+    async fn look(&mut self) -> bool {
+        let wake_at = if self.extends() {
+            self.extend_at.min(self.hold.announce_at())
+        } else {
+            self.hold.announce_at()
+        };
+        let woken = tokio::select! {
+            biased;
+            () = self.hold.closed().cancelled() => Woken::Closed,
+            Ok(()) = self.alarm.changed() => Woken::Alarm,
+            () = sleep(self.hold.now().until(wake_at)) => Woken::Timer,
+        };
+        if matches!(woken, Woken::Closed) || self.hold.lost().is_cancelled() {
+            return false;
+        }
+        let slept = self.slept();
+        if self.hold.now() >= self.hold.announce_at() {
+            self.hold.lose(self.reason(slept));
+            return false;
+        }
+        let due = self.hold.now() >= self.extend_at || matches!(woken, Woken::Alarm);
+        if self.extends() && due {
+            return self.extend().await;
+        }
+        true
+    }
+
+    /// Extends, but never past the moment at which the loss must be announced.
+    async fn extend(&mut self) -> bool {
+        let limit = self.hold.now().until(self.hold.announce_at());
+        let hold = self.hold.clone();
+        let round = async {
+            let rest = extend(&hold, hold.options.ttl).await?;
+            rest.top_up(&hold).await;
+            Ok(())
+        };
+        let result = tokio::select! {
+            biased;
+            () = self.hold.closed().cancelled() => return false,
+            result = round => result,
+            // The next look announces the loss, or finds that a majority had extended already.
+            () = sleep(limit) => return true,
+        };
+        match result {
+            Ok(()) => {
+                self.failed = false;
+                self.retry.reset();
+                self.extend_at = self.hold.now() + self.hold.options.ttl.validity() / 3;
+                true
+            }
+            Err(error) => {
+                self.failed = true;
+                let random = entropy::number(self.hold.voters.around.entropy.as_ref());
+                self.extend_at = self.hold.now() + self.retry.next(random);
+                is_lost(&error).is_none()
+            }
+        }
+    }
+
+    fn extends(&self) -> bool {
+        self.hold.options.watchdog && !self.hold.at_longest_hold()
+    }
+
+    /// Whether the machine slept since the last look.
+    fn slept(&mut self) -> bool {
+        let (now, timer) = (self.hold.now(), Instant::now());
+        let (boot, timers) = (
+            now.since(self.looked.0),
+            timer.duration_since(self.looked.1),
+        );
+        self.looked = (now, timer);
+        boot.saturating_sub(timers) >= SLEPT
+    }
+
+    fn reason(&self, slept: bool) -> Loss {
+        if slept || self.hold.standing() == Standing::Unverified {
+            Loss::Suspended
+        } else if self.hold.at_longest_hold() {
+            Loss::MaxHold
+        } else if self.failed {
+            Loss::QuorumLost
+        } else {
+            Loss::Expired
+        }
+    }
+}
