@@ -3,11 +3,19 @@
 mod answer;
 mod command;
 mod error;
+mod file;
+mod memory;
+mod record;
+
+#[cfg(test)]
+mod contract;
 
 pub use answer::Answer;
 pub(crate) use answer::Board;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
 pub use error::NodeError;
+pub use file::FileNode;
+pub use memory::MemoryNode;
 
 use quorlock_core::Name;
 use std::fmt;
