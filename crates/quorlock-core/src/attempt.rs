@@ -90,10 +90,7 @@ impl Attempt {
             Ballot::Denied => (Vote::Against, Vote::Against),
             Ballot::Missing => (Vote::Missing, Vote::Missing),
         };
-        if let Ballot::Voted {
-            counter: Some(counter),
-        } = ballot
-        {
+        if let Ballot::Voted { counter: Some(counter) } = ballot {
             self.highest = self.highest.max(counter);
         }
         if vote == Vote::For {
@@ -217,11 +214,7 @@ mod tests {
         for row in table.lines().skip(2) {
             let cells: Vec<&str> = row.split_whitespace().collect();
             let mut attempt = attempt(cells[0].parse().unwrap(), 9);
-            assert_eq!(
-                format!("{:?}", vote(&mut attempt, cells[1])),
-                cells[2],
-                "{row}"
-            );
+            assert_eq!(format!("{:?}", vote(&mut attempt, cells[1])), cells[2], "{row}");
         }
     }
 
@@ -234,12 +227,7 @@ mod tests {
     #[test]
     fn a_stamp_goes_above_everything_seen_and_counts_voters_only() {
         let mut attempt = attempt(3, 5);
-        attempt.on_ballot(
-            0,
-            Ballot::Voted {
-                counter: Some(Fence::new(8)),
-            },
-        );
+        attempt.on_ballot(0, Ballot::Voted { counter: Some(Fence::new(8)) });
         attempt.on_ballot(1, Ballot::Missing);
         assert_eq!(attempt.on_ballot(2, Ballot::Confirmed), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::new(3)), Some(Fence::new(9)));
@@ -253,19 +241,9 @@ mod tests {
         let mut attempt = attempt(1, 5);
         assert_eq!(vote(&mut attempt, "v"), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(6)));
-        assert_eq!(
-            attempt.on_mark(Mark::Behind {
-                counter: Fence::new(40)
-            }),
-            Step::Stamp
-        );
+        assert_eq!(attempt.on_mark(Mark::Behind { counter: Fence::new(40) }), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(41)));
-        assert_eq!(
-            attempt.on_mark(Mark::Behind {
-                counter: Fence::new(50)
-            }),
-            Step::Refused
-        );
+        assert_eq!(attempt.on_mark(Mark::Behind { counter: Fence::new(50) }), Step::Refused);
     }
 
     #[test]
@@ -282,12 +260,7 @@ mod tests {
 
     #[test]
     fn held_and_unreachable_are_told_apart() {
-        for (ballots, lacks) in [
-            ("cddd-", false),
-            ("dd---", true),
-            ("c----", true),
-            ("cc--d", false),
-        ] {
+        for (ballots, lacks) in [("cddd-", false), ("dd---", true), ("c----", true), ("cc--d", false)] {
             let mut attempt = attempt(5, 1);
             assert_eq!(vote(&mut attempt, ballots), Step::Refused);
             assert_eq!(attempt.lacks_quorum(), lacks, "{ballots}");

@@ -15,11 +15,7 @@ pub struct Backoff {
 impl Backoff {
     /// Delays from `floor` up to `cap`; a cap below the floor counts as the floor.
     pub fn new(floor: Duration, cap: Duration) -> Self {
-        Self {
-            floor,
-            cap: cap.max(floor),
-            previous: floor,
-        }
+        Self { floor, cap: cap.max(floor), previous: floor }
     }
 
     /// The next delay, chosen by `random`.

@@ -11,9 +11,7 @@ use std::time::Duration;
 ///
 /// A fence is a number to which a majority of nodes, where the holder has the name, was strictly raised by that
 /// holder. Nodes keep it as a double, so it stays below 2^53; microseconds since 1970 fit until the year 2255.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Fence(u64);
 
@@ -53,11 +51,7 @@ impl TryFrom<u64> for Fence {
     type Error = &'static str;
 
     fn try_from(number: u64) -> Result<Self, Self::Error> {
-        if number <= Self::MAX.0 {
-            Ok(Self(number))
-        } else {
-            Err("a fence is below 2^53")
-        }
+        if number <= Self::MAX.0 { Ok(Self(number)) } else { Err("a fence is below 2^53") }
     }
 }
 
@@ -81,11 +75,7 @@ impl FenceClock {
     /// What to propose for `name` now.
     pub fn propose(&self, name: &Name, now: Wall) -> Fence {
         let by_clock = Fence::new((now + self.lead).as_micros());
-        let by_memory = self
-            .ahead
-            .get(name)
-            .and_then(|seen| seen.next())
-            .unwrap_or_default();
+        let by_memory = self.ahead.get(name).and_then(|seen| seen.next()).unwrap_or_default();
         by_clock.max(by_memory)
     }
 
@@ -112,20 +102,14 @@ mod tests {
     #[test]
     fn proposals_follow_the_wall_clock() {
         let clock = FenceClock::default();
-        assert_eq!(
-            clock.propose(&Name::new("a").unwrap(), at(77)),
-            Fence::new(77)
-        );
+        assert_eq!(clock.propose(&Name::new("a").unwrap(), at(77)), Fence::new(77));
     }
 
     #[test]
     fn a_lagging_client_catches_up_for_every_name_after_one_look() {
         let mut clock = FenceClock::default();
         clock.saw(&Name::new("a").unwrap(), Fence::new(1_300), at(1_000));
-        assert_eq!(
-            clock.propose(&Name::new("b").unwrap(), at(2_000)),
-            Fence::new(2_300)
-        );
+        assert_eq!(clock.propose(&Name::new("b").unwrap(), at(2_000)), Fence::new(2_300));
     }
 
     #[test]

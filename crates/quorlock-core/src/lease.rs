@@ -71,15 +71,7 @@ impl Lease {
     ) -> Self {
         let ends_by = max_hold.map(|hold| start + hold);
         let deadline = capped(ttl.deadline(start), ends_by);
-        Self {
-            token,
-            fence,
-            since: start,
-            deadline,
-            ends_by,
-            confirmed: (start, wall),
-            lost: None,
-        }
+        Self { token, fence, since: start, deadline, ends_by, confirmed: (start, wall), lost: None }
     }
 
     /// The token that proves the lease to the nodes.
@@ -118,18 +110,12 @@ impl Lease {
             return Standing::Lost(loss);
         }
         if now >= self.deadline {
-            return Standing::Lost(if self.at_longest_hold() {
-                Loss::MaxHold
-            } else {
-                Loss::Expired
-            });
+            return Standing::Lost(if self.at_longest_hold() { Loss::MaxHold } else { Loss::Expired });
         }
         if self.slept_unseen(now, wall) {
             Standing::Unverified
         } else {
-            Standing::Held {
-                left: now.until(self.deadline),
-            }
+            Standing::Held { left: now.until(self.deadline) }
         }
     }
 
@@ -144,11 +130,7 @@ impl Lease {
             return Err(loss);
         }
         if now >= self.deadline {
-            return Err(self.lose(if self.at_longest_hold() {
-                Loss::MaxHold
-            } else {
-                Loss::Expired
-            }));
+            return Err(self.lose(if self.at_longest_hold() { Loss::MaxHold } else { Loss::Expired }));
         }
         self.deadline = capped(ttl.deadline(start.0), self.ends_by).max(self.deadline);
         self.confirmed = start;
@@ -195,39 +177,21 @@ mod tests {
 
     fn lease(max_hold: Option<Duration>) -> Lease {
         let token = Token::from_random([7; 16]);
-        Lease::new(
-            token,
-            Fence::new(1),
-            ttl(1_000),
-            max_hold,
-            at(100),
-            wall(100),
-        )
+        Lease::new(token, Fence::new(1), ttl(1_000), max_hold, at(100), wall(100))
     }
 
     #[test]
     fn a_lease_counts_from_before_its_first_send_to_its_deadline() {
         let lease = lease(None); // 1000 ms less 10 ms drift less 2 ms, from 100
-        assert_eq!(
-            lease.standing(at(100), wall(100)),
-            Standing::Held { left: ms(988) }
-        );
-        assert_eq!(
-            lease.standing(at(1_087), wall(1_087)),
-            Standing::Held { left: ms(1) }
-        );
-        assert_eq!(
-            lease.standing(at(1_088), wall(1_088)),
-            Standing::Lost(Loss::Expired)
-        );
+        assert_eq!(lease.standing(at(100), wall(100)), Standing::Held { left: ms(988) });
+        assert_eq!(lease.standing(at(1_087), wall(1_087)), Standing::Held { left: ms(1) });
+        assert_eq!(lease.standing(at(1_088), wall(1_088)), Standing::Lost(Loss::Expired));
     }
 
     #[test]
     fn an_extension_counts_from_its_own_start() {
         let mut lease = lease(None);
-        lease
-            .extend(ttl(1_000), (at(500), wall(500)), at(510))
-            .unwrap();
+        lease.extend(ttl(1_000), (at(500), wall(500)), at(510)).unwrap();
         assert_eq!(lease.deadline(), at(1_488));
     }
 
@@ -236,59 +200,37 @@ mod tests {
         let mut lease = lease(None);
         let late = lease.extend(ttl(1_000), (at(1_080), wall(1_080)), at(1_088));
         assert_eq!(late, Err(Loss::Expired));
-        assert_eq!(
-            lease.standing(at(200), wall(200)),
-            Standing::Lost(Loss::Expired),
-            "lost is final"
-        );
-        assert_eq!(
-            lease.extend(ttl(1_000), (at(200), wall(200)), at(210)),
-            Err(Loss::Expired)
-        );
+        assert_eq!(lease.standing(at(200), wall(200)), Standing::Lost(Loss::Expired), "lost is final");
+        assert_eq!(lease.extend(ttl(1_000), (at(200), wall(200)), at(210)), Err(Loss::Expired));
     }
 
     #[test]
     fn a_shorter_extension_never_shortens_a_lease() {
         let mut lease = lease(None);
-        lease
-            .extend(ttl(100), (at(110), wall(110)), at(120))
-            .unwrap();
+        lease.extend(ttl(100), (at(110), wall(110)), at(120)).unwrap();
         assert_eq!(lease.deadline(), at(1_088));
     }
 
     #[test]
     fn the_longest_hold_caps_every_extension() {
         let mut lease = lease(Some(ms(1_200)));
-        lease
-            .extend(ttl(1_000), (at(1_000), wall(1_000)), at(1_010))
-            .unwrap();
+        lease.extend(ttl(1_000), (at(1_000), wall(1_000)), at(1_010)).unwrap();
         assert_eq!(lease.deadline(), at(1_300));
         assert!(lease.at_longest_hold());
-        assert_eq!(
-            lease.standing(at(1_300), wall(1_300)),
-            Standing::Lost(Loss::MaxHold)
-        );
+        assert_eq!(lease.standing(at(1_300), wall(1_300)), Standing::Lost(Loss::MaxHold));
     }
 
     #[test]
     fn a_wall_clock_that_jumps_ahead_makes_the_lease_unverified_until_confirmed() {
         let mut lease = lease(None);
         assert_eq!(lease.standing(at(200), wall(5_000)), Standing::Unverified);
-        lease
-            .extend(ttl(1_000), (at(210), wall(5_010)), at(220))
-            .unwrap();
-        assert!(matches!(
-            lease.standing(at(230), wall(5_030)),
-            Standing::Held { .. }
-        ));
+        lease.extend(ttl(1_000), (at(210), wall(5_010)), at(220)).unwrap();
+        assert!(matches!(lease.standing(at(230), wall(5_030)), Standing::Held { .. }));
     }
 
     #[test]
     fn a_wall_clock_that_jumps_back_changes_nothing() {
-        assert!(matches!(
-            lease(None).standing(at(200), wall(0)),
-            Standing::Held { .. }
-        ));
+        assert!(matches!(lease(None).standing(at(200), wall(0)), Standing::Held { .. }));
     }
 
     #[test]

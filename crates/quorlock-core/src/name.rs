@@ -36,9 +36,7 @@ impl Name {
             return Err(NameError::Control { at, found });
         }
         if text.starts_with(RESERVED) {
-            return Err(NameError::Reserved {
-                name: text.to_owned(),
-            });
+            return Err(NameError::Reserved { name: text.to_owned() });
         }
         Ok(Self(text.into()))
     }
@@ -97,9 +95,7 @@ pub enum NameError {
         found: char,
     },
     /// The text starts with the prefix of quorlock's own keys.
-    #[error(
-        "the lock name `{name}` starts with `quorlock:`, which is reserved for quorlock's own keys"
-    )]
+    #[error("the lock name `{name}` starts with `quorlock:`, which is reserved for quorlock's own keys")]
     Reserved {
         /// The name that was refused.
         name: String,
@@ -113,18 +109,9 @@ mod tests {
     #[test]
     fn names_that_cannot_be_keys_are_refused_with_the_reason() {
         assert_eq!(Name::new(""), Err(NameError::Empty));
-        assert_eq!(
-            Name::new("x".repeat(513)),
-            Err(NameError::TooLong { bytes: 513 })
-        );
-        assert_eq!(
-            Name::new("a\nb"),
-            Err(NameError::Control { at: 1, found: '\n' })
-        );
-        assert!(matches!(
-            Name::new("quorlock:epoch"),
-            Err(NameError::Reserved { .. })
-        ));
+        assert_eq!(Name::new("x".repeat(513)), Err(NameError::TooLong { bytes: 513 }));
+        assert_eq!(Name::new("a\nb"), Err(NameError::Control { at: 1, found: '\n' }));
+        assert!(matches!(Name::new("quorlock:epoch"), Err(NameError::Reserved { .. })));
     }
 
     #[test]

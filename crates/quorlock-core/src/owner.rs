@@ -25,9 +25,7 @@ pub struct Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (pid {})", self.who, self.pid)?;
-        self.reason
-            .iter()
-            .try_for_each(|reason| write!(f, ": {reason}"))
+        self.reason.iter().try_for_each(|reason| write!(f, ": {reason}"))
     }
 }
 
@@ -50,9 +48,7 @@ impl Stored {
         let who = plain(&owner.who).replace(' ', "_");
         let who = if who.is_empty() { "?" } else { &who };
         let reason = owner.reason.as_deref().map(plain).unwrap_or_default();
-        format!("{who} {} {} {reason}", owner.pid, owner.since.as_micros())
-            .trim_end()
-            .to_owned()
+        format!("{who} {} {} {reason}", owner.pid, owner.since.as_micros()).trim_end().to_owned()
     }
 
     /// The whole value as it is stored.
@@ -78,10 +74,7 @@ impl Stored {
 
 /// `text` without control characters, cut to the longest label.
 fn plain(text: &str) -> String {
-    let mut plain: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let mut plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     while plain.len() > MAX_LABEL {
         plain.pop();
     }
@@ -108,10 +101,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_can_be_read_back() {
-        for value in [
-            stored("ann@web1", None),
-            stored("ann@web1", Some("nightly report, second try")),
-        ] {
+        for value in [stored("ann@web1", None), stored("ann@web1", Some("nightly report, second try"))] {
             assert_eq!(Stored::parse(value.encode().as_bytes()), Some(value));
         }
     }
@@ -130,13 +120,7 @@ mod tests {
         let read = Stored::parse(value.as_bytes()).unwrap();
         assert_eq!(read.owner.who, "a_b_@c");
         assert!(read.owner.reason.unwrap().len() <= MAX_LABEL);
-        assert_eq!(
-            Stored::parse(stored("", None).encode().as_bytes())
-                .unwrap()
-                .owner
-                .who,
-            "?"
-        );
+        assert_eq!(Stored::parse(stored("", None).encode().as_bytes()).unwrap().owner.who, "?");
     }
 
     proptest! {

@@ -87,12 +87,7 @@ pub struct Tally {
 impl Tally {
     /// An empty count.
     pub fn new(quorum: Quorum) -> Self {
-        Self {
-            quorum,
-            yes: 0,
-            no: 0,
-            missing: 0,
-        }
+        Self { quorum, yes: 0, no: 0, missing: 0 }
     }
 
     /// Counts one node's vote. Each node is counted once: the caller sees to that.
@@ -138,9 +133,7 @@ impl Tally {
 
     /// Nodes that have not been counted yet.
     pub fn outstanding(&self) -> usize {
-        self.quorum
-            .nodes()
-            .saturating_sub(self.yes() + self.no() + self.missing())
+        self.quorum.nodes().saturating_sub(self.yes() + self.no() + self.missing())
     }
 }
 
@@ -198,10 +191,7 @@ mod tests {
     fn no_nodes_and_too_many_nodes_are_refused() {
         assert_eq!(Quorum::of(0), Err(QuorumError { nodes: 0 }));
         assert_eq!(Quorum::of(32), Err(QuorumError { nodes: 32 }));
-        assert_eq!(
-            Quorum::of(usize::MAX),
-            Err(QuorumError { nodes: usize::MAX })
-        );
+        assert_eq!(Quorum::of(usize::MAX), Err(QuorumError { nodes: usize::MAX }));
     }
 
     proptest! {

@@ -52,9 +52,7 @@ impl Sub<Duration> for Moment {
 }
 
 /// A point on the wall clock, in microseconds since 1970. It may jump in either direction.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Wall(u64);
 
@@ -111,10 +109,7 @@ mod tests {
     #[test]
     fn a_wall_time_before_another_is_zero_after_it() {
         let early = Wall::from_micros(5);
-        assert_eq!(
-            early.since(early + Duration::from_micros(1)),
-            Duration::ZERO
-        );
+        assert_eq!(early.since(early + Duration::from_micros(1)), Duration::ZERO);
         assert_eq!(Wall::from_micros(1_500_000).to_string(), "1.500");
     }
 }

@@ -51,11 +51,7 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Self, TokenError> {
         let bytes: [u8; Self::LEN] = text.as_bytes().try_into().map_err(|_| TokenError)?;
         let hexadecimal = bytes.iter().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        if hexadecimal {
-            Ok(Self(bytes))
-        } else {
-            Err(TokenError)
-        }
+        if hexadecimal { Ok(Self(bytes)) } else { Err(TokenError) }
     }
 }
 
@@ -84,13 +80,8 @@ mod tests {
 
     #[test]
     fn a_token_survives_text() {
-        let token = Token::from_random(
-            *b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\xfe\xff",
-        );
-        assert_eq!(
-            token.to_string(),
-            "000102030405060708090a0b0c0d".to_owned() + "feff"
-        );
+        let token = Token::from_random(*b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\xfe\xff");
+        assert_eq!(token.to_string(), "000102030405060708090a0b0c0d".to_owned() + "feff");
         assert_eq!(token.to_string().parse(), Ok(token));
     }
 

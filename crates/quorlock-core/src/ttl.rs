@@ -14,9 +14,7 @@ pub struct Drift {
 
 impl Drift {
     /// 1 %, right for machines without good time synchronisation.
-    pub const DEFAULT: Drift = Drift {
-        per_million: 10_000,
-    };
+    pub const DEFAULT: Drift = Drift { per_million: 10_000 };
 
     /// A drift factor such as `0.01` (1 %) or `0.001` (good NTP).
     ///
@@ -28,9 +26,7 @@ impl Drift {
         }
         // In range, so the product is at most 500 000 and never negative.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        Ok(Self {
-            per_million: (factor * 1e6).ceil() as u32,
-        })
+        Ok(Self { per_million: (factor * 1e6).ceil() as u32 })
     }
 
     /// What `span` loses to drift and clock granularity: `span * factor + 2 ms`.
@@ -49,9 +45,7 @@ impl Default for Drift {
 
 /// The drift factor is not a share that leaves a lease.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error(
-    "a drift factor of {factor} makes no sense; give 0 to 0.5, such as 0.01, or 0.001 with good NTP"
-)]
+#[error("a drift factor of {factor} makes no sense; give 0 to 0.5, such as 0.01, or 0.001 with good NTP")]
 pub struct DriftError {
     /// The factor that was refused.
     pub factor: f64,
@@ -87,12 +81,7 @@ impl Ttl {
         let validity = span.saturating_sub(drift.allowance(span));
         let needed = node_timeout.saturating_mul(4).max(Duration::from_millis(4));
         if validity < needed {
-            return Err(TtlError::TooShort {
-                ttl: span,
-                validity,
-                node_timeout,
-                needed,
-            });
+            return Err(TtlError::TooShort { ttl: span, validity, node_timeout, needed });
         }
         Ok(Self { span, validity })
     }
@@ -200,32 +189,17 @@ mod tests {
     fn a_short_ttl_is_refused_instead_of_underflowing() {
         for span in [ms(1), ms(2), ms(3), ms(50), ms(204)] {
             let refused = Ttl::new(span, Drift::DEFAULT, ms(50), LONGEST);
-            assert!(
-                matches!(refused, Err(TtlError::TooShort { .. })),
-                "{span:?}: {refused:?}"
-            );
+            assert!(matches!(refused, Err(TtlError::TooShort { .. })), "{span:?}: {refused:?}");
         }
     }
 
     #[test]
     fn zero_fractional_and_too_long_ttls_are_refused() {
         let make = |span| Ttl::new(span, Drift::DEFAULT, ms(5), LONGEST);
-        assert!(matches!(
-            make(Duration::ZERO),
-            Err(TtlError::NotMillis { .. })
-        ));
-        assert!(matches!(
-            make(Duration::from_micros(10_500)),
-            Err(TtlError::NotMillis { .. })
-        ));
-        assert!(matches!(
-            make(LONGEST + ms(1)),
-            Err(TtlError::TooLong { .. })
-        ));
-        assert!(matches!(
-            make(Duration::MAX),
-            Err(TtlError::NotMillis { .. } | TtlError::TooLong { .. })
-        ));
+        assert!(matches!(make(Duration::ZERO), Err(TtlError::NotMillis { .. })));
+        assert!(matches!(make(Duration::from_micros(10_500)), Err(TtlError::NotMillis { .. })));
+        assert!(matches!(make(LONGEST + ms(1)), Err(TtlError::TooLong { .. })));
+        assert!(matches!(make(Duration::MAX), Err(TtlError::NotMillis { .. } | TtlError::TooLong { .. })));
     }
 
     #[test]
@@ -238,10 +212,7 @@ mod tests {
     #[test]
     fn advice_follows_the_formula() {
         assert_eq!(advised_ttl(ms(4_000), ms(10), 5), ms(9_050));
-        assert_eq!(
-            advised_ttl(Duration::from_micros(1), Duration::ZERO, 1),
-            ms(1_001)
-        );
+        assert_eq!(advised_ttl(Duration::from_micros(1), Duration::ZERO, 1), ms(1_001));
     }
 
     proptest! {

@@ -22,10 +22,7 @@ struct Jumps {
 impl TestClock {
     /// A clock that starts now. Call it inside the runtime.
     pub fn start() -> Arc<Self> {
-        Arc::new(Self {
-            start: Instant::now(),
-            jumps: Mutex::default(),
-        })
+        Arc::new(Self { start: Instant::now(), jumps: Mutex::default() })
     }
 
     /// The machine sleeps for `span`: boot and wall clock go on, timers do not.

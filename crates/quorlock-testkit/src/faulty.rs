@@ -35,12 +35,7 @@ impl FaultyNode {
     /// A healthy front for `node`.
     pub fn new(node: impl Node) -> Arc<Self> {
         let (fault, received, kept) = Default::default();
-        Arc::new(Self {
-            node: Arc::new(node),
-            fault,
-            received,
-            kept,
-        })
+        Arc::new(Self { node: Arc::new(node), fault, received, kept })
     }
 
     /// Changes what is wrong from the next command on.

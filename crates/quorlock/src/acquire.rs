@@ -32,18 +32,12 @@ pub(crate) struct Limits {
 impl Limits {
     /// One attempt, no waiting.
     pub(crate) fn once(options: &Options) -> Self {
-        Self {
-            wait: options.ttl.validity(),
-            attempts: 1,
-        }
+        Self { wait: options.ttl.validity(), attempts: 1 }
     }
 
     /// As the options say.
     pub(crate) fn of(options: &Options) -> Self {
-        Self {
-            wait: options.wait,
-            attempts: options.attempts,
-        }
+        Self { wait: options.wait, attempts: options.attempts }
     }
 }
 
@@ -126,10 +120,7 @@ impl<'a> Contender<'a> {
             match timeout(self.left(), line.turn()).await {
                 Ok(Ok(turn)) => Some(turn),
                 Ok(Err(waiters)) => {
-                    return Err(AcquireError::Crowded {
-                        lock: self.candidate.name.clone(),
-                        waiters,
-                    });
+                    return Err(AcquireError::Crowded { lock: self.candidate.name.clone(), waiters });
                 }
                 Err(_) => return self.give_up().await,
             }
@@ -188,26 +179,20 @@ impl<'a> Contender<'a> {
 
     /// Waits as long as makes sense after a refusal.
     async fn pause(&mut self) {
-        let held = self
-            .last
-            .as_ref()
-            .is_some_and(|refusal| refusal.cause == Cause::Held);
+        let held = self.last.as_ref().is_some_and(|refusal| refusal.cause == Cause::Held);
         if !held {
             let delay = self.retry.next(self.random());
             return sleep(delay.min(self.left())).await;
         }
         // Subscribed before the look: a release between the two rings the bell.
-        self.watching
-            .get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
+        self.watching.get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
         self.look().await;
         let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) else {
             // Nobody has a majority: several contend, or it was just released.
             let delay = self.retry.next(self.random());
             return sleep(delay.min(self.left())).await;
         };
-        let ends = seen
-            .left
-            .map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+        let ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
         let delay = self.poll.next(self.random()).min(ends).min(self.left());
         tokio::select! {
             biased;
@@ -218,20 +203,14 @@ impl<'a> Contender<'a> {
 
     /// Asks who has the lock, for the wait and for the error.
     async fn look(&mut self) {
-        self.seen = inspect(self.voters, self.candidate.name, Hear::Majority)
-            .await
-            .ok();
+        self.seen = inspect(self.voters, self.candidate.name, Hear::Majority).await.ok();
         if let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) {
             let holder = match &seen.holder {
                 Holder::Owner { owner, .. } => Some(owner.clone()),
                 Holder::Foreign(_) | Holder::Nobody => None,
             };
             let name = self.candidate.name.clone();
-            self.voters.around.emit(&Event::Waiting {
-                name,
-                holder,
-                left: seen.left,
-            });
+            self.voters.around.emit(&Event::Waiting { name, holder, left: seen.left });
         }
     }
 
@@ -261,32 +240,16 @@ impl<'a> Contender<'a> {
         let seen = match timeout(self.grace(), look).await {
             Ok(Ok(seen)) => Some(seen),
             Ok(Err(InspectError { nodes, .. })) => {
-                let answered = nodes
-                    .iter()
-                    .filter(|report| matches!(report.said, Said::Yes))
-                    .count();
-                return Err(AcquireError::NoQuorum {
-                    lock,
-                    quorum,
-                    answered,
-                    nodes,
-                });
+                let answered = nodes.iter().filter(|report| matches!(report.said, Said::Yes)).count();
+                return Err(AcquireError::NoQuorum { lock, quorum, answered, nodes });
             }
             Err(_) => self.seen.take(),
         };
         match seen {
-            Some(seen) => Err(AcquireError::Held {
-                lock,
-                holder: seen.holder,
-                left: seen.left,
-                waited: self.waited(),
-            }),
-            None => Err(AcquireError::NoQuorum {
-                lock,
-                quorum,
-                answered: 0,
-                nodes: self.voters.troubles(),
-            }),
+            Some(seen) => {
+                Err(AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited: self.waited() })
+            }
+            None => Err(AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() }),
         }
     }
 

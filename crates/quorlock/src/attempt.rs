@@ -67,12 +67,7 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
         top_up: false,
     });
     let undo = Undo::armed(voters, candidate.name, token);
-    let mut ask = Ask {
-        voters,
-        candidate,
-        token,
-        state: Attempt::new(voters.quorum, proposal),
-    };
+    let mut ask = Ask { voters, candidate, token, state: Attempt::new(voters.quorum, proposal) };
 
     let (mut step, poll) = ask.vote(&ballot).await;
     while step == Step::Stamp {
@@ -82,18 +77,9 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
     match step {
         Step::Granted(fence) if now < candidate.options.ttl.deadline(start) => {
             undo.disarm();
-            let lease = Lease::new(
-                token,
-                fence,
-                candidate.options.ttl,
-                candidate.options.max_hold,
-                start,
-                wall,
-            );
-            Ok(Grant {
-                lease,
-                votes: ask.state.votes().yes(),
-            })
+            let lease =
+                Lease::new(token, fence, candidate.options.ttl, candidate.options.max_hold, start, wall);
+            Ok(Grant { lease, votes: ask.state.votes().yes() })
         }
         Step::Granted(_) => Err(ask.refusal(Cause::TooSlow, poll, now.since(start))),
         _ if ask.state.lacks_quorum() => Err(ask.refusal(Cause::NoQuorum, poll, now.since(start))),
@@ -103,17 +89,11 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
 
 impl Candidate<'_> {
     fn propose(&self, wall: Wall) -> Fence {
-        self.fences
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .propose(self.name, wall)
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner).propose(self.name, wall)
     }
 
     fn saw(&self, counter: Fence, wall: Wall) {
-        self.fences
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .saw(self.name, counter, wall);
+        self.fences.lock().unwrap_or_else(PoisonError::into_inner).saw(self.name, counter, wall);
     }
 }
 
@@ -146,14 +126,8 @@ impl<'a> Ask<'a> {
             return Step::Refused;
         };
         let name = self.candidate.name.clone();
-        let command = Command::Stamp {
-            name,
-            token: self.token,
-            fence,
-        };
-        let mut round = self
-            .voters
-            .ask_some(self.state.voters().iter().copied(), &command);
+        let command = Command::Stamp { name, token: self.token, fence };
+        let mut round = self.voters.ask_some(self.state.voters().iter().copied(), &command);
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.next().await {
             step = self.state.on_mark(mark_of(&reply));
@@ -167,14 +141,7 @@ impl<'a> Ask<'a> {
 
     fn refusal(&self, cause: Cause, poll: Poll<'_>, took: Duration) -> Refusal {
         let (votes, denied, missing) = (poll.tally.yes(), poll.tally.no(), poll.tally.missing());
-        Refusal {
-            cause,
-            votes,
-            denied,
-            missing,
-            nodes: poll.report(),
-            took,
-        }
+        Refusal { cause, votes, denied, missing, nodes: poll.report(), took }
     }
 }
 
@@ -204,13 +171,7 @@ struct Undo<'a> {
 
 impl<'a> Undo<'a> {
     fn armed(voters: &'a Voters, name: &Name, token: Token) -> Self {
-        Self {
-            voters,
-            release: Some(Command::Release {
-                name: name.clone(),
-                token,
-            }),
-        }
+        Self { voters, release: Some(Command::Release { name: name.clone(), token }) }
     }
 
     fn disarm(mut self) {

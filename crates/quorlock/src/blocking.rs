@@ -30,11 +30,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The one background thread. Never shut down: held locks of any part of the program may depend on it.
 static ENGINE: LazyLock<Runtime> = LazyLock::new(|| {
-    let built = RuntimeBuilder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("quorlock")
-        .enable_all()
-        .build();
+    let built =
+        RuntimeBuilder::new_multi_thread().worker_threads(1).thread_name("quorlock").enable_all().build();
     match built {
         Ok(runtime) => runtime,
         Err(error) => panic!("cannot start the background thread of quorlock::blocking: {error}"),

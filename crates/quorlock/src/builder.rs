@@ -67,15 +67,9 @@ impl<L: From<Locker>> Builder<L> {
     /// [`ConfigError::NoEnvironment`] if it is not set or empty.
     pub fn from_env() -> Result<Self, ConfigError> {
         let urls = std::env::var(NODES_VARIABLE).unwrap_or_default();
-        let urls: Vec<&str> = urls
-            .split(',')
-            .map(str::trim)
-            .filter(|url| !url.is_empty())
-            .collect();
+        let urls: Vec<&str> = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
         if urls.is_empty() {
-            return Err(ConfigError::NoEnvironment {
-                variable: NODES_VARIABLE,
-            });
+            return Err(ConfigError::NoEnvironment { variable: NODES_VARIABLE });
         }
         Ok(Self::default().nodes(urls))
     }
@@ -228,20 +222,13 @@ impl<L: From<Locker>> Builder<L> {
             attempts: check_attempts(self.attempts)?,
             watchdog: self.watchdog,
             max_hold: self.max_hold.map(check_max_hold).transpose()?,
-            loss_margin: self
-                .loss_margin
-                .map(|margin| check_margin(margin, ttl))
-                .transpose()?,
+            loss_margin: self.loss_margin.map(|margin| check_margin(margin, ttl)).transpose()?,
             reason: self.reason,
             tied: true,
             cancel: CancellationToken::new(),
         };
         let count = self.urls.len() + self.nodes.len();
-        let default_guard = if count > 1 {
-            RestartGuard::Strict
-        } else {
-            RestartGuard::Off
-        };
+        let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };
         let around = Surroundings {
             guard: self.guard.unwrap_or(default_guard),
             observers: Observers::new(self.observers),
@@ -258,10 +245,7 @@ impl<L> fmt::Debug for Builder<L> {
     /// URLs may carry passwords, so only their number is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.urls.len() + self.nodes.len();
-        f.debug_struct("Builder")
-            .field("nodes", &nodes)
-            .field("ttl", &self.ttl)
-            .finish_non_exhaustive()
+        f.debug_struct("Builder").field("nodes", &nodes).field("ttl", &self.ttl).finish_non_exhaustive()
     }
 }
 
@@ -278,42 +262,25 @@ fn open_all(
     mut nodes: Vec<Arc<dyn Node>>,
     around: &Surroundings,
 ) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-    let urls = urls
-        .iter()
-        .map(|url| NodeUrl::parse(url))
-        .collect::<Result<Vec<_>, _>>()?;
+    let urls = urls.iter().map(|url| NodeUrl::parse(url)).collect::<Result<Vec<_>, _>>()?;
     if urls.is_empty() && nodes.is_empty() {
         return Err(ConfigError::NoNodes);
     }
     Quorum::of(urls.len() + nodes.len())?;
     if let (Some(url), Some(node)) = (urls.first(), nodes.first()) {
-        return Err(ConfigError::MixedKinds {
-            first: url.to_string(),
-            second: node.id().to_owned(),
-        });
+        return Err(ConfigError::MixedKinds { first: url.to_string(), second: node.id().to_owned() });
     }
     for (at, url) in urls.iter().enumerate() {
         if let Some(other) = urls[..at].iter().find(|other| other.kind() != url.kind()) {
-            return Err(ConfigError::MixedKinds {
-                first: other.to_string(),
-                second: url.to_string(),
-            });
+            return Err(ConfigError::MixedKinds { first: other.to_string(), second: url.to_string() });
         }
-        if urls[..at]
-            .iter()
-            .any(|other| other.identity() == url.identity())
-        {
-            return Err(ConfigError::SameNode {
-                node: url.to_string(),
-            });
+        if urls[..at].iter().any(|other| other.identity() == url.identity()) {
+            return Err(ConfigError::SameNode { node: url.to_string() });
         }
     }
     for url in &urls {
         let opened = open(url, around);
-        nodes.push(opened.map_err(|source| ConfigError::Node {
-            node: url.to_string(),
-            source,
-        })?);
+        nodes.push(opened.map_err(|source| ConfigError::Node { node: url.to_string(), source })?);
     }
     Ok(nodes)
 }

@@ -26,9 +26,7 @@ impl Clock for SystemClock {
     }
 
     fn wall(&self) -> Wall {
-        let since = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Wall::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 }

@@ -103,9 +103,7 @@ pub enum AcquireError {
         nodes: Vec<NodeReport>,
     },
     /// The nodes agreed too late: the time of the lock was over. Use a longer ttl, or faster nodes.
-    #[error(
-        "lock `{lock}`: a majority agreed only after {took:?}, too late for its ttl of {ttl:?}"
-    )]
+    #[error("lock `{lock}`: a majority agreed only after {took:?}, too late for its ttl of {ttl:?}")]
     TooSlow {
         /// The lock.
         lock: Name,
@@ -247,8 +245,7 @@ impl fmt::Display for NodeReport {
 }
 
 fn for_another(left: Option<Duration>) -> String {
-    left.map(|left| format!(" for another {left:?}"))
-        .unwrap_or_default()
+    left.map(|left| format!(" for another {left:?}")).unwrap_or_default()
 }
 
 pub(crate) fn listed(nodes: &[NodeReport]) -> String {

@@ -185,12 +185,7 @@ impl fmt::Debug for Observers {
 /// Tells `tracing`: trouble as warnings, the life of a lock as debug, single rounds as trace.
 fn trace(event: &Event) {
     match event {
-        Event::Lost {
-            name,
-            fence,
-            loss,
-            held,
-        } => {
+        Event::Lost { name, fence, loss, held } => {
             tracing::warn!(target: "quorlock", lock = %name, %fence, %loss, ?held, "lock lost");
         }
         Event::NodeDown { node, cause } => {
@@ -209,39 +204,19 @@ fn trace(event: &Event) {
         Event::NodeUp { node, version } => {
             tracing::info!(target: "quorlock", %node, %version, "node up")
         }
-        Event::Acquired {
-            name,
-            fence,
-            waited,
-            attempts,
-            votes,
-            validity,
-        } => {
+        Event::Acquired { name, fence, waited, attempts, votes, validity } => {
             tracing::debug!(target: "quorlock", lock = %name, %fence, ?waited, attempts, votes, ?validity, "acquired");
         }
-        Event::GaveUp {
-            name,
-            why,
-            waited,
-            attempts,
-        } => {
+        Event::GaveUp { name, why, waited, attempts } => {
             tracing::debug!(target: "quorlock", lock = %name, why, ?waited, attempts, "gave up");
         }
-        Event::Released {
-            name,
-            fence,
-            outcome,
-            held,
-        } => {
+        Event::Released { name, fence, outcome, held } => {
             tracing::debug!(target: "quorlock", lock = %name, %fence, outcome, ?held, "released");
         }
         Event::ToppedUp { name, node } => {
             tracing::debug!(target: "quorlock", lock = %name, %node, "topped up")
         }
-        Event::Refused { .. }
-        | Event::Waiting { .. }
-        | Event::Extended { .. }
-        | Event::NodeFailed { .. } => {
+        Event::Refused { .. } | Event::Waiting { .. } | Event::Extended { .. } | Event::NodeFailed { .. } => {
             tracing::trace!(target: "quorlock", ?event);
         }
     }

@@ -48,11 +48,7 @@ pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     let votes = poll.tally.yes();
     if verdict == Verdict::Granted {
         hold.confirm(ttl, start).map_err(|loss| hold.lose(loss))?;
-        hold.voters.around.emit(&Event::Extended {
-            name: hold.name.clone(),
-            left,
-            votes,
-        });
+        hold.voters.around.emit(&Event::Extended { name: hold.name.clone(), left, votes });
         return Ok(Rest { round, gone });
     }
     Err(refused(hold, round, poll).await)
@@ -68,17 +64,8 @@ async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>) -> ExtendErr
     }
     let (answered, left) = (poll.tally.yes(), hold.now().until(hold.deadline()));
     let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
-    hold.voters.around.emit(&Event::ExtendFailed {
-        name: lock.clone(),
-        left,
-        votes: answered,
-    });
-    ExtendError::NoQuorum {
-        lock,
-        quorum,
-        answered,
-        nodes: poll.report(),
-    }
+    hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
+    ExtendError::NoQuorum { lock, quorum, answered, nodes: poll.report() }
 }
 
 impl Rest {
@@ -105,10 +92,7 @@ impl Rest {
 
 fn refill(hold: &Hold, node: usize) {
     if hold.top_up(node) {
-        hold.voters.around.emit(&Event::ToppedUp {
-            name: hold.name.clone(),
-            node: hold.voters.id(node),
-        });
+        hold.voters.around.emit(&Event::ToppedUp { name: hold.name.clone(), node: hold.voters.id(node) });
     }
 }
 

@@ -33,10 +33,7 @@ impl Guard {
     /// Takes charge of `hold` and starts its watchdog.
     pub(crate) fn new(hold: Arc<Hold>, rules: TtlRules, ticking: Ticking) -> Self {
         tokio::spawn(watch_over(hold.clone()));
-        Self {
-            held: Held { hold, rules },
-            _ticking: ticking,
-        }
+        Self { held: Held { hold, rules }, _ticking: ticking }
     }
 
     /// Releases the lock on all nodes and says what became of it. Never an error: it is not ours any more.
@@ -56,12 +53,7 @@ impl Guard {
         drop(self);
         let outcome = release(&hold.voters, &command, round).await;
         let name = hold.name.clone();
-        hold.voters.around.emit(&Event::Released {
-            name,
-            fence,
-            outcome: outcome.kind(),
-            held,
-        });
+        hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held });
         outcome
     }
 
@@ -102,12 +94,7 @@ impl Drop for Guard {
         hold.voters.tell(&hold.release());
         hold.hand_over();
         let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
-        hold.voters.around.emit(&Event::Released {
-            name,
-            fence,
-            outcome: "dropped",
-            held,
-        });
+        hold.voters.around.emit(&Event::Released { name, fence, outcome: "dropped", held });
     }
 }
 
@@ -180,10 +167,7 @@ impl Held {
             Standing::Lost(loss) => loss,
             Standing::Held { .. } | Standing::Unverified => Loss::Expired,
         };
-        Lost {
-            lock: self.hold.name.clone(),
-            loss,
-        }
+        Lost { lock: self.hold.name.clone(), loss }
     }
 
     /// A token that is cancelled when the lock is lost, for code that takes one.
@@ -211,22 +195,14 @@ impl Held {
     /// # Cancel safety
     /// As [`Held::extend`].
     pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
-        let ttl = self
-            .rules
-            .check(ttl)
-            .map_err(|error: ConfigError| ExtendError::Config(error))?;
-        extend(&self.hold, ttl)
-            .await?
-            .top_up_later(self.hold.clone());
+        let ttl = self.rules.check(ttl).map_err(|error: ConfigError| ExtendError::Config(error))?;
+        extend(&self.hold, ttl).await?.top_up_later(self.hold.clone());
         Ok(self.remaining())
     }
 }
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("name", self.name())
-            .field("standing", &self.standing())
-            .finish()
+        f.debug_struct("Held").field("name", self.name()).field("standing", &self.standing()).finish()
     }
 }

@@ -50,11 +50,7 @@ impl Hold {
             voters,
             label,
             line,
-            state: Mutex::new(State {
-                lease,
-                tied,
-                closed: false,
-            }),
+            state: Mutex::new(State { lease, tied, closed: false }),
             lost: CancellationToken::new(),
             closed: CancellationToken::new(),
         })
@@ -122,28 +118,16 @@ impl Hold {
         };
         if first {
             let (fence, held) = (self.fence(), self.age());
-            self.voters.around.emit(&Event::Lost {
-                name: self.name.clone(),
-                fence,
-                loss,
-                held,
-            });
+            self.voters.around.emit(&Event::Lost { name: self.name.clone(), fence, loss, held });
         }
         self.lost.cancel();
         // Whoever of this process waits behind us may try now.
         self.line.bell().ring();
-        Lost {
-            lock: self.name.clone(),
-            loss,
-        }
+        Lost { lock: self.name.clone(), loss }
     }
 
     /// Takes a majority's confirmation in a round that started at `start`.
-    pub(crate) fn confirm(
-        &self,
-        ttl: Ttl,
-        start: (Moment, quorlock_core::Wall),
-    ) -> Result<(), Loss> {
+    pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, quorlock_core::Wall)) -> Result<(), Loss> {
         let now = self.now();
         self.state().lease.extend(ttl, start, now)
     }
@@ -169,10 +153,7 @@ impl Hold {
         let clock = &self.voters.around.clock;
         // The state stays locked while the command is enqueued, so that no release can come before it.
         let state = self.state();
-        let held = matches!(
-            state.lease.standing(clock.now(), clock.wall()),
-            Standing::Held { .. }
-        );
+        let held = matches!(state.lease.standing(clock.now(), clock.wall()), Standing::Held { .. });
         if state.closed || !held {
             return false;
         }
@@ -198,10 +179,7 @@ impl Hold {
 
     /// The command that releases the lock.
     pub(crate) fn release(&self) -> Command {
-        Command::Release {
-            name: self.name.clone(),
-            token: self.token(),
-        }
+        Command::Release { name: self.name.clone(), token: self.token() }
     }
 
     /// Wakes the next of this process. Its acquire is enqueued behind our release on every node.

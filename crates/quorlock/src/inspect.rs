@@ -70,11 +70,7 @@ pub(crate) enum Hear {
 ///
 /// # Cancel safety
 /// Cancel safe: nothing is changed anywhere.
-pub(crate) async fn inspect(
-    voters: &Voters,
-    name: &Name,
-    hear: Hear,
-) -> Result<Inspection, InspectError> {
+pub(crate) async fn inspect(voters: &Voters, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
     let mut round = voters.ask(&Command::Inspect { name: name.clone() });
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
     while let Some((node, reply)) = round.next().await {
@@ -86,15 +82,8 @@ pub(crate) async fn inspect(
     views.sort_by_key(|(node, _)| *node);
     let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
     if answered < voters.quorum.needed() {
-        let nodes = views
-            .into_iter()
-            .map(|(node, view)| report(voters, node, view))
-            .collect();
-        return Err(InspectError {
-            lock: name.clone(),
-            quorum: voters.quorum,
-            nodes,
-        });
+        let nodes = views.into_iter().map(|(node, view)| report(voters, node, view)).collect();
+        return Err(InspectError { lock: name.clone(), quorum: voters.quorum, nodes });
     }
     Ok(summary(voters, name, views))
 }
@@ -103,22 +92,14 @@ fn view_of(voters: &Voters, node: usize, reply: Reply) -> Result<View, NodeError
     let cause = match reply {
         Reply::Done(Done::Seen(view)) => return Ok(view),
         Reply::Failed(cause) => cause,
-        Reply::Done(_) | Reply::Denied(_) => NodeError::Protocol {
-            reason: "not an inspection".into(),
-        },
+        Reply::Done(_) | Reply::Denied(_) => NodeError::Protocol { reason: "not an inspection".into() },
     };
-    voters.around.emit(&Event::NodeFailed {
-        node: voters.id(node),
-        cause: cause.clone(),
-    });
+    voters.around.emit(&Event::NodeFailed { node: voters.id(node), cause: cause.clone() });
     Err(cause)
 }
 
 fn report(voters: &Voters, node: usize, view: Result<View, NodeError>) -> NodeReport {
-    NodeReport {
-        node: voters.id(node),
-        said: view.map_or_else(Said::Failed, |_| Said::Yes),
-    }
+    NodeReport { node: voters.id(node), said: view.map_or_else(Said::Failed, |_| Said::Yes) }
 }
 
 /// Whether the views so far settle the question: somebody has a majority, or nobody can.
@@ -131,22 +112,10 @@ fn is_decided(quorum: Quorum, views: &[(usize, Result<View, NodeError>)]) -> boo
 
 /// The content that most nodes store, and how many.
 fn leader(views: &[(usize, Result<View, NodeError>)]) -> Option<(&Content, usize)> {
-    let contents = || {
-        views
-            .iter()
-            .filter_map(|(_, view)| view.as_ref().ok())
-            .map(|view| &view.content)
-    };
+    let contents = || views.iter().filter_map(|(_, view)| view.as_ref().ok()).map(|view| &view.content);
     contents()
         .filter(|content| **content != Content::Free)
-        .map(|content| {
-            (
-                content,
-                contents()
-                    .filter(|other| same_holder(content, other))
-                    .count(),
-            )
-        })
+        .map(|content| (content, contents().filter(|other| same_holder(content, other)).count()))
         .max_by_key(|(_, votes)| *votes)
 }
 
@@ -158,23 +127,14 @@ fn same_holder(one: &Content, other: &Content) -> bool {
     }
 }
 
-fn summary(
-    voters: &Voters,
-    name: &Name,
-    views: Vec<(usize, Result<View, NodeError>)>,
-) -> Inspection {
+fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeError>)>) -> Inspection {
     let led = leader(&views).filter(|(_, votes)| *votes >= voters.quorum.needed());
-    let (content, votes) = led.map_or((Content::Free, 0), |(content, votes)| {
-        (content.clone(), votes)
-    });
+    let (content, votes) = led.map_or((Content::Free, 0), |(content, votes)| (content.clone(), votes));
     let holding = || {
         let views = views.iter().filter_map(|(_, view)| view.as_ref().ok());
         views.filter(|view| same_holder(&content, &view.content))
     };
-    let fence = views
-        .iter()
-        .filter_map(|(_, view)| view.as_ref().ok()?.counter)
-        .max();
+    let fence = views.iter().filter_map(|(_, view)| view.as_ref().ok()?.counter).max();
     let stamped = holding().filter_map(|view| match &view.content {
         Content::Lock(stored) => Some(stored.fence),
         _ => None,
@@ -183,11 +143,7 @@ fn summary(
     // The majority ends when so few have it left that the rest is less than a quorum.
     let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
     lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-    let left = if votes > 0 {
-        lefts.get(voters.quorum.needed() - 1).copied().flatten()
-    } else {
-        None
-    };
+    let left = if votes > 0 { lefts.get(voters.quorum.needed() - 1).copied().flatten() } else { None };
     Inspection {
         name: name.clone(),
         quorum: voters.quorum,
@@ -195,23 +151,15 @@ fn summary(
         left,
         votes,
         fence: fence.map(Fence::get),
-        nodes: views
-            .into_iter()
-            .map(|(node, view)| NodeView {
-                node: voters.id(node),
-                view,
-            })
-            .collect(),
+        nodes: views.into_iter().map(|(node, view)| NodeView { node: voters.id(node), view }).collect(),
     }
 }
 
 fn holder_of(content: Content, stamped: Option<Fence>) -> Holder {
     match content {
-        Content::Lock(stored) => Holder::Owner {
-            token: stored.token,
-            fence: stamped.unwrap_or(stored.fence),
-            owner: stored.owner,
-        },
+        Content::Lock(stored) => {
+            Holder::Owner { token: stored.token, fence: stamped.unwrap_or(stored.fence), owner: stored.owner }
+        }
         Content::Foreign(value) => Holder::Foreign(value),
         Content::Free => Holder::Nobody,
     }

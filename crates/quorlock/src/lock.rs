@@ -36,11 +36,7 @@ pub struct Lock {
 
 impl Lock {
     pub(crate) fn new(locker: Locker, name: Name, options: Options) -> Self {
-        Self {
-            locker,
-            name,
-            options,
-        }
+        Self { locker, name, options }
     }
 
     /// Its name.
@@ -130,10 +126,7 @@ impl Lock {
     pub async fn force_release(&self, token: Token) -> Release {
         let voters = self.locker.voters();
         voters.settle().await;
-        let command = Command::Release {
-            name: self.name.clone(),
-            token,
-        };
+        let command = Command::Release { name: self.name.clone(), token };
         let round = voters.ask(&command);
         release(voters, &command, round).await
     }
@@ -144,14 +137,7 @@ impl Lock {
         self.locker.voters().settle().await;
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
-        let lease = Lease::new(
-            handle.token,
-            handle.fence,
-            options.ttl,
-            options.max_hold,
-            start,
-            wall,
-        );
+        let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
         let hold = self.hold(lease, self.label());
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
@@ -168,9 +154,7 @@ impl Lock {
             label: label.clone(),
             fences: self.locker.fences(),
         };
-        let grant = Contender::new(self.locker.voters(), candidate, &line, limits)
-            .run()
-            .await?;
+        let grant = Contender::new(self.locker.voters(), candidate, &line, limits).run().await?;
         // No await from here on: the grant must reach its guard.
         Ok(self.guard(self.hold(grant.lease, label)))
     }
@@ -178,14 +162,7 @@ impl Lock {
     fn hold(&self, lease: Lease, label: Arc<str>) -> Arc<Hold> {
         let voters = self.locker.voters().clone();
         let line = self.locker.lines().of(&self.name);
-        Hold::new(
-            lease,
-            self.name.clone(),
-            self.options.clone(),
-            voters,
-            label,
-            line,
-        )
+        Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
     }
 
     fn guard(&self, hold: Arc<Hold>) -> Guard {

@@ -49,15 +49,7 @@ impl Locker {
 
     pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules, who: String) -> Self {
         let (fences, lines, ticker) = Default::default();
-        Self(Arc::new(Shared {
-            voters,
-            defaults,
-            rules,
-            who,
-            fences,
-            lines,
-            ticker,
-        }))
+        Self(Arc::new(Shared { voters, defaults, rules, who, fences, lines, ticker }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -65,11 +57,7 @@ impl Locker {
     /// # Errors
     /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
     pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
-        Ok(Lock::new(
-            self.clone(),
-            Name::new(name)?,
-            self.0.defaults.clone(),
-        ))
+        Ok(Lock::new(self.clone(), Name::new(name)?, self.0.defaults.clone()))
     }
 
     /// Takes over a lock that another process gave away with
@@ -112,9 +100,7 @@ impl Locker {
     /// What is known about each node right now, without asking any.
     pub fn health(&self) -> Vec<(String, Health)> {
         let nodes = self.0.voters.nodes.iter();
-        nodes
-            .map(|node| (node.id().to_owned(), node.health()))
-            .collect()
+        nodes.map(|node| (node.id().to_owned(), node.health())).collect()
     }
 
     /// How many nodes decide.

@@ -43,10 +43,7 @@ impl Options {
 
     /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise.
     pub(crate) fn margin(&self) -> Duration {
-        self.loss_margin
-            .unwrap_or(self.ttl.span() / 50)
-            .max(LEAST_MARGIN)
-            .min(self.ttl.validity() / 2)
+        self.loss_margin.unwrap_or(self.ttl.span() / 50).max(LEAST_MARGIN).min(self.ttl.validity() / 2)
     }
 }
 
@@ -75,14 +72,6 @@ pub(crate) fn check_margin(margin: Duration, ttl: Ttl) -> Result<Duration, Confi
     Ok(margin)
 }
 
-pub(crate) fn setting(
-    setting: &'static str,
-    value: impl ToString,
-    allowed: &'static str,
-) -> ConfigError {
-    ConfigError::Setting {
-        setting,
-        value: value.to_string(),
-        allowed,
-    }
+pub(crate) fn setting(setting: &'static str, value: impl ToString, allowed: &'static str) -> ConfigError {
+    ConfigError::Setting { setting, value: value.to_string(), allowed }
 }

@@ -54,10 +54,7 @@ impl Line {
     pub(crate) async fn turn(&self) -> Result<Turn<'_>, usize> {
         let place = Place::in_line(&self.waiters)?;
         match self.gate.acquire().await {
-            Ok(permit) => Ok(Turn {
-                _permit: permit,
-                _place: place,
-            }),
+            Ok(permit) => Ok(Turn { _permit: permit, _place: place }),
             // The gate is never closed.
             Err(_) => Err(self.waiters.load(Ordering::Relaxed)),
         }
@@ -70,10 +67,7 @@ impl Line {
 
     /// The guard of this process that has the name, if there is one.
     pub(crate) fn holder(&self) -> Option<Arc<Hold>> {
-        self.holder
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .upgrade()
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
     }
 
     pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {
@@ -85,10 +79,7 @@ impl Drop for Line {
     fn drop(&mut self) {
         let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A new line may have taken the place in the meantime.
-        if lines
-            .get(&self.name)
-            .is_some_and(|line| line.strong_count() == 0)
-        {
+        if lines.get(&self.name).is_some_and(|line| line.strong_count() == 0) {
             lines.remove(&self.name);
         }
     }
@@ -108,11 +99,7 @@ impl<'a> Place<'a> {
     fn in_line(waiters: &'a AtomicUsize) -> Result<Self, usize> {
         let before = waiters.fetch_add(1, Ordering::Relaxed);
         let place = Self(waiters);
-        if before >= MOST_WAITERS {
-            Err(before)
-        } else {
-            Ok(place)
-        }
+        if before >= MOST_WAITERS { Err(before) } else { Ok(place) }
     }
 }
 

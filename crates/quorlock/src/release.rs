@@ -70,9 +70,7 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
             round = voters.ask_some(answers.failed(), command);
         }
     }
-    Release::Unconfirmed {
-        nodes: answers.report(),
-    }
+    Release::Unconfirmed { nodes: answers.report() }
 }
 
 /// The last word of each node over all tries.
@@ -83,10 +81,7 @@ struct Answers<'a> {
 
 impl<'a> Answers<'a> {
     fn new(voters: &'a Voters) -> Self {
-        Self {
-            voters,
-            said: vec![None; voters.nodes.len()],
-        }
+        Self { voters, said: vec![None; voters.nodes.len()] }
     }
 
     fn take(&mut self, node: usize, reply: &Reply) {
@@ -112,12 +107,6 @@ impl<'a> Answers<'a> {
     fn report(self) -> Vec<NodeReport> {
         let voters = self.voters;
         let said = self.said.into_iter().enumerate();
-        said.filter_map(|(node, said)| {
-            Some(NodeReport {
-                node: voters.id(node),
-                said: said?,
-            })
-        })
-        .collect()
+        said.filter_map(|(node, said)| Some(NodeReport { node: voters.id(node), said: said? })).collect()
     }
 }

@@ -27,12 +27,7 @@ impl Round {
         timeout: Duration,
     ) -> Self {
         let (board, open) = enqueue(nodes, to, command);
-        Self {
-            board,
-            open,
-            timeout,
-            timer: Box::pin(tokio::time::sleep(timeout)),
-        }
+        Self { board, open, timeout, timer: Box::pin(tokio::time::sleep(timeout)) }
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
@@ -51,12 +46,9 @@ impl Round {
                 }
             }
             match self.timer.as_mut().poll(context) {
-                Poll::Ready(()) => Poll::Ready((
-                    self.open[0],
-                    Reply::Failed(NodeError::Timeout {
-                        after: self.timeout,
-                    }),
-                )),
+                Poll::Ready(()) => {
+                    Poll::Ready((self.open[0], Reply::Failed(NodeError::Timeout { after: self.timeout })))
+                }
                 Poll::Pending => Poll::Pending,
             }
         })

@@ -100,13 +100,8 @@ impl Siblings {
     /// [`NodeError::SameServer`] if another node of the locker is that server.
     pub(crate) fn claim(&self, node: &Arc<str>, identity: &str) -> Result<(), NodeError> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((other, _)) = claims
-            .iter()
-            .find(|(other, known)| *other != node && *known == identity)
-        {
-            return Err(NodeError::SameServer {
-                other: other.clone(),
-            });
+        if let Some((other, _)) = claims.iter().find(|(other, known)| *other != node && *known == identity) {
+            return Err(NodeError::SameServer { other: other.clone() });
         }
         claims.insert(node.clone(), identity.to_owned());
         Ok(())
@@ -122,9 +117,7 @@ mod tests {
         let siblings = Siblings::default();
         let (a, b): (Arc<str>, Arc<str>) = ("a:1".into(), "b:1".into());
         siblings.claim(&a, "run1").unwrap();
-        assert!(
-            matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a)
-        );
+        assert!(matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a));
         siblings.claim(&a, "run2").unwrap();
         siblings.claim(&b, "run1").unwrap();
     }

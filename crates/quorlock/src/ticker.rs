@@ -28,11 +28,7 @@ impl Ticker {
     pub(crate) fn keep(&self, around: &Surroundings) -> Ticking {
         self.0.holds.fetch_add(1, Ordering::SeqCst);
         if !self.0.running.swap(true, Ordering::SeqCst) {
-            tokio::spawn(tick(
-                Running(self.0.clone()),
-                around.clone(),
-                Clocks::read(around),
-            ));
+            tokio::spawn(tick(Running(self.0.clone()), around.clone(), Clocks::read(around)));
         }
         Ticking(self.0.clone())
     }
@@ -77,11 +73,7 @@ struct Clocks {
 
 impl Clocks {
     fn read(around: &Surroundings) -> Self {
-        Self {
-            boot: around.clock.now(),
-            wall: around.clock.wall(),
-            timers: Instant::now(),
-        }
+        Self { boot: around.clock.now(), wall: around.clock.wall(), timers: Instant::now() }
     }
 
     /// How far the boot clock ran ahead of the timers, or the wall clock ahead of the boot clock.

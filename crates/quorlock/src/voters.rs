@@ -21,12 +21,7 @@ pub(crate) struct Voters {
 
 impl Voters {
     pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, around: Surroundings) -> Self {
-        Self {
-            nodes: nodes.into(),
-            quorum,
-            around,
-            ready: Arc::default(),
-        }
+        Self { nodes: nodes.into(), quorum, around, ready: Arc::default() }
     }
 
     /// Sends `command` to all nodes.
@@ -71,10 +66,7 @@ impl Voters {
             Reply::Done(_) => Said::Yes,
             Reply::Denied(_) => Said::No,
             Reply::Failed(cause) => {
-                self.around.emit(&Event::NodeFailed {
-                    node: self.id(node),
-                    cause: cause.clone(),
-                });
+                self.around.emit(&Event::NodeFailed { node: self.id(node), cause: cause.clone() });
                 Said::Failed(cause.clone())
             }
         }
@@ -82,9 +74,7 @@ impl Voters {
 
     /// Why each node cannot vote, as far as is known without asking.
     pub(crate) fn troubles(&self) -> Vec<NodeReport> {
-        let silent = || NodeError::Timeout {
-            after: self.around.node_timeout,
-        };
+        let silent = || NodeError::Timeout { after: self.around.node_timeout };
         let nodes = self.nodes.iter();
         nodes
             .map(|node| NodeReport {
@@ -95,11 +85,7 @@ impl Voters {
     }
 
     fn majority_is_well(&self) -> bool {
-        let well = self
-            .nodes
-            .iter()
-            .filter(|node| node.health().trouble.is_none())
-            .count();
+        let well = self.nodes.iter().filter(|node| node.health().trouble.is_none()).count();
         well >= self.quorum.needed()
     }
 }
@@ -114,11 +100,7 @@ pub(crate) struct Poll<'a> {
 
 impl<'a> Poll<'a> {
     pub(crate) fn new(voters: &'a Voters) -> Self {
-        Self {
-            voters,
-            tally: Tally::new(voters.quorum),
-            said: Vec::new(),
-        }
+        Self { voters, tally: Tally::new(voters.quorum), said: Vec::new() }
     }
 
     /// Counts `reply` of `node`.
@@ -133,12 +115,6 @@ impl<'a> Poll<'a> {
     pub(crate) fn report(mut self) -> Vec<NodeReport> {
         self.said.sort_by_key(|(node, _)| *node);
         let voters = self.voters;
-        self.said
-            .into_iter()
-            .map(|(node, said)| NodeReport {
-                node: voters.id(node),
-                said,
-            })
-            .collect()
+        self.said.into_iter().map(|(node, said)| NodeReport { node: voters.id(node), said }).collect()
     }
 }

@@ -17,10 +17,7 @@ pub(crate) async fn watch_over(hold: Arc<Hold>) {
     let alarm = hold.voters.around.alarm.listen();
     let now = hold.now();
     let span = hold.options.ttl.validity();
-    let retry = Backoff::new(
-        (span / 30).max(hold.voters.around.node_timeout / 2),
-        span / 10,
-    );
+    let retry = Backoff::new((span / 30).max(hold.voters.around.node_timeout / 2), span / 10);
     let mut watchdog = Watchdog {
         extend_at: now + span / 3,
         looked: (now, Instant::now()),
@@ -116,10 +113,7 @@ impl Watchdog {
     /// Whether the machine slept since the last look.
     fn slept(&mut self) -> bool {
         let (now, timer) = (self.hold.now(), Instant::now());
-        let (boot, timers) = (
-            now.since(self.looked.0),
-            timer.duration_since(self.looked.1),
-        );
+        let (boot, timers) = (now.since(self.looked.0), timer.duration_since(self.looked.1));
         self.looked = (now, timer);
         boot.saturating_sub(timers) >= SLEPT
     }

@@ -17,25 +17,11 @@ fn ms(millis: u64) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn a_lock_excludes_and_says_who_has_it() {
     let world = World::of(3);
-    let guard = world
-        .lock("invoice:42")
-        .reason("billing run")
-        .acquire()
-        .await
-        .unwrap();
+    let guard = world.lock("invoice:42").reason("billing run").acquire().await.unwrap();
     assert!(guard.remaining() > ms(9_800) && guard.remaining() <= ms(9_898));
 
     match world.lock("invoice:42").try_acquire().await {
-        Err(AcquireError::Held {
-            holder:
-                Holder::Owner {
-                    token,
-                    fence,
-                    owner,
-                },
-            left,
-            ..
-        }) => {
+        Err(AcquireError::Held { holder: Holder::Owner { token, fence, owner }, left, .. }) => {
             assert_eq!(token, guard.token());
             assert_eq!(fence.get(), guard.fence());
             assert_eq!(owner.pid, std::process::id());
@@ -44,10 +30,7 @@ async fn a_lock_excludes_and_says_who_has_it() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(
-        world.lock("invoice:43").try_acquire().await.is_ok(),
-        "another name is free"
-    );
+    assert!(world.lock("invoice:43").try_acquire().await.is_ok(), "another name is free");
     assert!(matches!(guard.release().await, Release::Released));
     assert_eq!(world.copies("invoice:42").await, 0);
 }
@@ -64,10 +47,7 @@ async fn an_even_split_is_refused_and_undone() {
     let world = World::of(2);
     world.nodes[1].set(Fault::Deaf);
     let half = world.lock("a").try_acquire().await;
-    assert!(
-        matches!(half, Err(AcquireError::NoQuorum { answered: 1, .. })),
-        "{half:?}"
-    );
+    assert!(matches!(half, Err(AcquireError::NoQuorum { answered: 1, .. })), "{half:?}");
     world.nodes[1].set(Fault::None);
     assert_eq!(world.copies("a").await, 0);
 }
@@ -100,28 +80,16 @@ async fn no_quorum_names_each_node_and_its_cause() {
 
 #[tokio::test(start_paused = true)]
 async fn the_wait_limit_is_kept_whatever_the_nodes_do() {
-    for fault in [
-        Fault::Deaf,
-        Fault::Mute,
-        Fault::Slow(ms(500)),
-        Fault::Slow(ms(49)),
-    ] {
+    for fault in [Fault::Deaf, Fault::Mute, Fault::Slow(ms(500)), Fault::Slow(ms(49))] {
         let world = World::of(3);
         world.break_nodes(2, &fault);
         let lock = world.lock("a").wait(ms(300));
         let _holder = world.nodes[2].set(Fault::None);
         let start = Instant::now();
         let result = lock.acquire().await;
-        assert!(
-            start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2),
-            "{fault:?}: {:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{fault:?}: {:?}", start.elapsed());
         if !matches!(fault, Fault::Slow(delay) if delay < NODE_TIMEOUT) {
-            assert!(
-                matches!(result, Err(AcquireError::NoQuorum { .. })),
-                "{fault:?}: {result:?}"
-            );
+            assert!(matches!(result, Err(AcquireError::NoQuorum { .. })), "{fault:?}: {result:?}");
         }
     }
 }
@@ -132,16 +100,7 @@ async fn waiting_for_a_held_lock_ends_at_the_limit_with_the_holder() {
     let _guard = world.lock("a").acquire().await.unwrap();
     let start = Instant::now();
     let refused = world.lock("a").wait(ms(1_500)).acquire().await;
-    assert!(
-        matches!(
-            refused,
-            Err(AcquireError::Held {
-                holder: Holder::Owner { .. },
-                ..
-            })
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(AcquireError::Held { holder: Holder::Owner { .. }, .. })), "{refused:?}");
     assert!(
         start.elapsed() >= ms(1_500) && start.elapsed() <= ms(1_500) + NODE_TIMEOUT,
         "{:?}",
@@ -153,15 +112,8 @@ async fn waiting_for_a_held_lock_ends_at_the_limit_with_the_holder() {
 async fn attempts_are_bounded_too() {
     let world = World::of(3);
     let _guard = world.lock("a").acquire().await.unwrap();
-    let other = world
-        .lock("a")
-        .attempts(3)
-        .unwrap()
-        .wait(Duration::from_secs(9));
-    assert!(matches!(
-        other.acquire().await,
-        Err(AcquireError::Held { .. })
-    ));
+    let other = world.lock("a").attempts(3).unwrap().wait(Duration::from_secs(9));
+    assert!(matches!(other.acquire().await, Err(AcquireError::Held { .. })));
     let refusals = world.count_events(|event| matches!(event, quorlock::Event::Refused { .. }));
     assert_eq!(refusals, 3);
 }
@@ -178,11 +130,7 @@ async fn a_waiter_gets_the_lock_as_soon_as_it_is_released() {
     let released = Instant::now();
     assert!(matches!(guard.release().await, Release::Released));
     let (acquired, _guard) = waiter.await.unwrap().unwrap();
-    assert!(
-        acquired - released < ms(5),
-        "woken by the hint, not by the poll: {:?}",
-        acquired - released
-    );
+    assert!(acquired - released < ms(5), "woken by the hint, not by the poll: {:?}", acquired - released);
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,17 +139,8 @@ async fn a_waiter_without_hints_gets_the_lock_by_polling() {
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let start = Instant::now();
     // Nobody releases: the lock simply runs out, and no hint tells.
-    let next = world
-        .lock("a")
-        .wait(Duration::from_secs(20))
-        .acquire()
-        .await
-        .unwrap();
-    assert!(
-        start.elapsed() >= ms(9_900) && start.elapsed() < ms(10_500),
-        "{:?}",
-        start.elapsed()
-    );
+    let next = world.lock("a").wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(start.elapsed() >= ms(9_900) && start.elapsed() < ms(10_500), "{:?}", start.elapsed());
     assert!(next.fence() > guard.fence());
 }
 
@@ -222,22 +161,10 @@ async fn waiters_of_one_process_are_served_in_order() {
         tokio::task::yield_now().await;
     }
     drop(served);
-    let before = world.nodes[0]
-        .verbs()
-        .iter()
-        .filter(|verb| **verb == "acquire")
-        .count();
+    let before = world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
     sleep(ms(1_000)).await;
-    let waiting = world.nodes[0]
-        .verbs()
-        .iter()
-        .filter(|verb| **verb == "acquire")
-        .count()
-        - before;
-    assert_eq!(
-        waiting, 0,
-        "nobody asks the nodes while a neighbour holds the lock"
-    );
+    let waiting = world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count() - before;
+    assert_eq!(waiting, 0, "nobody asks the nodes while a neighbour holds the lock");
     drop(guard);
     for expected in 0..20 {
         assert_eq!(order.recv().await, Some(expected));
@@ -251,26 +178,14 @@ async fn partial_votes_are_released_before_the_retry_on_every_node_that_was_aske
     let lock = world.lock("a").wait(ms(200));
     assert!(lock.acquire().await.is_err());
     for node in &world.nodes {
-        let verbs: Vec<_> = node
-            .verbs()
-            .into_iter()
-            .filter(|verb| *verb != "inspect")
-            .collect();
+        let verbs: Vec<_> = node.verbs().into_iter().filter(|verb| *verb != "inspect").collect();
         assert!(verbs.len() >= 4, "{verbs:?}");
         for pair in verbs.chunks(2) {
-            assert_eq!(
-                pair,
-                ["acquire", "release"],
-                "each attempt is undone before the next"
-            );
+            assert_eq!(pair, ["acquire", "release"], "each attempt is undone before the next");
         }
     }
     world.break_nodes(2, &Fault::None);
-    assert_eq!(
-        world.copies("a").await,
-        0,
-        "mute nodes had set it and got the undo, too"
-    );
+    assert_eq!(world.copies("a").await, 0, "mute nodes had set it and got the undo, too");
 }
 
 #[tokio::test(start_paused = true)]
@@ -292,10 +207,7 @@ async fn every_attempt_has_a_token_of_its_own_so_a_late_undo_cannot_hurt_the_nex
     // An undo of the first attempt that arrives only now finds another token and does nothing.
     world.break_nodes(2, &Fault::None);
     let guard = world.lock("a").acquire().await.unwrap();
-    let late = world
-        .lock("a")
-        .force_release(tokens[0].parse().unwrap())
-        .await;
+    let late = world.lock("a").force_release(tokens[0].parse().unwrap()).await;
     assert!(matches!(late, Release::AlreadyGone), "{late:?}");
     assert_eq!(world.copies("a").await, 3);
     drop(guard);
@@ -306,10 +218,7 @@ async fn a_cancelled_acquire_leaves_nothing() {
     let world = World::of(3);
     world.break_nodes(2, &Fault::Mute);
     let lock = world.lock("a");
-    assert!(
-        timeout(ms(10), lock.acquire()).await.is_err(),
-        "dropped in the middle of its first attempt"
-    );
+    assert!(timeout(ms(10), lock.acquire()).await.is_err(), "dropped in the middle of its first attempt");
     world.break_nodes(2, &Fault::None);
     assert_eq!(world.copies("a").await, 0);
 }
@@ -324,10 +233,7 @@ async fn a_cancellation_token_ends_the_wait_at_once_and_says_so() {
     sleep(ms(500)).await;
     let start = Instant::now();
     cancel.cancel();
-    assert!(matches!(
-        waiter.await.unwrap(),
-        Err(AcquireError::Cancelled { .. })
-    ));
+    assert!(matches!(waiter.await.unwrap(), Err(AcquireError::Cancelled { .. })));
     assert!(start.elapsed() < ms(2));
 }
 
@@ -359,10 +265,7 @@ async fn the_watchdog_keeps_a_lock_far_beyond_its_ttl() {
     assert!(guard.is_held());
     assert!(guard.remaining() > TTL / 2);
     let extensions = world.count_events(|event| matches!(event, quorlock::Event::Extended { .. }));
-    assert!(
-        (25..=40).contains(&extensions),
-        "a third of the validity apart: {extensions}"
-    );
+    assert!((25..=40).contains(&extensions), "a third of the validity apart: {extensions}");
     assert!(matches!(guard.release().await, Release::Released));
 }
 
@@ -373,21 +276,13 @@ async fn without_the_watchdog_a_lock_ends_at_its_deadline() {
     let start = Instant::now();
     let lost = guard.lost().await;
     assert_eq!(lost.loss, Loss::Expired);
-    assert!(
-        start.elapsed() < ms(9_898) && start.elapsed() > ms(9_600),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < ms(9_898) && start.elapsed() > ms(9_600), "{:?}", start.elapsed());
     assert_eq!(lost.to_string(), "lock `a` was lost: its time ran out");
 }
 
 #[tokio::test(start_paused = true)]
 async fn loss_is_announced_before_the_deadline_when_all_nodes_fall_silent() {
-    for fault in [
-        Fault::Deaf,
-        Fault::Mute,
-        Fault::Slow(Duration::from_secs(60)),
-    ] {
+    for fault in [Fault::Deaf, Fault::Mute, Fault::Slow(Duration::from_secs(60))] {
         let world = World::of(5);
         let guard = world.lock("a").acquire().await.unwrap();
         sleep(ms(2_000)).await;
@@ -396,11 +291,7 @@ async fn loss_is_announced_before_the_deadline_when_all_nodes_fall_silent() {
         let start = Instant::now();
         let lost = guard.lost().await;
         assert_eq!(lost.loss, Loss::QuorumLost, "{fault:?}");
-        assert!(
-            start.elapsed() < remaining,
-            "{fault:?}: {:?} of {remaining:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < remaining, "{fault:?}: {:?} of {remaining:?}", start.elapsed());
         assert!(guard.lost_token().is_cancelled());
     }
 }
@@ -413,21 +304,12 @@ async fn a_failed_extend_never_deletes_and_the_old_deadline_stands() {
     world.break_nodes(2, &Fault::Deaf);
     let before = guard.remaining();
     let failed = guard.extend().await;
-    assert!(
-        matches!(failed, Err(ExtendError::NoQuorum { answered: 1, .. })),
-        "{failed:?}"
-    );
-    assert!(
-        guard.is_held() && guard.remaining() <= before,
-        "not lost, not longer"
-    );
+    assert!(matches!(failed, Err(ExtendError::NoQuorum { answered: 1, .. })), "{failed:?}");
+    assert!(guard.is_held() && guard.remaining() <= before, "not lost, not longer");
     assert!(!world.nodes[2].verbs().contains(&"release"));
     world.break_nodes(2, &Fault::None);
     assert_eq!(world.copies("a").await, 3);
-    assert!(
-        guard.extend().await.unwrap() > before,
-        "it can be tried again"
-    );
+    assert!(guard.extend().await.unwrap() > before, "it can be tried again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -450,11 +332,7 @@ async fn a_lock_that_a_majority_no_longer_has_is_lost_at_the_next_extend() {
     let start = Instant::now();
     assert_eq!(guard.lost().await.loss, Loss::Taken);
     assert!(start.elapsed() < TTL / 2);
-    assert_eq!(
-        world.copies("a").await,
-        0,
-        "no node was topped up after the loss"
-    );
+    assert_eq!(world.copies("a").await, 0, "no node was topped up after the loss");
 }
 
 #[tokio::test(start_paused = true)]
@@ -466,14 +344,7 @@ async fn a_node_that_forgot_is_topped_up_while_the_lock_is_held() {
     assert_eq!(world.copies("a").await, 2);
     sleep(TTL / 2).await;
     assert_eq!(world.copies("a").await, 3);
-    assert_eq!(
-        world.nodes[0]
-            .verbs()
-            .iter()
-            .filter(|verb| **verb == "top_up")
-            .count(),
-        1
-    );
+    assert_eq!(world.nodes[0].verbs().iter().filter(|verb| **verb == "top_up").count(), 1);
     drop(guard);
     assert_eq!(world.copies("a").await, 0);
 }
@@ -491,21 +362,11 @@ async fn the_longest_hold_ends_a_lock_that_the_watchdog_would_keep() {
 #[tokio::test(start_paused = true)]
 async fn the_loss_margin_gives_time_to_stop() {
     let world = World::of(3);
-    let lock = world
-        .lock("a")
-        .watchdog(false)
-        .loss_margin(Duration::from_secs(3))
-        .unwrap();
+    let lock = world.lock("a").watchdog(false).loss_margin(Duration::from_secs(3)).unwrap();
     let guard = lock.acquire().await.unwrap();
     guard.lost().await;
-    assert!(
-        guard.remaining() == Duration::ZERO,
-        "told to stop, so not held any more"
-    );
-    assert!(
-        world.copies("a").await == 3,
-        "but nobody else can have it yet"
-    );
+    assert!(guard.remaining() == Duration::ZERO, "told to stop, so not held any more");
+    assert!(world.copies("a").await == 3, "but nobody else can have it yet");
 }
 
 #[tokio::test(start_paused = true)]
@@ -526,10 +387,7 @@ async fn releasing_without_a_quorum_is_unconfirmed_and_bounded() {
     world.break_nodes(2, &Fault::Deaf);
     let start = Instant::now();
     let outcome = guard.release().await;
-    assert!(
-        matches!(&outcome, Release::Unconfirmed { nodes } if nodes.len() == 3),
-        "{outcome:?}"
-    );
+    assert!(matches!(&outcome, Release::Unconfirmed { nodes } if nodes.len() == 3), "{outcome:?}");
     assert!(start.elapsed() < ms(600), "{:?}", start.elapsed());
 }
 
@@ -556,10 +414,7 @@ async fn a_majority_that_agrees_after_the_deadline_grants_nothing() {
         clock.suspend(2 * TTL);
     });
     let refused = world.lock("a").try_acquire().await;
-    assert!(
-        matches!(refused, Err(AcquireError::TooSlow { .. })),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(AcquireError::TooSlow { .. })), "{refused:?}");
     world.break_nodes(3, &Fault::None);
     assert_eq!(world.copies("a").await, 0);
 }
@@ -600,12 +455,7 @@ async fn fences_grow_whatever_the_clients_clocks_say() {
     ];
     let mut last = 0;
     for round in 0..30 {
-        let guard = lockers[round % 3]
-            .named("a")
-            .unwrap()
-            .acquire()
-            .await
-            .unwrap();
+        let guard = lockers[round % 3].named("a").unwrap().acquire().await.unwrap();
         assert!(guard.fence() > last, "{} after {last}", guard.fence());
         let seen = lockers[0].named("a").unwrap().inspect().await.unwrap();
         assert!(matches!(seen.holder, Holder::Owner { fence, .. } if fence.get() == guard.fence()));
@@ -613,30 +463,17 @@ async fn fences_grow_whatever_the_clients_clocks_say() {
         assert!(matches!(guard.release().await, Release::Released));
         sleep(ms(7)).await;
     }
-    let stamps = world.nodes[0]
-        .verbs()
-        .iter()
-        .filter(|verb| **verb == "stamp")
-        .count();
-    assert!(
-        (1..=8).contains(&stamps),
-        "clients learn their lag instead of stamping each time: {stamps}"
-    );
+    let stamps = world.nodes[0].verbs().iter().filter(|verb| **verb == "stamp").count();
+    assert!((1..=8).contains(&stamps), "clients learn their lag instead of stamping each time: {stamps}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn run_returns_what_the_work_returns_and_releases() {
     let world = World::of(3);
     let lock = world.lock("a");
-    let doubled = lock
-        .run(|held| async move { held.fence() * 2 })
-        .await
-        .unwrap();
+    let doubled = lock.run(|held| async move { held.fence() * 2 }).await.unwrap();
     assert!(doubled > 0);
-    let own_error = lock
-        .run(|_| async { Err::<(), _>("the work's own error") })
-        .await
-        .unwrap();
+    let own_error = lock.run(|_| async { Err::<(), _>("the work's own error") }).await.unwrap();
     assert_eq!(own_error, Err("the work's own error"));
     assert_eq!(world.copies("a").await, 0);
 }
@@ -683,13 +520,7 @@ async fn a_lock_can_move_to_another_process_as_text() {
     sleep(3 * TTL).await;
     assert!(adopted.is_held(), "kept alive by its new owner");
     assert!(matches!(adopted.release().await, Release::Released));
-    assert!(
-        matches!(
-            world.locker().adopt(&handle).await,
-            Err(ExtendError::Lost(_))
-        ),
-        "gone is gone"
-    );
+    assert!(matches!(world.locker().adopt(&handle).await, Err(ExtendError::Lost(_))), "gone is gone");
 }
 
 #[tokio::test(start_paused = true)]
@@ -699,15 +530,9 @@ async fn force_release_demands_the_current_token() {
     let old_token = old.token();
     drop(old);
     let guard = world.lock("a").acquire().await.unwrap();
-    assert!(matches!(
-        world.lock("a").force_release(old_token).await,
-        Release::AlreadyGone
-    ));
+    assert!(matches!(world.lock("a").force_release(old_token).await, Release::AlreadyGone));
     assert!(guard.is_held() && world.copies("a").await == 3);
-    assert!(matches!(
-        world.lock("a").force_release(guard.token()).await,
-        Release::Released
-    ));
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
 }
 
 #[tokio::test(start_paused = true)]
@@ -722,8 +547,5 @@ async fn an_inspection_changes_nothing_and_tells_per_node() {
     assert!(seen.left.unwrap() <= TTL && seen.nodes[2].view.is_err());
     world.nodes[1].set(Fault::Deaf);
     let error = world.lock("a").inspect().await.unwrap_err();
-    assert!(
-        error.to_string().contains("node2: no answer within 50ms"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("node2: no answer within 50ms"), "{error}");
 }

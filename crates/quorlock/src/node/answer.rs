@@ -16,27 +16,19 @@ pub struct Answer {
 
 impl Answer {
     pub(crate) fn new(board: Arc<Board>, node: usize) -> Self {
-        Self {
-            board: Some(board),
-            node,
-        }
+        Self { board: Some(board), node }
     }
 
     /// An answer and the future of its reply, for nodes that stand before other nodes.
     pub fn channel() -> (Self, impl Future<Output = Reply> + Send + 'static) {
         let board = Board::for_replies(1);
         let reply = board.clone();
-        (Self::new(board, 0), async move {
-            poll_fn(|context| reply.poll_take(context)).await.1
-        })
+        (Self::new(board, 0), async move { poll_fn(|context| reply.poll_take(context)).await.1 })
     }
 
     /// An answer that nobody waits for.
     pub fn discarded() -> Self {
-        Self {
-            board: None,
-            node: 0,
-        }
+        Self { board: None, node: 0 }
     }
 
     /// Hands the reply to whoever asked. Never blocks.
@@ -67,10 +59,7 @@ struct Posts {
 
 impl Board {
     pub(crate) fn for_replies(count: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Posts {
-            replies: Vec::with_capacity(count),
-            reader: None,
-        })))
+        Arc::new(Self(Mutex::new(Posts { replies: Vec::with_capacity(count), reader: None })))
     }
 
     fn post(&self, node: usize, reply: Reply) {

@@ -163,12 +163,7 @@ impl Content {
             Some(stored) => Content::Lock(stored),
             None => {
                 let text = String::from_utf8_lossy(value);
-                Content::Foreign(
-                    text.chars()
-                        .filter(|c| !c.is_control())
-                        .take(Self::MAX_PREVIEW)
-                        .collect(),
-                )
+                Content::Foreign(text.chars().filter(|c| !c.is_control()).take(Self::MAX_PREVIEW).collect())
             }
         }
     }

@@ -73,9 +73,7 @@ pub enum NodeError {
         other: Arc<str>,
     },
     /// It was marked durable but does not sync every write.
-    #[error(
-        "it is marked durable but runs with `{found}`; set `appendonly yes` and `appendfsync always`"
-    )]
+    #[error("it is marked durable but runs with `{found}`; set `appendonly yes` and `appendfsync always`")]
     NotDurable {
         /// What the server is set to.
         found: Arc<str>,

@@ -2,7 +2,10 @@
 
 mod answer;
 mod command;
+#[cfg(test)]
+mod contract;
 mod error;
+mod file;
 mod memory;
 mod record;
 mod url;
@@ -11,11 +14,11 @@ pub use answer::Answer;
 pub(crate) use answer::Board;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
 pub use error::NodeError;
+pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use url::{NodeKind, NodeUrl, UrlError};
 
 use crate::surroundings::Surroundings;
-
 use quorlock_core::Name;
 use std::fmt;
 use std::future::Future;

@@ -20,13 +20,8 @@ pub struct World {
 impl World {
     pub fn of(nodes: usize) -> Self {
         let clock = TestClock::start();
-        let node =
-            |number| FaultyNode::new(MemoryNode::new(format!("node{number}"), clock.clone()));
-        Self {
-            nodes: (1..=nodes).map(node).collect(),
-            clock,
-            events: Arc::default(),
-        }
+        let node = |number| FaultyNode::new(MemoryNode::new(format!("node{number}"), clock.clone()));
+        Self { nodes: (1..=nodes).map(node).collect(), clock, events: Arc::default() }
     }
 
     pub fn builder(&self) -> Builder {
@@ -40,9 +35,7 @@ impl World {
             .clock(clock)
             .restart_guard(RestartGuard::Off)
             .observe(move |event: &Event| events.lock().unwrap().push(event.clone()));
-        self.nodes
-            .iter()
-            .fold(builder, |builder, node| builder.node(node.clone()))
+        self.nodes.iter().fold(builder, |builder, node| builder.node(node.clone()))
     }
 
     pub fn locker(&self) -> Locker {
@@ -63,18 +56,10 @@ impl World {
     pub async fn copies(&self, name: &str) -> usize {
         let seen = self.lock(name).inspect().await.unwrap();
         let free = quorlock::node::Content::Free;
-        seen.nodes
-            .iter()
-            .filter(|node| node.view.as_ref().is_ok_and(|view| view.content != free))
-            .count()
+        seen.nodes.iter().filter(|node| node.view.as_ref().is_ok_and(|view| view.content != free)).count()
     }
 
     pub fn count_events(&self, wanted: impl Fn(&Event) -> bool) -> usize {
-        self.events
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|event| wanted(event))
-            .count()
+        self.events.lock().unwrap().iter().filter(|event| wanted(event)).count()
     }
 }

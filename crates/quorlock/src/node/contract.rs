@@ -1,0 +1,203 @@
+//! The checks that every node inside this crate must pass, with the clock in the test's hand.
+
+use super::*;
+use crate::clock::Clock;
+use crate::round::Round;
+use quorlock_core::{Fence, Moment, Owner, Stored, Token, Wall};
+use std::sync::Mutex;
+
+pub(super) const TTL: Duration = Duration::from_secs(10);
+
+/// A boot clock that only moves when told to.
+#[derive(Debug, Default)]
+pub(super) struct HandClock(Mutex<Duration>);
+
+impl HandClock {
+    pub(super) fn advance(&self, span: Duration) {
+        *self.0.lock().unwrap() += span;
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Moment {
+        Moment::from_boot(Duration::from_secs(1_000) + *self.0.lock().unwrap())
+    }
+
+    fn wall(&self) -> Wall {
+        Wall::from_micros(1)
+    }
+}
+
+pub(super) fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+pub(super) fn token(number: u8) -> Token {
+    Token::from_random([number; 16])
+}
+
+pub(super) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied: bool) -> Command {
+    let owner = Owner { who: format!("ann{holder}@web"), pid: 7, since: Wall::from_micros(5), reason: None };
+    Command::Acquire(Acquire {
+        name: name(text),
+        token: token(holder),
+        proposal: Fence::new(proposal),
+        label: Stored::label(&owner).into(),
+        ttl,
+        tied,
+        top_up: false,
+    })
+}
+
+pub(super) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
+    let (name, token) = (name(text), token(holder));
+    Command::Stamp { name, token, fence: Fence::new(fence) }
+}
+
+pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
+    let (name, token) = (name(text), token(holder));
+    Command::Extend { name, token, ttl, tied }
+}
+
+pub(super) fn release(text: &str, holder: u8) -> Command {
+    let (name, token) = (name(text), token(holder));
+    Command::Release { name, token }
+}
+
+/// The reply in short, for example `raised`, `taken` or `behind 9`.
+pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
+    let nodes = [node.clone()];
+    let mut round = Round::send(&nodes, [0], command, Duration::from_secs(20));
+    match round.next().await.unwrap().1 {
+        Reply::Done(Done::Raised) => "raised".to_owned(),
+        Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),
+        Reply::Done(Done::Plain) => "done".to_owned(),
+        Reply::Done(Done::Seen(view)) => short(&view),
+        Reply::Denied(Denied::Gone) => "gone".to_owned(),
+        Reply::Denied(Denied::Taken) => "taken".to_owned(),
+        Reply::Denied(Denied::Behind { counter }) => format!("behind {counter}"),
+        Reply::Failed(error) => format!("failed: {error}"),
+    }
+}
+
+pub(super) async fn inspect(node: &Arc<dyn Node>, text: &str) -> String {
+    ask(node, &Command::Inspect { name: name(text) }).await
+}
+
+fn short(view: &View) -> String {
+    let counter = view.counter.map_or("none".to_owned(), |c| c.to_string());
+    match &view.content {
+        Content::Free => format!("free, counter {counter}"),
+        Content::Lock(stored) => format!(
+            "{} fence {} left {} counter {counter}",
+            stored.owner.who,
+            stored.fence,
+            view.left.unwrap().as_secs()
+        ),
+        Content::Foreign(text) => format!("foreign {text}"),
+    }
+}
+
+/// Runs every check on a node of its own.
+pub(super) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
+    let fresh = || {
+        let clock = Arc::new(HandClock::default());
+        (make(clock.clone()), clock)
+    };
+    let (node, clock) = fresh();
+    a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(&node).await;
+    only_the_holder_can_stamp_extend_and_release(&node).await;
+    a_stamp_raises_strictly_and_is_noted(&node).await;
+    extending_never_shortens_and_time_ends_a_hold(&node, &clock).await;
+    commands_take_effect_in_their_order(&node).await;
+    a_release_rings_the_bell_of_those_who_watch(&node).await;
+}
+
+async fn a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(node: &Arc<dyn Node>) {
+    assert_eq!(inspect(node, "a").await, "free, counter none");
+    assert_eq!(ask(node, &release("a", 1)).await, "gone");
+    assert_eq!(ask(node, &acquire("a", 1, 50, TTL, false)).await, "raised");
+    assert_eq!(inspect(node, "a").await, "ann1@web fence 50 left 10 counter 50");
+    assert_eq!(ask(node, &acquire("a", 2, 60, TTL, false)).await, "taken");
+    assert_eq!(ask(node, &acquire("a", 2, 55, TTL, false)).await, "taken");
+    assert_eq!(inspect(node, "a").await, "ann1@web fence 50 left 10 counter 60");
+    assert_eq!(ask(node, &release("a", 1)).await, "done");
+    assert_eq!(inspect(node, "a").await, "free, counter 60");
+    assert_eq!(ask(node, &acquire("a", 2, 60, TTL, false)).await, "unraised 60");
+    assert_eq!(inspect(node, "b").await, "free, counter none", "names are apart");
+}
+
+async fn only_the_holder_can_stamp_extend_and_release(node: &Arc<dyn Node>) {
+    for command in [stamp("owned", 1, 9), extend("owned", 1, TTL, false), release("owned", 1)] {
+        assert_eq!(ask(node, &command).await, "gone");
+    }
+    ask(node, &acquire("owned", 1, 5, TTL, false)).await;
+    for command in [stamp("owned", 2, 9), extend("owned", 2, 2 * TTL, false), release("owned", 2)] {
+        assert_eq!(ask(node, &command).await, "taken");
+    }
+    assert_eq!(inspect(node, "owned").await, "ann1@web fence 5 left 10 counter 5");
+    assert_eq!(ask(node, &release("owned", 1)).await, "done");
+    assert_eq!(ask(node, &release("owned", 1)).await, "gone");
+}
+
+async fn a_stamp_raises_strictly_and_is_noted(node: &Arc<dyn Node>) {
+    ask(node, &acquire("stamped", 1, 5, TTL, false)).await;
+    assert_eq!(ask(node, &stamp("stamped", 1, 5)).await, "behind 5");
+    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "raised");
+    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "behind 8");
+    assert_eq!(inspect(node, "stamped").await, "ann1@web fence 8 left 10 counter 8");
+}
+
+async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clock: &HandClock) {
+    ask(node, &acquire("timed", 1, 5, TTL, false)).await;
+    assert_eq!(ask(node, &extend("timed", 1, TTL / 2, false)).await, "done");
+    assert_eq!(inspect(node, "timed").await, "ann1@web fence 5 left 10 counter 5");
+    clock.advance(TTL / 2);
+    assert_eq!(ask(node, &extend("timed", 1, TTL, false)).await, "done");
+    assert_eq!(inspect(node, "timed").await, "ann1@web fence 5 left 10 counter 5");
+    clock.advance(TTL - Duration::from_nanos(1));
+    assert_eq!(ask(node, &acquire("timed", 2, 6, TTL, false)).await, "taken");
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(inspect(node, "timed").await, "free, counter 6");
+    assert_eq!(ask(node, &extend("timed", 1, TTL, false)).await, "gone");
+    assert_eq!(ask(node, &acquire("timed", 2, 7, TTL, false)).await, "raised");
+    assert_eq!(ask(node, &release("timed", 1)).await, "taken");
+}
+
+async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
+    let nodes = [node.clone()];
+    for proposal in 1..100 {
+        crate::round::send_and_forget(&nodes, &acquire("order", 1, proposal, TTL, false));
+        crate::round::send_and_forget(&nodes, &release("order", 1));
+    }
+    assert_eq!(inspect(node, "order").await, "free, counter 99");
+}
+
+async fn a_release_rings_the_bell_of_those_who_watch(node: &Arc<dyn Node>) {
+    let (bell, other) = (Bell::new(), Bell::new());
+    node.watch(&name("rung"), &bell);
+    node.watch(&name("other"), &other);
+    ask(node, &acquire("other", 1, 5, TTL, false)).await;
+    ask(node, &acquire("rung", 1, 5, TTL, false)).await;
+    ask(node, &release("rung", 1)).await;
+    let heard = tokio::time::timeout(Duration::from_secs(10), bell.heard()).await;
+    heard.expect("a release rings");
+    node.unwatch(&name("rung"));
+    node.unwatch(&name("other"));
+}
+
+#[tokio::test]
+async fn the_memory_node_keeps_the_contract() {
+    contract(|clock| Arc::new(MemoryNode::new("m", clock))).await;
+    contract(|clock| Arc::new(MemoryNode::shared("contract", clock))).await;
+}
+
+#[tokio::test]
+async fn the_file_node_keeps_the_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    contract(|clock| {
+        let around = crate::surroundings::Surroundings { clock, ..Default::default() };
+        Arc::new(FileNode::open(Some(dir.path()), around).unwrap())
+    })
+    .await;
+}

@@ -1,0 +1,144 @@
+//! The file node: one machine, no server; a directory votes.
+
+mod bytes;
+mod dir;
+mod hold;
+mod lockfile;
+mod notify;
+mod path;
+mod state;
+mod store;
+mod watch;
+mod worker;
+
+#[cfg(test)]
+mod tests;
+
+use super::{Answer, Bell, Command, Health, Node, NodeError};
+use crate::surroundings::Surroundings;
+use lockfile::{LockFile, Mode};
+use quorlock_core::Name;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+use watch::Watches;
+use worker::Worker;
+
+/// How much longer than a node's answer may take the kernel lock of a file is waited for: a disk sync of another
+/// process may take that long.
+const PATIENCE: u32 = 4;
+
+/// A directory on a local disk as a node: no server, and every process of the machine that can write there takes
+/// part.
+///
+/// Each name has a small file that is changed only under its kernel lock and is never removed. The fence counter
+/// is on disk before a number is handed out, so it survives a power cut. A lock ends at its deadline, with a
+/// reboot, and, if it is tied to its process, when that process is gone, however it went.
+///
+/// All processes must see the same boot clock: time namespaces with an offset of their own are not supported.
+/// Ties are judged only inside one pid namespace; seen from another, a tied lock ends at its deadline.
+///
+/// An acquire waits for one disk sync. Where syncs are slow, raise the node timeout above their duration.
+///
+/// Dropping the node does not wait. Commands sent before are still executed, unless the process ends first: then
+/// a tied lock is free at once as its process is gone, and any other ends at its deadline.
+#[derive(Debug)]
+pub struct FileNode {
+    id: Arc<str>,
+    dir: PathBuf,
+    patience: Duration,
+    watches: Arc<Watches>,
+    worker: Worker,
+}
+
+impl FileNode {
+    /// The node of the directory `dir`, which is made if missing.
+    ///
+    /// Without `dir`: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `$HOME/.local/state/quorlock`;
+    /// without a home `/var/lib/quorlock` for root, and a private directory among the temporary files for others.
+    ///
+    /// # Errors
+    /// [`NodeError::NetworkFileSystem`] if it is not on a local disk, [`NodeError::File`] if it cannot be used,
+    /// [`NodeError::SameServer`] if another node of the locker is the same directory.
+    pub(crate) fn open(dir: Option<&Path>, around: Surroundings) -> Result<Self, NodeError> {
+        let dir = dir::prepare(dir)?;
+        let id: Arc<str> = format!("file:{}", dir.display()).into();
+        let found = dir.metadata().map_err(|error| failed("read", &dir, error))?;
+        let identity = format!("file {}:{}", found.dev(), found.ino());
+        around.siblings.claim(&id, &identity)?;
+        let patience = around.node_timeout * PATIENCE;
+        let watches = Watches::new(dir.clone(), around.clock.clone());
+        let store_dir = dir.clone();
+        // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
+        let store = move || Store {
+            dir: store_dir,
+            clock: around.clock,
+            here: hold::here(),
+            patience,
+            synced: BTreeMap::new(),
+        };
+        let worker = Worker::new(store, watches.clone());
+        Ok(Self { id, dir, patience, watches, worker })
+    }
+
+    /// Every name that was ever locked here, in order. Blocks for the disk.
+    ///
+    /// # Errors
+    /// [`NodeError::File`] if the directory or one of its files cannot be read.
+    pub fn names(&self) -> Result<Vec<Name>, NodeError> {
+        let listed = |error| failed("list", &self.dir, error);
+        let mut names = Vec::new();
+        for entry in self.dir.read_dir().map_err(listed)? {
+            let path = entry.map_err(listed)?.path();
+            let is_state = path.extension() == Some(OsStr::new(&path::SUFFIX[1..]));
+            if is_state && let Some(file) = LockFile::open_path(path, Mode::Look, self.patience)? {
+                names.extend(file.name()?);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}
+
+impl Node for FileNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn send(&self, command: &Command, answer: Answer) {
+        self.worker.enqueue(command, answer);
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.watches.watch(name, bell);
+    }
+
+    fn unwatch(&self, name: &Name) {
+        self.watches.unwatch(name);
+    }
+
+    fn health(&self) -> Health {
+        let (queued, trouble) = self.worker.health();
+        Health { trouble, version: Some("file".to_owned()), queued, ..Health::default() }
+    }
+}
+
+impl Drop for FileNode {
+    fn drop(&mut self) {
+        self.watches.close();
+    }
+}
+
+/// The error of doing `action` to `path`.
+fn failed(action: &str, path: &Path, source: io::Error) -> NodeError {
+    failed_without_path(&format!("cannot {action} `{}`", path.display()), source)
+}
+
+fn failed_without_path(action: &str, source: io::Error) -> NodeError {
+    NodeError::File { action: action.into(), source: Arc::new(source) }
+}

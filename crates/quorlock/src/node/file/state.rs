@@ -1,0 +1,213 @@
+//! The bytes of a state file: three slots, of which the newest valid one counts.
+//!
+//! A hold never outlives the boot, so only the counter must survive a power cut, and only once its number was
+//! handed out. Therefore a change is synced only if it confirmed a number; all others just reach the page cache,
+//! which every process of this boot shares. Each state names an *anchor*: an earlier state known to be on disk. A
+//! change overwrites neither the newest state nor the anchor, so that a crash leaves the newest and a power cut at
+//! least the anchor.
+
+use super::super::record::{BootId, Hold, Process, Record};
+use super::bytes::{Reader, Writer, fnv64};
+use quorlock_core::{Fence, Moment, Name};
+use std::time::Duration;
+
+pub(super) const SLOT_BYTES: usize = 4096;
+pub(super) const SLOTS: usize = 3;
+pub(super) const FILE_BYTES: usize = SLOT_BYTES * SLOTS;
+
+const MAGIC: &[u8; 8] = b"quorlock";
+const VERSION: u32 = 1;
+/// Magic, version, length of the payload, sequence number, anchor.
+const HEADER_BYTES: usize = 8 + 4 + 4 + 8 + 8;
+const CHECKSUM_BYTES: usize = 8;
+const MAX_PAYLOAD: usize = SLOT_BYTES - HEADER_BYTES - CHECKSUM_BYTES;
+/// The sequence number of the empty state that a file begins with.
+const FIRST: u64 = 1;
+
+/// One state of a name, as it stands in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// Grows by one with each change.
+    pub(super) sequence: u64,
+    /// The sequence number of a state that is known to be on disk.
+    pub(super) anchor: u64,
+    pub(super) name: Name,
+    pub(super) record: Record,
+}
+
+/// Why a state file tells nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unreadable {
+    /// No slot is valid.
+    #[error(
+        "no valid state in it; if no program uses the name now, remove the file (its fences then start anew by the wall clock)"
+    )]
+    Corrupt,
+    /// A later version of this program wrote it.
+    #[error("written in format {0}, which this version does not know; upgrade")]
+    Version(u32),
+}
+
+impl State {
+    /// What a new file begins with.
+    pub(super) fn first(name: &Name) -> Self {
+        Self { sequence: FIRST, anchor: FIRST, name: name.clone(), record: Record::default() }
+    }
+
+    /// Whether it is the beginning, which must be on disk before anything else is written.
+    pub(super) fn is_first(&self) -> bool {
+        self.sequence == FIRST
+    }
+
+    /// The slot's bytes; `None` if the stored value is too long for one.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let payload = encode_payload(&self.name, &self.record);
+        if payload.len() > MAX_PAYLOAD {
+            return None;
+        }
+        let mut slot = Writer::default();
+        slot.raw(MAGIC);
+        slot.u32(VERSION);
+        slot.u32(u32::try_from(payload.len()).ok()?);
+        slot.u64(self.sequence);
+        slot.u64(self.anchor);
+        slot.raw(&payload);
+        let checksum = fnv64(slot.as_bytes());
+        slot.u64(checksum);
+        Some(slot.into_bytes())
+    }
+
+    /// Reads a slot. Magic, version, length and checksum stand alike in every version.
+    fn decode(slot: &[u8]) -> Result<Self, Unreadable> {
+        let frame = Frame::of(slot).ok_or(Unreadable::Corrupt)?;
+        if frame.version != VERSION {
+            return Err(Unreadable::Version(frame.version));
+        }
+        frame.state().ok_or(Unreadable::Corrupt)
+    }
+}
+
+/// A slot whose checksum is right.
+struct Frame<'a> {
+    version: u32,
+    numbers: Reader<'a>,
+    payload: Reader<'a>,
+}
+
+impl<'a> Frame<'a> {
+    fn of(slot: &'a [u8]) -> Option<Self> {
+        let mut header = Reader::new(slot);
+        let magic = header.raw(MAGIC.len())?;
+        let version = header.u32()?;
+        let length = usize::try_from(header.u32()?).ok()?.min(MAX_PAYLOAD);
+        let (guarded, rest) = slot.split_at_checked(HEADER_BYTES + length)?;
+        let checksum = Reader::new(rest).u64()?;
+        (magic == MAGIC && checksum == fnv64(guarded)).then(|| Self {
+            version,
+            numbers: header,
+            payload: Reader::new(&guarded[HEADER_BYTES..]),
+        })
+    }
+
+    fn state(mut self) -> Option<State> {
+        Some(State {
+            sequence: self.numbers.u64()?,
+            anchor: self.numbers.u64()?,
+            name: Name::new(self.payload.text()?).ok()?,
+            record: Record {
+                counter: self.payload.option(|from| Fence::try_from(from.u64()?).ok())?,
+                hold: self.payload.option(decode_hold)?,
+            },
+        })
+    }
+}
+
+/// A state file that was read: its newest state, and where the next one may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    pub(super) state: State,
+    /// The sequence number in each slot that is valid.
+    sequences: [Option<u64>; SLOTS],
+}
+
+impl Image {
+    /// Reads the bytes of a file.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        let mut newest: Option<State> = None;
+        let mut sequences = [None; SLOTS];
+        for (slot, sequence) in bytes.chunks(SLOT_BYTES).zip(&mut sequences) {
+            match State::decode(slot) {
+                Ok(state) => {
+                    *sequence = Some(state.sequence);
+                    if newest.as_ref().is_none_or(|newest| newest.sequence < state.sequence) {
+                        newest = Some(state);
+                    }
+                }
+                Err(Unreadable::Corrupt) => {}
+                Err(version) => return Err(version),
+            }
+        }
+        newest.map(|state| Self { state, sequences }).ok_or(Unreadable::Corrupt)
+    }
+
+    /// The bytes that a file begins with: the first state, and zeros so that later writes never grow it.
+    pub(super) fn beginning(name: &Name) -> Vec<u8> {
+        // A name alone always fits.
+        let mut bytes = State::first(name).encode().unwrap_or_default();
+        bytes.resize(FILE_BYTES, 0);
+        bytes
+    }
+
+    /// Whether `bytes` are what a crash can leave of [`Image::beginning`]: nobody was answered then.
+    pub(super) fn is_torn_beginning(bytes: &[u8], name: &Name) -> bool {
+        let beginning = Self::beginning(name);
+        bytes.len() <= beginning.len()
+            && bytes.iter().zip(&beginning).all(|(found, written)| *found == 0 || found == written)
+    }
+
+    /// Whether a slot holds the state number `sequence`.
+    pub(super) fn has(&self, sequence: u64) -> bool {
+        self.sequences.contains(&Some(sequence))
+    }
+
+    /// The slot for the next state: neither the newest one nor the anchor.
+    pub(super) fn next_slot(&self, anchor: u64) -> usize {
+        let kept = [Some(self.state.sequence), Some(anchor)];
+        let free = self.sequences.iter().position(|sequence| !kept.contains(sequence));
+        // Two of three slots are kept at most, so there is always one.
+        free.unwrap_or_default()
+    }
+}
+
+fn encode_payload(name: &Name, record: &Record) -> Vec<u8> {
+    let mut payload = Writer::default();
+    payload.text(name.as_str());
+    payload.option(record.counter.as_ref(), |out, counter| out.u64(counter.get()));
+    payload.option(record.hold.as_ref(), |out, hold| {
+        out.text(&hold.value);
+        out.duration(hold.deadline.since_boot());
+        out.duration(hold.span);
+        out.u128(hold.boot.0);
+        out.option(hold.tied.as_ref(), |out, process| {
+            out.u32(process.pid);
+            out.u64(process.started);
+            out.u64(process.space);
+        });
+    });
+    payload.into_bytes()
+}
+
+fn decode_hold(from: &mut Reader<'_>) -> Option<Hold> {
+    Some(Hold {
+        value: from.text()?.to_owned(),
+        deadline: Moment::from_boot(from.duration()?),
+        span: from.duration()?,
+        boot: BootId(from.u128()?),
+        tied: from
+            .option(|from| Some(Process { pid: from.u32()?, started: from.u64()?, space: from.u64()? }))?,
+    })
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

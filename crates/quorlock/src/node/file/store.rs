@@ -1,0 +1,124 @@
+//! Executing commands on state files, one at a time under the file's kernel lock.
+
+use super::super::record::{Place, Record};
+use super::super::{Command, Done, NodeError, Reply};
+use super::failed;
+use super::hold::is_over;
+use super::lockfile::{LockFile, Mode};
+use super::state::{Image, SLOT_BYTES, State};
+use crate::clock::Clock;
+use quorlock_core::Name;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// For how many names it is remembered that their newest state is on disk. Forgetting costs nothing but a
+/// longer-lived anchor.
+const MOST_REMEMBERED: usize = 4096;
+
+/// The state files of one directory, as seen from one place.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) dir: PathBuf,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) here: Place,
+    /// How long to wait for a file's kernel lock.
+    pub(super) patience: Duration,
+    /// The newest state of a name that this store synced.
+    pub(super) synced: BTreeMap<Name, u64>,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(super) struct Executed {
+    pub(super) reply: Reply,
+    /// Whether the name was held before and is free now.
+    pub(super) freed: bool,
+}
+
+impl Store {
+    /// Executes one command. Blocks for the file's lock and for the disk.
+    pub(super) fn execute(&mut self, command: &Command) -> Executed {
+        let done = match command {
+            Command::Inspect { name } => self.inspect(name, command),
+            _ => self.change(command),
+        };
+        done.unwrap_or_else(|error| Executed { reply: Reply::Failed(error), freed: false })
+    }
+
+    fn inspect(&self, name: &Name, command: &Command) -> Result<Executed, NodeError> {
+        let file = LockFile::open(&self.dir, name, Mode::Look, self.patience)?;
+        let record = match file {
+            Some(file) => file.load(name)?.map(|image| image.state.record),
+            None => None,
+        };
+        let (reply, _) = self.apply(&record.unwrap_or_default(), command);
+        Ok(Executed { reply, freed: false })
+    }
+
+    fn change(&mut self, command: &Command) -> Result<Executed, NodeError> {
+        let name = command.name();
+        let mode = match command {
+            Command::Acquire(_) => Mode::Create,
+            _ => Mode::Change,
+        };
+        let Some(file) = LockFile::open(&self.dir, name, mode, self.patience)? else {
+            let (reply, _) = self.apply(&Record::default(), command);
+            return Ok(Executed { reply, freed: false });
+        };
+        let image = match file.load(name)? {
+            Some(image) => image,
+            None => file.begin(name)?,
+        };
+        let before = &image.state.record;
+        let (reply, after) = self.apply(before, command);
+        let freed = before.hold.is_some() && after.hold.is_none();
+        if after != *before {
+            let confirmed = matches!(reply, Reply::Done(Done::Raised));
+            self.write(&file, &image, after, confirmed)?;
+        }
+        Ok(Executed { reply, freed })
+    }
+
+    /// The reply to `command`, and what the record becomes.
+    fn apply(&self, before: &Record, command: &Command) -> (Reply, Record) {
+        let mut record = before.clone();
+        // Read under the file's lock, so that commands and moments have the same order.
+        let now = self.clock.now();
+        record.hold.take_if(|hold| is_over(hold, now, &self.here));
+        let reply = record.execute(command, now, &self.here);
+        (reply, record)
+    }
+
+    fn write(
+        &mut self,
+        file: &LockFile,
+        image: &Image,
+        record: Record,
+        confirmed: bool,
+    ) -> Result<(), NodeError> {
+        let last = &image.state;
+        let known = self.synced.get(&last.name).copied();
+        let mut anchor = known.filter(|known| image.has(*known)).unwrap_or_default().max(last.anchor);
+        if last.is_first() || !image.has(anchor) {
+            file.settle(&self.dir)?;
+            anchor = last.sequence;
+        }
+        let next = State { sequence: last.sequence + 1, anchor, name: last.name.clone(), record };
+        let slot = next.encode().ok_or_else(|| {
+            let limit = format!("the owner's label does not fit into {SLOT_BYTES} bytes");
+            failed("write", &file.path, io::Error::other(limit))
+        })?;
+        file.write(&slot, image.next_slot(anchor))?;
+        if confirmed {
+            file.sync()?;
+            if self.synced.len() >= MOST_REMEMBERED {
+                self.synced.clear();
+            }
+            self.synced.insert(next.name, next.sequence);
+        }
+        Ok(())
+    }
+}

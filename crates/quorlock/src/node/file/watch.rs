@@ -1,0 +1,126 @@
+//! Who waits for which name, and the thread that notices when one may have become free.
+
+use super::super::Bell;
+use super::super::record::Place;
+use super::hold::is_over;
+use super::lockfile::peek;
+use super::notify::Changes;
+use super::path::file_name;
+use crate::clock::Clock;
+use quorlock_core::{Moment, Name};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often watched names are looked at without a change: a holder that is killed, or whose time runs out,
+/// changes no file.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// After how many looks without any watch the thread ends.
+const IDLE_LOOKS: u32 = 10;
+/// The most names that are watched at a time; for further ones the poll of the waiter must do.
+const MOST_WATCHES: usize = 65_536;
+
+/// The bells of one node, by the file of the name.
+#[derive(Debug)]
+pub(super) struct Watches {
+    dir: PathBuf,
+    clock: Arc<dyn Clock>,
+    bells: Mutex<Bells>,
+}
+
+#[derive(Debug, Default)]
+struct Bells {
+    by_file: BTreeMap<String, Bell>,
+    running: bool,
+    closed: bool,
+}
+
+impl Watches {
+    pub(super) fn new(dir: PathBuf, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { dir, clock, bells: Mutex::default() })
+    }
+
+    /// Rings `bell` from now on when `name` may be free. The thread starts if it does not run.
+    pub(super) fn watch(self: &Arc<Self>, name: &Name, bell: &Bell) {
+        let mut bells = self.lock();
+        if bells.closed || bells.by_file.len() >= MOST_WATCHES {
+            return;
+        }
+        bells.by_file.insert(file_name(name), bell.clone());
+        if bells.running {
+            return;
+        }
+        // Opened here and not in the thread: from this moment on no change may be missed.
+        let changes = Changes::of(&self.dir);
+        let watches = self.clone();
+        let thread = std::thread::Builder::new().name("quorlock-watch".to_owned());
+        // Without the thread the poll of the waiter must do.
+        bells.running = thread.spawn(move || watches.run(changes)).is_ok();
+    }
+
+    pub(super) fn unwatch(&self, name: &Name) {
+        self.lock().by_file.remove(&file_name(name));
+    }
+
+    /// Rings for `name`, which was just freed.
+    pub(super) fn ring(&self, name: &Name) {
+        let bells = self.lock();
+        if bells.by_file.is_empty() {
+            return;
+        }
+        bells.by_file.get(&file_name(name)).into_iter().for_each(Bell::ring);
+    }
+
+    /// Lets the thread end soon.
+    pub(super) fn close(&self) {
+        let mut bells = self.lock();
+        bells.closed = true;
+        bells.by_file.clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Bells> {
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut changes: Changes) {
+        let here = super::hold::here();
+        let (mut idle, mut looked) = (0, self.clock.now());
+        while self.goes_on(&mut idle) {
+            let touched = changes.wait(LOOK_EVERY);
+            let now = self.clock.now();
+            let due = touched.is_nothing() || looked.until(now) >= LOOK_EVERY;
+            if due {
+                looked = now;
+            }
+            for (file, bell) in self.watched(|file| due || touched.contains(file)) {
+                if self.may_be_free(&file, &here) {
+                    bell.ring();
+                }
+            }
+        }
+    }
+
+    /// Whether the thread is still needed; else it is marked as ended, so that the next watch starts another.
+    fn goes_on(&self, idle: &mut u32) -> bool {
+        let mut bells = self.lock();
+        *idle = if bells.by_file.is_empty() { *idle + 1 } else { 0 };
+        bells.running = !bells.closed && *idle <= IDLE_LOOKS;
+        bells.running
+    }
+
+    fn watched(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, Bell)> {
+        let bells = self.lock();
+        let chosen = bells.by_file.iter().filter(|(file, _)| wanted(file));
+        chosen.map(|(file, bell)| (file.clone(), bell.clone())).collect()
+    }
+
+    /// In doubt it may: a ring too much costs one look of the waiter.
+    fn may_be_free(&self, file: &str, here: &Place) -> bool {
+        peek(&self.dir.join(file)).map_or(true, |image| {
+            // Read after the file: in one boot no deadline is further ahead than its span.
+            let now: Moment = self.clock.now();
+            image.state.record.hold.is_none_or(|hold| is_over(&hold, now, here))
+        })
+    }
+}

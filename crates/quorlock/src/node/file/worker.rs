@@ -1,0 +1,126 @@
+//! The thread that executes the commands of one file node in their order.
+
+use super::super::{Answer, Command, NodeError, Reply};
+use super::failed_without_path;
+use super::store::Store;
+use super::watch::Watches;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The most commands that may wait.
+pub(super) const MOST_WAITING: usize = 4096;
+
+/// The way to the thread. Dropping it lets the thread finish what waits, and end.
+#[derive(Debug)]
+pub(super) struct Worker(Arc<Queue>);
+
+impl Worker {
+    /// A worker whose thread starts, and opens its store, with the first command.
+    pub(super) fn new(store: impl FnOnce() -> Store + Send + 'static, watches: Arc<Watches>) -> Self {
+        Self(Arc::new(Queue {
+            jobs: Mutex::new(Jobs {
+                unstarted: Some(Box::new(move |queue| queue.work(store(), &watches))),
+                waiting: VecDeque::new(),
+                trouble: None,
+                closed: false,
+            }),
+            arrived: Condvar::new(),
+        }))
+    }
+
+    /// Puts `command` behind those that wait.
+    pub(super) fn enqueue(&self, command: &Command, answer: Answer) {
+        let mut jobs = self.0.lock();
+        if jobs.waiting.len() >= MOST_WAITING {
+            drop(jobs);
+            return answer.give(Reply::Failed(NodeError::QueueFull { limit: MOST_WAITING }));
+        }
+        if let Some(run) = jobs.unstarted.take() {
+            let queue = self.0.clone();
+            let thread = std::thread::Builder::new().name("quorlock-file".to_owned());
+            if let Err(error) = thread.spawn(move || run(&queue)) {
+                // The store went with the thread that did not start: this node stays out of order.
+                jobs.closed = true;
+                jobs.trouble = Some(failed_without_path("cannot start a thread", error));
+            }
+        }
+        if jobs.closed {
+            let trouble = jobs.trouble.clone().unwrap_or(NodeError::Abandoned);
+            drop(jobs);
+            return answer.give(Reply::Failed(trouble));
+        }
+        jobs.waiting.push_back((command.clone(), answer));
+        drop(jobs);
+        self.0.arrived.notify_one();
+    }
+
+    /// How many commands wait, and why the last one failed if it did.
+    pub(super) fn health(&self) -> (usize, Option<NodeError>) {
+        let jobs = self.0.lock();
+        (jobs.waiting.len(), jobs.trouble.clone())
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.lock().closed = true;
+        self.0.arrived.notify_one();
+    }
+}
+
+#[derive(Debug)]
+struct Queue {
+    jobs: Mutex<Jobs>,
+    arrived: Condvar,
+}
+
+struct Jobs {
+    unstarted: Option<Box<dyn FnOnce(&Queue) + Send>>,
+    waiting: VecDeque<(Command, Answer)>,
+    trouble: Option<NodeError>,
+    closed: bool,
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs")
+            .field("waiting", &self.waiting.len())
+            .field("closed", &self.closed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, mut store: Store, watches: &Watches) {
+        while let Some((command, answer)) = self.next() {
+            let executed = store.execute(&command);
+            if executed.freed {
+                watches.ring(command.name());
+            }
+            self.lock().trouble = match &executed.reply {
+                Reply::Failed(error) => Some(error.clone()),
+                Reply::Done(_) | Reply::Denied(_) => None,
+            };
+            answer.give(executed.reply);
+        }
+    }
+
+    /// Waits for the next command; `None` once the node is gone and nothing waits.
+    fn next(&self) -> Option<(Command, Answer)> {
+        let mut jobs = self.lock();
+        loop {
+            if let Some(job) = jobs.waiting.pop_front() {
+                return Some(job);
+            }
+            if jobs.closed {
+                return None;
+            }
+            jobs = self.arrived.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}

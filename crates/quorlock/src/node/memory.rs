@@ -1,0 +1,197 @@
+//! The memory node: names kept inside this process, for users' own tests.
+
+use super::record::{Place, Record};
+use super::{Answer, Bell, Command, Health, Node, NodeError, Reply};
+use crate::clock::Clock;
+use quorlock_core::Name;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// A node inside this process. It answers at once and forgets everything when the last handle goes.
+///
+/// Fence counters are never dropped before that, so at most [`MemoryNode::MOST_NAMES`] different names can be
+/// locked; one more fails with [`NodeError::OutOfMemory`].
+#[derive(Debug)]
+pub struct MemoryNode {
+    id: Arc<str>,
+    /// Tells the watches of this handle from those of others on the same shelf.
+    handle: u64,
+    shelf: Arc<Shelf>,
+}
+
+impl MemoryNode {
+    /// The most names that one node keeps.
+    pub const MOST_NAMES: usize = 1_000_000;
+
+    /// A node of its own, judged on `clock`.
+    pub fn new(id: impl Into<Arc<str>>, clock: Arc<dyn Clock>) -> Self {
+        Self::on(id.into(), Arc::new(Shelf::new(clock)))
+    }
+
+    /// The process-wide node `label`: every handle with that label is the same voter. Who comes first brings the
+    /// clock.
+    pub fn shared(label: &str, clock: Arc<dyn Clock>) -> Self {
+        static SHELVES: Mutex<BTreeMap<String, Weak<Shelf>>> = Mutex::new(BTreeMap::new());
+        let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
+        shelves.retain(|_, shelf| shelf.strong_count() > 0);
+        let shelf = shelves.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let shelf = Arc::new(Shelf::new(clock));
+            shelves.insert(label.to_owned(), Arc::downgrade(&shelf));
+            shelf
+        });
+        Self::on(format!("memory:{label}").into(), shelf)
+    }
+
+    fn on(id: Arc<str>, shelf: Arc<Shelf>) -> Self {
+        static HANDLES: AtomicU64 = AtomicU64::new(0);
+        Self { id, handle: HANDLES.fetch_add(1, Ordering::Relaxed), shelf }
+    }
+}
+
+impl Node for MemoryNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn send(&self, command: &Command, answer: Answer) {
+        answer.give(self.shelf.execute(command));
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        let mut kept = self.shelf.lock();
+        let bells = kept.bells.entry(name.clone()).or_default();
+        bells.insert(self.handle, bell.clone());
+    }
+
+    fn unwatch(&self, name: &Name) {
+        let mut kept = self.shelf.lock();
+        if let Entry::Occupied(mut bells) = kept.bells.entry(name.clone()) {
+            bells.get_mut().remove(&self.handle);
+            if bells.get().is_empty() {
+                bells.remove();
+            }
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health { version: Some("memory".to_owned()), ..Health::default() }
+    }
+}
+
+impl Drop for MemoryNode {
+    fn drop(&mut self) {
+        self.shelf.lock().bells.retain(|_, bells| {
+            bells.remove(&self.handle);
+            !bells.is_empty()
+        });
+    }
+}
+
+/// What all handles of one node share.
+#[derive(Debug)]
+struct Shelf {
+    clock: Arc<dyn Clock>,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    records: BTreeMap<Name, Record>,
+    /// For each watched name the bell of each handle.
+    bells: BTreeMap<Name, BTreeMap<u64, Bell>>,
+}
+
+impl Shelf {
+    fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, kept: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn execute(&self, command: &Command) -> Reply {
+        let name = command.name();
+        let mut kept = self.lock();
+        // Read under the lock, so that commands and moments have the same order.
+        let now = self.clock.now();
+        let place = Place::default();
+        let Some(record) = kept.records.get_mut(name) else {
+            return kept.execute_first(command, &|record| record.execute(command, now, &place));
+        };
+        record.hold.take_if(|hold| hold.has_lapsed(now, place.boot));
+        let held = record.hold.is_some();
+        let reply = record.execute(command, now, &place);
+        if held && record.hold.is_none() {
+            kept.bells.get(name).into_iter().flatten().for_each(|(_, bell)| bell.ring());
+        }
+        reply
+    }
+}
+
+impl Kept {
+    /// Executes a command for a name that has no record; only an acquire makes one.
+    fn execute_first(&mut self, command: &Command, execute: &dyn Fn(&mut Record) -> Reply) -> Reply {
+        let mut record = Record::default();
+        let reply = execute(&mut record);
+        if record == Record::default() {
+            return reply;
+        }
+        if self.records.len() >= MemoryNode::MOST_NAMES {
+            return Reply::Failed(NodeError::OutOfMemory {
+                message: format!("it keeps {} names already", MemoryNode::MOST_NAMES).into(),
+            });
+        }
+        self.records.insert(command.name().clone(), record);
+        reply
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::contract::{TTL, acquire, ask, name, release};
+    use super::*;
+    use crate::clock::SystemClock;
+    use std::task::{Context, Poll, Waker};
+
+    fn shared(label: &str) -> MemoryNode {
+        MemoryNode::shared(label, Arc::new(SystemClock))
+    }
+
+    fn rang(bell: &Bell) -> bool {
+        let mut heard = Box::pin(bell.heard());
+        let poll = heard.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        poll == Poll::Ready(())
+    }
+
+    #[tokio::test]
+    async fn one_label_is_one_node_until_its_last_handle_goes() {
+        let (a, b): (Arc<dyn Node>, Arc<dyn Node>) = (Arc::new(shared("one")), Arc::new(shared("one")));
+        assert_eq!(a.id(), "memory:one");
+        assert_eq!(ask(&a, &acquire("x", 1, 5, TTL, false)).await, "raised");
+        assert_eq!(ask(&b, &acquire("x", 2, 6, TTL, false)).await, "taken");
+        drop(a);
+        assert_eq!(ask(&b, &acquire("x", 2, 7, TTL, false)).await, "taken");
+        drop(b);
+        let anew: Arc<dyn Node> = Arc::new(shared("one"));
+        assert_eq!(ask(&anew, &acquire("x", 2, 1, TTL, false)).await, "raised");
+    }
+
+    #[tokio::test]
+    async fn every_handle_that_watches_is_rung_and_none_that_stopped() {
+        let (a, b, c) = (shared("bells"), shared("bells"), shared("bells"));
+        let bells = [Bell::new(), Bell::new(), Bell::new()];
+        for (node, bell) in [&a, &b, &c].into_iter().zip(&bells) {
+            node.watch(&name("x"), bell);
+        }
+        b.unwatch(&name("x"));
+        drop(c);
+        let a: Arc<dyn Node> = Arc::new(a);
+        ask(&a, &acquire("x", 1, 5, TTL, false)).await;
+        assert!(!bells.iter().any(rang), "nothing was released");
+        ask(&a, &release("x", 1)).await;
+        assert_eq!(bells.each_ref().map(rang), [true, false, false]);
+    }
+}

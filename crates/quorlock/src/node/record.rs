@@ -1,0 +1,183 @@
+//! What one name's record becomes by a command: the rules that the memory node and the file node share.
+
+use super::command::{Acquire, Command, Content, Denied, Done, Reply, View};
+use quorlock_core::{Fence, Moment, Token};
+use std::time::Duration;
+
+/// What a node keeps for one name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The highest number ever asked for. It outlives every hold.
+    pub(super) counter: Option<Fence>,
+    pub(super) hold: Option<Hold>,
+}
+
+/// The fact that somebody has the name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hold {
+    /// Token, fence and label, as [`Acquire::value`] writes them.
+    pub(super) value: String,
+    pub(super) deadline: Moment,
+    /// How far ahead the deadline was when it was set: it can never be further ahead in the same boot.
+    pub(super) span: Duration,
+    pub(super) boot: BootId,
+    /// The process that the hold ends with.
+    pub(super) tied: Option<Process>,
+}
+
+/// Which start of the machine a moment belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BootId(pub(super) u128);
+
+/// One process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// When it started, in the kernel's own count; 0 if the system does not tell.
+    pub(super) started: u64,
+    /// The space in which `pid` means anything (containers have their own); 0 if the system does not tell.
+    pub(super) space: u64,
+}
+
+/// From where a command is executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) boot: BootId,
+    /// The process to tie holds to; `None` where the node cannot see processes.
+    pub(super) process: Option<Process>,
+}
+
+impl Record {
+    /// Executes `command`. A hold that is over must have been dropped before.
+    pub(super) fn execute(&mut self, command: &Command, now: Moment, place: &Place) -> Reply {
+        match command {
+            Command::Acquire(acquire) => self.acquire(acquire, now, place),
+            Command::Stamp { token, fence, .. } => self.stamp(token, *fence),
+            Command::Extend { token, ttl, tied, .. } => match self.held_by(token) {
+                Ok(hold) => {
+                    hold.extend(now, *ttl);
+                    hold.tied = place.process.filter(|_| *tied);
+                    Reply::Done(Done::Plain)
+                }
+                Err(denied) => Reply::Denied(denied),
+            },
+            Command::Release { token, .. } => match self.held_by(token) {
+                Ok(_) => {
+                    self.hold = None;
+                    Reply::Done(Done::Plain)
+                }
+                Err(denied) => Reply::Denied(denied),
+            },
+            Command::Inspect { .. } => Reply::Done(Done::Seen(self.view(now))),
+        }
+    }
+
+    fn acquire(&mut self, acquire: &Acquire, now: Moment, place: &Place) -> Reply {
+        let raised = self.raise(acquire.proposal);
+        if self.hold.is_some() {
+            return Reply::Denied(Denied::Taken);
+        }
+        self.hold = Some(Hold {
+            value: acquire.value(),
+            deadline: now + acquire.ttl,
+            span: acquire.ttl,
+            boot: place.boot,
+            tied: place.process.filter(|_| acquire.tied),
+        });
+        Reply::Done(if raised { Done::Raised } else { Done::Unraised { counter: self.counter } })
+    }
+
+    fn stamp(&mut self, token: &Token, fence: Fence) -> Reply {
+        if let Err(denied) = self.held_by(token) {
+            return Reply::Denied(denied);
+        }
+        if self.raise(fence) {
+            self.hold.iter_mut().for_each(|hold| hold.note(fence));
+            return Reply::Done(Done::Raised);
+        }
+        Reply::Denied(Denied::Behind { counter: self.counter.unwrap_or_default() })
+    }
+
+    /// Whether the counter was below `fence`, and is `fence` now.
+    fn raise(&mut self, fence: Fence) -> bool {
+        let below = self.counter.is_none_or(|counter| counter < fence);
+        if below {
+            self.counter = Some(fence);
+        }
+        below
+    }
+
+    fn held_by(&mut self, token: &Token) -> Result<&mut Hold, Denied> {
+        match &mut self.hold {
+            None => Err(Denied::Gone),
+            Some(hold) if hold.value.split(' ').next() != Some(token.as_str()) => Err(Denied::Taken),
+            Some(hold) => Ok(hold),
+        }
+    }
+
+    fn view(&self, now: Moment) -> View {
+        View {
+            content: self
+                .hold
+                .as_ref()
+                .map_or(Content::Free, |hold| Content::from_value(hold.value.as_bytes())),
+            left: self.hold.as_ref().map(|hold| now.until(hold.deadline)),
+            counter: self.counter,
+        }
+    }
+}
+
+impl Hold {
+    /// Whether its time is over, or the machine started anew since: nothing that held it then still runs.
+    pub(super) fn has_lapsed(&self, now: Moment, boot: BootId) -> bool {
+        // Where the system names no boot, a deadline too far ahead still shows that the boot clock began anew.
+        let from_another_boot = boot != self.boot || now.until(self.deadline) > self.span;
+        from_another_boot || now >= self.deadline
+    }
+
+    /// Writes `fence` in the place of the one that was proposed.
+    fn note(&mut self, fence: Fence) {
+        let mut words = self.value.splitn(3, ' ');
+        if let (Some(token), Some(_), Some(label)) = (words.next(), words.next(), words.next()) {
+            self.value = format!("{token} {fence} {label}");
+        }
+    }
+
+    fn extend(&mut self, now: Moment, ttl: Duration) {
+        self.deadline = self.deadline.max(now + ttl);
+        self.span = now.until(self.deadline);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_boot(Duration::from_secs(seconds))
+    }
+
+    fn hold(deadline: u64, span: u64, boot: u128) -> Hold {
+        Hold {
+            value: String::new(),
+            deadline: at(deadline),
+            span: Duration::from_secs(span),
+            boot: BootId(boot),
+            tied: None,
+        }
+    }
+
+    #[test]
+    fn a_hold_ends_with_its_deadline_or_with_the_boot() {
+        let hold = hold(110, 10, 1);
+        assert!(!hold.has_lapsed(at(109), BootId(1)));
+        assert!(hold.has_lapsed(at(110), BootId(1)));
+        assert!(hold.has_lapsed(at(105), BootId(2)));
+    }
+
+    #[test]
+    fn a_boot_clock_that_began_anew_ends_a_hold_although_no_boot_is_named() {
+        assert!(hold(1_000_000, 10, 0).has_lapsed(at(60), BootId(0)));
+        assert!(!hold(1_000_000, 10, 0).has_lapsed(at(999_995), BootId(0)));
+    }
+}
