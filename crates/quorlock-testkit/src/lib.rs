@@ -1,8 +1,33 @@
 //! Real servers, faults and checks for quorlock's own tests.
+//!
+//! Everything here panics with a readable message when it cannot do its job: in a test that is the answer.
+
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod certs;
 mod clock;
+mod clockshim;
 mod faulty;
+mod peer;
+mod port;
+pub mod proxy;
+mod pump;
+mod resp;
+mod server;
+mod server_config;
+mod servers;
+mod spawn;
+mod until;
 
+pub use certs::Certs;
 pub use clock::TestClock;
+pub use clockshim::ClockShim;
 pub use faulty::{Fault, FaultyNode};
+pub use peer::Peer;
+pub use port::Port;
+pub use proxy::Proxy;
+pub use resp::{Connection, Reply};
+pub use server::Server;
+pub use server_config::{Binary, Fsync, ServerBuilder};
+pub use servers::Servers;
+pub use until::{until, until_blocking};
