@@ -1,0 +1,106 @@
+//! The blocking twin: the same words, and a watchdog that runs between calls.
+
+use quorlock::blocking::Locker;
+use quorlock::{AcquireError, CancellationToken, Loss, Release};
+use quorlock_testkit::{Servers, until_blocking};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TTL: Duration = Duration::from_millis(1_500);
+
+fn locker(servers: &Servers) -> Locker {
+    let locker: Locker =
+        Locker::builder().nodes(servers.urls()).ttl(TTL).node_timeout(Duration::from_millis(300)).build().unwrap();
+    for (node, result) in locker.init_fresh_nodes() {
+        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    }
+    locker
+}
+
+#[test]
+fn the_watchdog_runs_while_the_caller_computes() {
+    let servers = Servers::start(3);
+    let locker = locker(&servers);
+    let guard = locker.named("a").unwrap().acquire().unwrap();
+    // The caller blocks its thread and calls nothing for two ttls.
+    thread::sleep(TTL * 2);
+    assert!(guard.is_held());
+    assert!(matches!(locker.named("a").unwrap().try_acquire(), Err(AcquireError::Held { .. })));
+    assert!(matches!(guard.release(), Release::Released));
+    assert!(!locker.named("a").unwrap().inspect().unwrap().is_held());
+}
+
+#[test]
+fn threads_take_turns_and_lose_no_update() {
+    let servers = Servers::start(3);
+    let locker = locker(&servers);
+    let counter = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..6)
+        .map(|_| {
+            let (lock, counter) = (locker.named("a").unwrap().wait(Duration::from_secs(60)), counter.clone());
+            thread::spawn(move || {
+                for _ in 0..20 {
+                    let add = |_: &_| {
+                        let seen = counter.load(Ordering::SeqCst);
+                        thread::yield_now();
+                        counter.store(seen + 1, Ordering::SeqCst);
+                    };
+                    lock.run(add).unwrap();
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(counter.load(Ordering::SeqCst), 120);
+}
+
+#[test]
+fn a_loss_reaches_blocking_code() {
+    let mut servers = Servers::start(3);
+    let locker = locker(&servers);
+    let guard = locker.named("a").unwrap().acquire().unwrap();
+    let token = guard.lost_token();
+    assert!(guard.lost_within(Duration::from_millis(1)).is_none());
+    for number in 0..3 {
+        servers[number].kill();
+    }
+    let lost = guard.lost_within(Duration::from_secs(10)).unwrap();
+    assert_eq!(lost.loss, Loss::QuorumLost);
+    assert!(token.is_cancelled() && !guard.is_held());
+}
+
+#[test]
+fn another_thread_can_cancel_the_wait() {
+    let servers = Servers::start(1);
+    let locker = locker(&servers);
+    let _guard = locker.named("a").unwrap().acquire().unwrap();
+    let cancel = CancellationToken::new();
+    let lock = locker.named("a").unwrap().cancel_on(cancel.clone()).wait(Duration::from_secs(60));
+    let waiter = thread::spawn(move || lock.acquire().map(drop));
+    cancel.cancel();
+    assert!(matches!(waiter.join().unwrap(), Err(AcquireError::Cancelled { .. })));
+}
+
+#[test]
+fn a_dropped_guard_releases_without_blocking() {
+    let servers = Servers::start(3);
+    let locker = locker(&servers);
+    let guard = locker.named("a").unwrap().acquire().unwrap();
+    servers[0].pause();
+    let start = Instant::now();
+    drop(guard);
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    until_blocking("released", Duration::from_secs(5), || servers[1].cli(&["EXISTS", "a"]) == "0");
+    servers[0].resume();
+}
+
+#[tokio::test]
+async fn it_can_be_called_from_within_an_async_runtime() {
+    let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+    let guard = locker.named("a").unwrap().acquire().unwrap();
+    assert!(matches!(guard.release(), Release::Released));
+}

@@ -1,0 +1,149 @@
+//! The checks that every kind of node must pass.
+
+use quorlock::{AcquireError, Builder, Holder, Locker, Loss, Release};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
+
+/// Short, so that expiry can be seen; long enough for a busy machine.
+const TTL: Duration = Duration::from_millis(1_500);
+/// Everything that must happen soon happens within this on the slowest machine.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Runs all checks on lockers that `builder` makes, each on names of its own.
+pub async fn conforms(builder: impl Fn() -> Builder) {
+    let locker = || builder().ttl(TTL).node_timeout(Duration::from_millis(300)).build().unwrap();
+    let (one, other) = (locker(), locker());
+    excludes_until_released(&one, &other).await;
+    a_dropped_guard_releases(&one, &other).await;
+    fences_grow(&one, &other).await;
+    an_expired_lock_is_free_and_its_release_an_outcome(&one, &other).await;
+    the_watchdog_outlives_the_ttl(&one, &other).await;
+    a_wrong_token_changes_nothing(&one, &other).await;
+    a_waiter_is_woken_by_the_release(&one, &other).await;
+    a_handle_moves_the_lock(&one, &other).await;
+    any_text_can_be_a_name(&one, &other).await;
+    concurrent_increments_are_not_lost(&one, &other).await;
+}
+
+async fn excludes_until_released(one: &Locker, other: &Locker) {
+    let guard = one.named("excludes").unwrap().reason("suite").acquire().await.unwrap();
+    let refused = other.named("excludes").unwrap().try_acquire().await;
+    let Err(AcquireError::Held { holder: Holder::Owner { token, owner, fence }, left, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!((token, fence.get()), (guard.token(), guard.fence()));
+    assert_eq!(owner.reason.as_deref(), Some("suite"));
+    assert!(left.is_some_and(|left| left <= TTL), "{left:?}");
+    assert!(matches!(guard.release().await, Release::Released));
+    let seen = other.named("excludes").unwrap().inspect().await.unwrap();
+    assert!(!seen.is_held(), "{seen:?}");
+    assert!(seen.nodes.iter().all(|node| node.view.is_ok()), "{seen:?}");
+    drop(other.named("excludes").unwrap().try_acquire().await.unwrap());
+}
+
+async fn a_dropped_guard_releases(one: &Locker, other: &Locker) {
+    drop(one.named("dropped").unwrap().acquire().await.unwrap());
+    let start = Instant::now();
+    let lock = other.named("dropped").unwrap();
+    drop(lock.acquire().await.unwrap());
+    assert!(start.elapsed() < TTL, "it did not have to run out: {:?}", start.elapsed());
+}
+
+async fn fences_grow(one: &Locker, other: &Locker) {
+    let mut last = 0;
+    for round in 0..20 {
+        let locker = if round % 2 == 0 { one } else { other };
+        let guard = locker.named("fences").unwrap().acquire().await.unwrap();
+        assert!(guard.fence() > last);
+        last = guard.fence();
+        assert!(matches!(guard.release().await, Release::Released));
+    }
+}
+
+async fn an_expired_lock_is_free_and_its_release_an_outcome(one: &Locker, other: &Locker) {
+    let guard = one.named("expires").unwrap().watchdog(false).acquire().await.unwrap();
+    let lost = timeout(SOON, guard.lost()).await.unwrap();
+    assert_eq!(lost.loss, Loss::Expired);
+    let next = other.named("expires").unwrap().acquire().await.unwrap();
+    assert!(next.fence() > guard.fence());
+    assert!(!guard.is_held());
+    assert!(matches!(guard.release().await, Release::AlreadyGone));
+    assert!(matches!(next.release().await, Release::Released), "the old release did not touch the new lock");
+}
+
+async fn the_watchdog_outlives_the_ttl(one: &Locker, other: &Locker) {
+    let guard = one.named("kept").unwrap().acquire().await.unwrap();
+    sleep(TTL * 2).await;
+    assert!(guard.is_held());
+    assert!(matches!(other.named("kept").unwrap().try_acquire().await, Err(AcquireError::Held { .. })));
+    assert!(matches!(guard.release().await, Release::Released));
+}
+
+async fn a_wrong_token_changes_nothing(one: &Locker, other: &Locker) {
+    let stale = one.named("token").unwrap().acquire().await.unwrap();
+    let old = stale.token();
+    assert!(matches!(stale.release().await, Release::Released));
+    let guard = one.named("token").unwrap().acquire().await.unwrap();
+    assert!(matches!(other.named("token").unwrap().force_release(old).await, Release::AlreadyGone));
+    assert!(guard.extend().await.is_ok());
+    assert!(matches!(other.named("token").unwrap().force_release(guard.token()).await, Release::Released));
+}
+
+async fn a_waiter_is_woken_by_the_release(one: &Locker, other: &Locker) {
+    let guard = one.named("hint").unwrap().acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = other.named("hint").unwrap().wait(SOON);
+        async move { lock.acquire().await.map(|guard| guard.fence()) }
+    });
+    sleep(Duration::from_millis(300)).await;
+    let fence = guard.fence();
+    assert!(matches!(guard.release().await, Release::Released));
+    let next = timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
+    assert!(next > fence);
+}
+
+async fn a_handle_moves_the_lock(one: &Locker, other: &Locker) {
+    let guard = one.named("moves").unwrap().acquire().await.unwrap();
+    let fence = guard.fence();
+    let handle = guard.into_handle().await.unwrap();
+    let adopted = other.adopt(&handle).await.unwrap();
+    assert_eq!(adopted.fence(), fence);
+    sleep(TTL * 2).await;
+    assert!(adopted.is_held());
+    assert!(matches!(adopted.release().await, Release::Released));
+    assert!(other.adopt(&handle).await.is_err());
+}
+
+async fn any_text_can_be_a_name(one: &Locker, other: &Locker) {
+    for name in ["a b/c\\d", "..", "잠금", "%41", "*", "{x}", &"n".repeat(512)] {
+        let guard = one.named(name).unwrap().acquire().await.unwrap();
+        let refused = other.named(name).unwrap().try_acquire().await;
+        assert!(matches!(refused, Err(AcquireError::Held { .. })), "{name}: {refused:?}");
+        assert!(matches!(guard.release().await, Release::Released));
+    }
+}
+
+async fn concurrent_increments_are_not_lost(one: &Locker, other: &Locker) {
+    const EACH: u64 = 25;
+    let counter = Arc::new(AtomicU64::new(0));
+    let mut tasks = Vec::new();
+    for number in 0..8 {
+        let lock = if number % 2 == 0 { one } else { other }.named("counter").unwrap().wait(SOON * 6);
+        let counter = counter.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..EACH {
+                let guard = lock.acquire().await.unwrap();
+                let seen = counter.load(Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                counter.store(seen + 1, Ordering::SeqCst);
+                assert!(matches!(guard.release().await, Release::Released));
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(counter.load(Ordering::SeqCst), 8 * EACH);
+}
