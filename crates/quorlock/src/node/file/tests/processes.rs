@@ -190,11 +190,19 @@ async fn take(node: &Arc<dyn Node>) -> u64 {
         {
             "raised" => return proposal,
             "taken" => tokio::time::sleep(Duration::from_micros(300)).await,
-            unraised => {
-                let counter: u64 = unraised.strip_prefix("unraised ").unwrap().parse().unwrap();
-                assert_eq!(ask(node, &stamp("x", me, counter + 1)).await, "raised");
-                return counter + 1;
-            }
+            unraised => return restamp(node, unraised.to_owned()).await,
+        }
+    }
+}
+
+/// Stamps `x` above the counter that `reply` ends with; those who are denied raise it meanwhile, so perhaps often.
+async fn restamp(node: &Arc<dyn Node>, mut reply: String) -> u64 {
+    loop {
+        let (_, counter) = reply.split_once(' ').unwrap();
+        let above = counter.parse::<u64>().unwrap() + 1;
+        reply = ask(node, &stamp("x", process_number(), above)).await;
+        if reply == "raised" {
+            return above;
         }
     }
 }
