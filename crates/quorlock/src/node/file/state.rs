@@ -9,7 +9,6 @@
 use super::super::record::{BootId, Hold, Process, Record};
 use super::bytes::{Reader, Writer, fnv64};
 use quorlock_core::{Fence, Moment, Name};
-use std::time::Duration;
 
 pub(super) const SLOT_BYTES: usize = 4096;
 pub(super) const SLOTS: usize = 3;

@@ -2,6 +2,7 @@
 
 use super::*;
 use proptest::prelude::*;
+use std::time::Duration;
 
 fn name() -> Name {
     Name::new("invoice:42").unwrap()

@@ -1,1 +1,195 @@
-//! t
+//! The file node re-opened, damaged and at its limits.
+
+mod processes;
+
+use super::super::contract::{acquire, ask, extend, inspect, name, release};
+use super::state::SLOT_BYTES;
+use super::*;
+use crate::clock::{Clock, SystemClock};
+
+const LONG: Duration = Duration::from_secs(600);
+/// How long a test waits for what must happen, on a busy machine.
+const SURELY: Duration = Duration::from_secs(60);
+
+fn open(dir: &Path) -> Arc<dyn Node> {
+    // Generous, as the disk of a test machine is shared with everything else that runs there.
+    let around = Surroundings {
+        node_timeout: Duration::from_secs(5),
+        ..Surroundings::default()
+    };
+    Arc::new(FileNode::open(Some(dir), around).unwrap())
+}
+
+/// Waits until the state of `x` is `expected`, by looking.
+async fn until(node: &Arc<dyn Node>, expected: &str) {
+    let looks = async {
+        while inspect(node, "x").await != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(SURELY, looks)
+        .await
+        .unwrap_or_else(|_| panic!("never {expected}"));
+}
+
+#[tokio::test]
+async fn an_extend_ties_and_unties() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    let tied = || {
+        let image = lockfile::peek(&dir.path().join("x.lock")).unwrap();
+        image
+            .state
+            .record
+            .hold
+            .unwrap()
+            .tied
+            .map(|process| process.pid)
+    };
+    ask(&node, &acquire("x", 1, 5, LONG, true)).await;
+    assert_eq!(tied(), Some(std::process::id()));
+    ask(&node, &extend("x", 1, LONG, false)).await;
+    assert_eq!(tied(), None);
+    ask(&node, &extend("x", 1, LONG, true)).await;
+    assert_eq!(tied(), Some(std::process::id()));
+}
+
+#[tokio::test]
+async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    assert_eq!(
+        ask(&node, &acquire("x", 1, 50, LONG, false)).await,
+        "raised"
+    );
+    crate::round::send_and_forget(std::slice::from_ref(&node), &release("x", 1));
+    drop(node);
+    let node = open(dir.path());
+    until(&node, "free, counter 50").await;
+    assert_eq!(
+        ask(&node, &acquire("x", 1, 50, LONG, false)).await,
+        "unraised 50"
+    );
+}
+
+#[tokio::test]
+async fn odd_names_have_files_of_their_own_and_are_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = FileNode::open(Some(dir.path()), Surroundings::default()).unwrap();
+    let long = ["x".repeat(512), "x".repeat(511) + "y", "잠".repeat(170)];
+    let mut names = vec!["a/b", "../a", ".", "é ü", "A", "%41"];
+    names.extend(long.iter().map(String::as_str));
+    let node = Arc::new(node);
+    let asked: Arc<dyn Node> = node.clone();
+    for text in &names {
+        assert_eq!(
+            ask(&asked, &acquire(text, 1, 5, LONG, false)).await,
+            "raised",
+            "{text}"
+        );
+    }
+    names.sort_unstable();
+    let listed = node.names().unwrap();
+    assert_eq!(listed.iter().map(Name::as_str).collect::<Vec<_>>(), names);
+}
+
+#[tokio::test]
+async fn a_damaged_file_fails_and_never_counts_as_free() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    ask(&node, &acquire("x", 1, 5, LONG, false)).await;
+    let path = dir.path().join("x.lock");
+    let intact = std::fs::read(&path).unwrap();
+    let mut damaged = intact.clone();
+    damaged[SLOT_BYTES + 50] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    assert_eq!(
+        inspect(&node, "x").await,
+        "free, counter none",
+        "the state before is still there"
+    );
+    damaged[40] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    for command in [acquire("x", 2, 6, LONG, false), release("x", 1)] {
+        let reply = ask(&node, &command).await;
+        assert!(
+            reply.contains("cannot understand") && reply.contains("x.lock"),
+            "{reply}"
+        );
+    }
+    assert_eq!(node.health().trouble.unwrap().kind(), "file");
+    std::fs::write(&path, &intact).unwrap();
+    assert_eq!(ask(&node, &release("x", 1)).await, "done");
+}
+
+#[tokio::test]
+async fn a_file_of_another_name_is_never_shared() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    ask(&node, &acquire("x", 1, 5, LONG, false)).await;
+    std::fs::rename(dir.path().join("x.lock"), dir.path().join("y.lock")).unwrap();
+    let reply = ask(&node, &acquire("y", 2, 6, LONG, false)).await;
+    assert!(reply.contains("belongs to the name `x`"), "{reply}");
+}
+
+#[tokio::test]
+async fn a_lock_that_others_keep_too_long_times_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let around = Surroundings {
+        node_timeout: Duration::from_millis(5),
+        ..Surroundings::default()
+    };
+    let node: Arc<dyn Node> = Arc::new(FileNode::open(Some(dir.path()), around).unwrap());
+    let kept = LockFile::open(dir.path(), &name("x"), Mode::Create, LONG).unwrap();
+    let reply = ask(&node, &acquire("x", 1, 5, LONG, false)).await;
+    assert_eq!(reply, "failed: no answer within 20ms");
+    drop(kept);
+    assert_eq!(ask(&node, &acquire("x", 1, 5, LONG, false)).await, "raised");
+}
+
+#[test]
+fn one_directory_is_not_two_nodes_of_a_locker() {
+    let dir = tempfile::tempdir().unwrap();
+    let around = Surroundings::default();
+    let found = dir.path().metadata().unwrap();
+    let identity = format!("file {}:{}", found.dev(), found.ino());
+    // As a second mount of the same directory would be.
+    around
+        .siblings
+        .claim(&"file:/mnt".into(), &identity)
+        .unwrap();
+    let error = FileNode::open(Some(dir.path()), around).unwrap_err();
+    assert_eq!(error.kind(), "same_server");
+}
+
+/// Prints what an acquire and release cost on this machine's disk.
+#[tokio::test]
+#[ignore = "a measurement, to be run alone and optimised"]
+async fn measure_acquire_and_release() {
+    let dir = tempfile::tempdir_in(std::env::var_os("QUORLOCK_MEASURE_DIR").unwrap_or(".".into()));
+    let dir = dir.unwrap();
+    let node = open(dir.path());
+    let mut spans: Vec<[Duration; 3]> = Vec::new();
+    for proposal in 1..=2_000 {
+        let begin = SystemClock.now();
+        ask(&node, &acquire("x", 1, proposal, LONG, true)).await;
+        let acquired = SystemClock.now();
+        ask(&node, &extend("x", 1, LONG, true)).await;
+        let extended = SystemClock.now();
+        ask(&node, &release("x", 1)).await;
+        let released = SystemClock.now();
+        spans.push([
+            begin.until(acquired),
+            acquired.until(extended),
+            extended.until(released),
+        ]);
+    }
+    for (part, verb) in ["acquire", "extend", "release"].iter().enumerate() {
+        let mut sorted: Vec<_> = spans.iter().map(|span| span[part]).collect();
+        sorted.sort();
+        println!(
+            "{verb}: median {:?}, 99 % {:?}, most {:?}",
+            sorted[1_000], sorted[1_980], sorted[1_999]
+        );
+    }
+}

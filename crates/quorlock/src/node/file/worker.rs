@@ -75,8 +75,11 @@ struct Queue {
     arrived: Condvar,
 }
 
+type Work = Box<dyn FnOnce(&Queue) + Send>;
+
 struct Jobs {
-    unstarted: Option<Box<dyn FnOnce(&Queue) + Send>>,
+    /// What the thread will do, until it does.
+    unstarted: Option<Work>,
     waiting: VecDeque<(Command, Answer)>,
     trouble: Option<NodeError>,
     closed: bool,
