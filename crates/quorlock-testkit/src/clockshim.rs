@@ -52,7 +52,8 @@ impl ClockShim {
         [("LD_PRELOAD", library().into()), ("CLOCKSHIM", self.path.as_os_str().to_owned())]
     }
 
-    /// Sets the wall clock forward, as an administrator or a first NTP answer does.
+    /// Sets the wall clock forward, as an administrator or a first NTP answer does. Valkey 9 looks at most
+    /// once a millisecond; Redis at once.
     pub fn jump_wall(&self, by: Duration) {
         self.change(|controls| controls.wall_offset_us += micros(by));
     }

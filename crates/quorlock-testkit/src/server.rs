@@ -1,5 +1,7 @@
 //! A real server process for one test.
 
+mod address;
+
 use crate::certs::Certs;
 use crate::port::Port;
 use crate::resp::{Connection, Reply};
@@ -9,7 +11,6 @@ use crate::until::until_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -63,58 +64,6 @@ impl Server {
             }
         }
         panic!("no port for the server, tried {START_TRIES}");
-    }
-
-    /// `redis://127.0.0.1:PORT`, with the password if there is one.
-    pub fn url(&self) -> String {
-        let user = self.options.url_userinfo();
-        format!("redis://{user}127.0.0.1:{}", self.port())
-    }
-
-    /// `rediss://localhost:PORT/?ca=FILE`.
-    ///
-    /// # Panics
-    /// The server was built without TLS.
-    pub fn tls_url(&self) -> String {
-        let user = self.options.url_userinfo();
-        let (port, ca) = (self.tls_port(), self.certs().ca());
-        format!("rediss://{user}localhost:{port}/?ca={}", ca.display())
-    }
-
-    /// `unix://PATH`. Every test server has a Unix socket.
-    pub fn unix_url(&self) -> String {
-        format!("unix://{}", self.socket().display())
-    }
-
-    /// The path of the Unix socket.
-    pub fn socket(&self) -> PathBuf {
-        self.directory.path().join("server.sock")
-    }
-
-    /// The plain port. It stays the same over a restart.
-    pub fn port(&self) -> u16 {
-        self.port.number()
-    }
-
-    /// The TLS port.
-    ///
-    /// # Panics
-    /// The server was built without TLS.
-    pub fn tls_port(&self) -> u16 {
-        self.tls.as_ref().expect("built with tls()").0.number()
-    }
-
-    /// The certificates.
-    ///
-    /// # Panics
-    /// The server was built without TLS.
-    pub fn certs(&self) -> &Certs {
-        &self.tls.as_ref().expect("built with tls()").1
-    }
-
-    /// Where the server keeps its files.
-    pub fn directory(&self) -> &Path {
-        self.directory.path()
     }
 
     /// The process.

@@ -126,7 +126,8 @@ impl ServerBuilder {
             .line(&format!("masterauth {TESTKIT_USER}"))
     }
 
-    /// Runs as a cluster of one server that owns all slots.
+    /// Runs as a cluster of one server that owns all slots. Starting it takes two seconds: for that long Redis does not trust a new
+    /// cluster.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use quorlock_testkit::{Peer, Servers};
+use quorlock_testkit::{Peer, Servers, until_blocking};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(60);
@@ -29,7 +29,8 @@ fn against_itself(start: fn(&[String]) -> Option<Peer>) {
         return;
     };
     let value = one.lock("job", TTL).expect("nobody holds it");
-    assert!(servers.iter().all(|it| it.cli(&["GET", "job"]) == value));
+    // Some answer as soon as a majority did.
+    until_blocking("all servers have it", TTL, || servers.iter().all(|it| it.cli(&["GET", "job"]) == value));
     assert_eq!(other.lock("job", TTL), None);
     assert!(!other.unlock("job", "somebody-else"));
     assert!(one.unlock("job", &value));

@@ -6,7 +6,7 @@ use quorlock_testkit::{Binary, Fsync, Reply, Server, Servers, until_blocking};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn a_server_answers_on_its_port_and_is_gone_after_drop() {
@@ -163,11 +163,4 @@ fn a_server_dies_with_the_process_that_started_it() {
 fn is_running(process: &str) -> bool {
     std::fs::read_to_string(format!("{process}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))
-}
-
-#[test]
-fn starting_is_fast() {
-    let start = Instant::now();
-    let _servers = Servers::start(3);
-    eprintln!("3 servers in {:?}", start.elapsed());
 }

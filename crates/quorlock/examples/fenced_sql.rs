@@ -10,7 +10,8 @@ use std::error::Error;
 use std::time::Duration;
 
 /// Each protected row carries the highest fence that wrote it.
-const SCHEMA: &str = "CREATE TABLE report (id INTEGER PRIMARY KEY, text TEXT NOT NULL, fence INTEGER NOT NULL)";
+const SCHEMA: &str =
+    "CREATE TABLE report (id INTEGER PRIMARY KEY, text TEXT NOT NULL, fence INTEGER NOT NULL)";
 
 /// Writes only if no later holder has written. One statement, so check and write cannot be torn apart.
 const FENCED_WRITE: &str = "INSERT INTO report (id, text, fence) VALUES (?1, ?2, ?3)

@@ -11,8 +11,12 @@ use std::time::{Duration, Instant};
 const TTL: Duration = Duration::from_millis(1_500);
 
 fn locker(servers: &Servers) -> Locker {
-    let locker: Locker =
-        Locker::builder().nodes(servers.urls()).ttl(TTL).node_timeout(Duration::from_millis(300)).build().unwrap();
+    let locker: Locker = Locker::builder()
+        .nodes(servers.urls())
+        .ttl(TTL)
+        .node_timeout(Duration::from_millis(300))
+        .build()
+        .unwrap();
     for (node, result) in locker.init_fresh_nodes() {
         result.unwrap_or_else(|error| panic!("{node}: {error}"));
     }

@@ -31,7 +31,8 @@ fn an_unknown_scheme_is_refused_with_the_known_ones() {
 
 #[test]
 fn a_url_that_is_refused_never_shows_its_password() {
-    for url in ["redis://ann:hunter2@host:99999", "redis://ann:hunter2@host/xx", "redis://:hunter2@host?x=1"] {
+    for url in ["redis://ann:hunter2@host:99999", "redis://ann:hunter2@host/xx", "redis://:hunter2@host?x=1"]
+    {
         let error = refused(on(&[url]));
         assert!(!error.contains("hunter2"), "{error}");
     }
@@ -65,13 +66,22 @@ fn too_many_nodes_are_refused() {
 
 #[test]
 fn useless_ttls_are_refused() {
-    for ttl in [Duration::ZERO, ms(1), ms(100), Duration::from_micros(10_500), Duration::from_secs(31), Duration::MAX] {
+    for ttl in [
+        Duration::ZERO,
+        ms(1),
+        ms(100),
+        Duration::from_micros(10_500),
+        Duration::from_secs(31),
+        Duration::MAX,
+    ] {
         let built = on(&["memory:a"]).ttl(ttl).build();
         assert!(matches!(built, Err(ConfigError::Ttl(_))), "{ttl:?}: {built:?}");
     }
     let error = refused(on(&["memory:a"]).ttl(ms(150)));
     assert!(error.contains("150ms") && error.contains("50ms") && error.contains("200ms"), "{error}");
-    assert!(on(&["memory:a"]).ttl(Duration::from_secs(60)).longest_ttl(Duration::from_secs(60)).build().is_ok());
+    assert!(
+        on(&["memory:a"]).ttl(Duration::from_secs(60)).longest_ttl(Duration::from_secs(60)).build().is_ok()
+    );
 }
 
 #[test]

@@ -59,7 +59,11 @@ async fn with_two_of_five_servers_killed_locks_go_on() {
         let guard = one.named(format!("quick-{number}")).unwrap().acquire().await.unwrap();
         assert!(matches!(guard.release().await, Release::Released));
     }
-    assert!(start.elapsed() < secs(4), "20 cycles took {:?}, as if each waited for the dead", start.elapsed());
+    assert!(
+        start.elapsed() < secs(4),
+        "20 cycles took {:?}, as if each waited for the dead",
+        start.elapsed()
+    );
     assert!(matches!(guard.release().await, Release::Released));
     assert!(matches!(held.release().await, Release::Released));
 }
@@ -86,7 +90,10 @@ async fn servers_that_nobody_initialised_wait_and_say_how_long() {
     let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
     assert!(refused.to_string().contains("initialise"), "{refused}");
     for cause in causes(refused) {
-        assert!(matches!(cause, NodeError::Quarantined { left } if left > secs(35) && left <= secs(40)), "{cause:?}");
+        assert!(
+            matches!(cause, NodeError::Quarantined { left } if left > secs(35) && left <= secs(40)),
+            "{cause:?}"
+        );
     }
     init(&locker).await;
     drop(locker.named("a").unwrap().try_acquire().await.unwrap());
@@ -232,7 +239,10 @@ async fn foreign_values_and_types_are_held_by_someone_else_and_never_deleted() {
     }
     for name in ["text", "list", "short"] {
         let refused = locker.named(name).unwrap().try_acquire().await.unwrap_err();
-        assert!(matches!(refused, AcquireError::Held { holder: Holder::Foreign(_), .. }), "{name}: {refused}");
+        assert!(
+            matches!(refused, AcquireError::Held { holder: Holder::Foreign(_), .. }),
+            "{name}: {refused}"
+        );
         assert!(matches!(
             locker.named(name).unwrap().force_release("0".repeat(32).parse().unwrap()).await,
             Release::AlreadyGone
@@ -274,7 +284,10 @@ async fn servers_that_would_lose_locks_are_refused_with_what_to_do() {
 #[tokio::test]
 async fn a_wrong_password_is_told_apart_from_a_dead_server() {
     let server = Server::builder().password("right").start();
-    for url in [format!("redis://127.0.0.1:{}", server.port()), format!("redis://:wrong@127.0.0.1:{}", server.port())] {
+    for url in [
+        format!("redis://127.0.0.1:{}", server.port()),
+        format!("redis://:wrong@127.0.0.1:{}", server.port()),
+    ] {
         let locker = Locker::builder().nodes([url]).build().unwrap();
         let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
         assert!(!refused.to_string().contains("wrong@"), "{refused}");

@@ -80,11 +80,8 @@ impl Drop for Holder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_the_child() {
     let Ok(urls) = std::env::var(CHILD) else { return };
-    let locker = Locker::builder()
-        .nodes(urls.split(','))
-        .node_timeout(Duration::from_millis(300))
-        .build()
-        .unwrap();
+    let locker =
+        Locker::builder().nodes(urls.split(',')).node_timeout(Duration::from_millis(300)).build().unwrap();
     locker.init_fresh_nodes().await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     println!("child: held");

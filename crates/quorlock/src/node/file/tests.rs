@@ -13,10 +13,7 @@ const SURELY: Duration = Duration::from_secs(60);
 
 fn open(dir: &Path) -> Arc<dyn Node> {
     // Generous, as the disk of a test machine is shared with everything else that runs there.
-    let around = Surroundings {
-        node_timeout: Duration::from_secs(5),
-        ..Surroundings::default()
-    };
+    let around = Surroundings { node_timeout: Duration::from_secs(5), ..Surroundings::default() };
     Arc::new(FileNode::open(Some(dir), around).unwrap())
 }
 
@@ -27,9 +24,7 @@ async fn until(node: &Arc<dyn Node>, expected: &str) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(SURELY, looks)
-        .await
-        .unwrap_or_else(|_| panic!("never {expected}"));
+    tokio::time::timeout(SURELY, looks).await.unwrap_or_else(|_| panic!("never {expected}"));
 }
 
 #[tokio::test]
@@ -38,13 +33,7 @@ async fn an_extend_ties_and_unties() {
     let node = open(dir.path());
     let tied = || {
         let image = lockfile::peek(&dir.path().join("x.lock")).unwrap();
-        image
-            .state
-            .record
-            .hold
-            .unwrap()
-            .tied
-            .map(|process| process.pid)
+        image.state.record.hold.unwrap().tied.map(|process| process.pid)
     };
     ask(&node, &acquire("x", 1, 5, LONG, true)).await;
     assert_eq!(tied(), Some(std::process::id()));
@@ -58,18 +47,12 @@ async fn an_extend_ties_and_unties() {
 async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
-    assert_eq!(
-        ask(&node, &acquire("x", 1, 50, LONG, false)).await,
-        "raised"
-    );
+    assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "raised");
     crate::round::send_and_forget(std::slice::from_ref(&node), &release("x", 1));
     drop(node);
     let node = open(dir.path());
     until(&node, "free, counter 50").await;
-    assert_eq!(
-        ask(&node, &acquire("x", 1, 50, LONG, false)).await,
-        "unraised 50"
-    );
+    assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "unraised 50");
 }
 
 #[tokio::test]
@@ -82,11 +65,7 @@ async fn odd_names_have_files_of_their_own_and_are_listed() {
     let node = Arc::new(node);
     let asked: Arc<dyn Node> = node.clone();
     for text in &names {
-        assert_eq!(
-            ask(&asked, &acquire(text, 1, 5, LONG, false)).await,
-            "raised",
-            "{text}"
-        );
+        assert_eq!(ask(&asked, &acquire(text, 1, 5, LONG, false)).await, "raised", "{text}");
     }
     names.sort_unstable();
     let listed = node.names().unwrap();
@@ -103,19 +82,12 @@ async fn a_damaged_file_fails_and_never_counts_as_free() {
     let mut damaged = intact.clone();
     damaged[SLOT_BYTES + 50] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
-    assert_eq!(
-        inspect(&node, "x").await,
-        "free, counter none",
-        "the state before is still there"
-    );
+    assert_eq!(inspect(&node, "x").await, "free, counter none", "the state before is still there");
     damaged[40] ^= 1;
     std::fs::write(&path, &damaged).unwrap();
     for command in [acquire("x", 2, 6, LONG, false), release("x", 1)] {
         let reply = ask(&node, &command).await;
-        assert!(
-            reply.contains("cannot understand") && reply.contains("x.lock"),
-            "{reply}"
-        );
+        assert!(reply.contains("cannot understand") && reply.contains("x.lock"), "{reply}");
     }
     assert_eq!(node.health().trouble.unwrap().kind(), "file");
     std::fs::write(&path, &intact).unwrap();
@@ -135,10 +107,7 @@ async fn a_file_of_another_name_is_never_shared() {
 #[tokio::test]
 async fn a_lock_that_others_keep_too_long_times_out() {
     let dir = tempfile::tempdir().unwrap();
-    let around = Surroundings {
-        node_timeout: Duration::from_millis(5),
-        ..Surroundings::default()
-    };
+    let around = Surroundings { node_timeout: Duration::from_millis(5), ..Surroundings::default() };
     let node: Arc<dyn Node> = Arc::new(FileNode::open(Some(dir.path()), around).unwrap());
     let kept = LockFile::open(dir.path(), &name("x"), Mode::Create, LONG).unwrap();
     let reply = ask(&node, &acquire("x", 1, 5, LONG, false)).await;
@@ -154,10 +123,7 @@ fn one_directory_is_not_two_nodes_of_a_locker() {
     let found = dir.path().metadata().unwrap();
     let identity = format!("file {}:{}", found.dev(), found.ino());
     // As a second mount of the same directory would be.
-    around
-        .siblings
-        .claim(&"file:/mnt".into(), &identity)
-        .unwrap();
+    around.siblings.claim(&"file:/mnt".into(), &identity).unwrap();
     let error = FileNode::open(Some(dir.path()), around).unwrap_err();
     assert_eq!(error.kind(), "same_server");
 }
@@ -178,18 +144,11 @@ async fn measure_acquire_and_release() {
         let extended = SystemClock.now();
         ask(&node, &release("x", 1)).await;
         let released = SystemClock.now();
-        spans.push([
-            begin.until(acquired),
-            acquired.until(extended),
-            extended.until(released),
-        ]);
+        spans.push([begin.until(acquired), acquired.until(extended), extended.until(released)]);
     }
     for (part, verb) in ["acquire", "extend", "release"].iter().enumerate() {
         let mut sorted: Vec<_> = spans.iter().map(|span| span[part]).collect();
         sorted.sort();
-        println!(
-            "{verb}: median {:?}, 99 % {:?}, most {:?}",
-            sorted[1_000], sorted[1_980], sorted[1_999]
-        );
+        println!("{verb}: median {:?}, 99 % {:?}, most {:?}", sorted[1_000], sorted[1_980], sorted[1_999]);
     }
 }

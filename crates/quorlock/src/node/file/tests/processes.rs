@@ -15,16 +15,11 @@ fn processes_that_contend_lose_no_update_and_their_fences_rise() {
     let dir = tempfile::tempdir().unwrap();
     let mut players: Vec<_> = (0..3).map(|_| Player::start("count", dir.path())).collect();
     // All begin before the first is waited for.
-    players
-        .iter_mut()
-        .for_each(|player| drop(player.stdin.take()));
+    players.iter_mut().for_each(|player| drop(player.stdin.take()));
     players.into_iter().for_each(Player::finish);
     let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap();
     assert_eq!(read("number"), (3 * ROUNDS).to_string());
-    let fences: Vec<u64> = read("fences")
-        .lines()
-        .map(|line| line.parse().unwrap())
-        .collect();
+    let fences: Vec<u64> = read("fences").lines().map(|line| line.parse().unwrap()).collect();
     assert!(fences.is_sorted_by(|a, b| a < b), "{fences:?}");
 }
 
@@ -37,9 +32,7 @@ async fn a_tied_lock_is_free_at_once_when_its_process_is_killed() {
     let bell = Bell::new();
     node.watch(&name("x"), &bell);
     drop(player);
-    tokio::time::timeout(SURELY, bell.heard())
-        .await
-        .expect("the watch sees the death");
+    tokio::time::timeout(SURELY, bell.heard()).await.expect("the watch sees the death");
     assert_eq!(ask(&node, &acquire("x", 2, 7, LONG, false)).await, "raised");
 }
 
@@ -58,11 +51,7 @@ async fn an_untied_lock_outlives_its_process_until_its_deadline() {
     let node = open(dir.path());
     drop(Player::start("untied", dir.path()));
     assert_eq!(ask(&node, &acquire("x", 2, 6, LONG, false)).await, "taken");
-    assert_eq!(
-        ask(&node, &release("x", 1)).await,
-        "done",
-        "the token is enough"
-    );
+    assert_eq!(ask(&node, &release("x", 1)).await, "done", "the token is enough");
     drop(Player::start("short", dir.path()));
     until(&node, "free, counter 7").await;
 }
@@ -75,9 +64,7 @@ async fn a_release_in_another_process_rings() {
     let bell = Bell::new();
     node.watch(&name("x"), &bell);
     player.finish();
-    tokio::time::timeout(SURELY, bell.heard())
-        .await
-        .expect("the watch sees the release");
+    tokio::time::timeout(SURELY, bell.heard()).await.expect("the watch sees the release");
     assert_eq!(ask(&node, &acquire("x", 2, 6, LONG, false)).await, "raised");
 }
 
@@ -90,11 +77,7 @@ struct Player {
 impl Player {
     fn start(role: &str, dir: &Path) -> Self {
         let mut child = Program::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "node::file::tests::processes::the_other_process",
-                "--nocapture",
-            ])
+            .args(["--exact", "node::file::tests::processes::the_other_process", "--nocapture"])
             .env(ROLE, role)
             .env(DIR, dir)
             .stdin(Stdio::piped())
@@ -103,10 +86,7 @@ impl Player {
             .unwrap();
         let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(
-            stdout.any(|line| line.unwrap().contains("ready")),
-            "{role} never got ready"
-        );
+        assert!(stdout.any(|line| line.unwrap().contains("ready")), "{role} never got ready");
         // Keeps the pipe open, so that the child can go on writing.
         std::thread::spawn(move || stdout.for_each(drop));
         Self { child, stdin }
@@ -184,10 +164,7 @@ async fn take(node: &Arc<dyn Node>) -> u64 {
     let me = process_number();
     loop {
         let proposal = SystemClock.wall().as_micros();
-        match ask(node, &acquire("x", me, proposal, LONG, true))
-            .await
-            .as_str()
-        {
+        match ask(node, &acquire("x", me, proposal, LONG, true)).await.as_str() {
             "raised" => return proposal,
             "taken" => tokio::time::sleep(Duration::from_micros(300)).await,
             unraised => return restamp(node, unraised.to_owned()).await,
