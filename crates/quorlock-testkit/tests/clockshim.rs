@@ -139,13 +139,9 @@ fn micros(span: Duration) -> i128 {
 
 #[track_caller]
 fn assert_near(seen: i128, expected: i128) {
-<<<<<<< HEAD
-    assert!((seen - expected).abs() < SLACK, "{seen} is not near {expected}");
-=======
     assert!(is_near(seen, expected), "{seen} is not near {expected}");
 }
 
 fn is_near(seen: i128, expected: i128) -> bool {
     (seen - expected).abs() < SLACK
->>>>>>> 7b3093a4c360fbd57bdb952d43254443e315b4e8
 }
