@@ -1,0 +1,51 @@
+//! Fencing at a value in Redis: the resource refuses what an outdated holder writes.
+
+use quorlock::Locker;
+use quorlock::fenced::{FencedStore, Written};
+use quorlock_testkit::Server;
+use std::time::Duration;
+
+#[tokio::test]
+async fn only_fences_that_are_not_older_write() {
+    let server = Server::start();
+    let store = FencedStore::open(&server.url()).unwrap();
+    assert_eq!(store.get("report").await.unwrap(), None);
+    assert_eq!(store.set("report", "a", 33).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("report", "b", 33).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("report", "c", 34).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("report", "old", 33).await.unwrap(), Written::Stale { seen: 34 });
+    assert_eq!(store.get("report").await.unwrap().as_deref(), Some(&b"c"[..]));
+    assert_eq!(store.seen("report").await.unwrap(), Some(34));
+    assert_eq!(server.cli(&["GET", "report"]), "c", "any client reads it as it is");
+}
+
+#[tokio::test]
+async fn large_fences_are_compared_exactly() {
+    let server = Server::start();
+    let store = FencedStore::open(&server.url()).unwrap();
+    let fence = 1_763_240_000_123_457;
+    assert_eq!(store.set("k", "new", fence).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("k", "old", fence - 1).await.unwrap(), Written::Stale { seen: fence });
+}
+
+/// Goal: a process paused past its ttl. Two believe that they hold the lock; the resource decides.
+#[tokio::test]
+async fn a_paused_holder_cannot_overwrite_the_next_one() {
+    let server = Server::start();
+    let store = FencedStore::open(&server.url()).unwrap();
+    let lock = Locker::builder().nodes([server.url()]).build().unwrap().named("report-lock").unwrap();
+    let short = lock.clone().watchdog(false).ttl(Duration::from_millis(300)).unwrap();
+    let paused = short.acquire().await.unwrap();
+    let next = lock.acquire().await.unwrap();
+    assert_eq!(store.set("report", "new", next.fence()).await.unwrap(), Written::Yes);
+    let late = store.set("report", "old", paused.fence()).await.unwrap();
+    assert_eq!(late, Written::Stale { seen: next.fence() });
+}
+
+#[tokio::test]
+async fn a_server_that_could_forget_fences_is_refused() {
+    let server = Server::builder().maxmemory("100mb", "allkeys-lru").start();
+    let store = FencedStore::open(&server.url()).unwrap();
+    assert!(store.set("k", "v", 1).await.unwrap_err().to_string().contains("noeviction"));
+    assert!(FencedStore::open("memory:").is_err());
+}
