@@ -3,11 +3,15 @@
 mod answer;
 mod command;
 mod error;
+mod redis;
+mod url;
 
 pub use answer::Answer;
 pub(crate) use answer::Board;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
 pub use error::NodeError;
+pub use redis::RedisNode;
+pub use url::{NodeKind, NodeUrl, UrlError};
 
 use quorlock_core::Name;
 use std::fmt;
