@@ -4,6 +4,7 @@ use crate::entropy;
 use crate::error::NodeReport;
 use crate::node::{Acquire, Command, Denied, Done, Reply};
 use crate::options::Options;
+use crate::round::Round;
 use crate::voters::{Poll, Voters};
 use quorlock_core::attempt::Mark;
 use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Name, Step, Token, Wall};
@@ -69,7 +70,7 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
     let undo = Undo::armed(voters, candidate.name, token);
     let mut ask = Ask { voters, candidate, token, state: Attempt::new(voters.quorum, proposal) };
 
-    let (mut step, poll) = ask.vote(&ballot).await;
+    let (mut step, poll, round) = ask.vote(&ballot).await;
     while step == Step::Stamp {
         step = ask.stamp().await;
     }
@@ -81,9 +82,28 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
                 Lease::new(token, fence, candidate.options.ttl, candidate.options.max_hold, start, wall);
             Ok(Grant { lease, votes: ask.state.votes().yes() })
         }
-        Step::Granted(_) => Err(ask.refusal(Cause::TooSlow, poll, now.since(start))),
-        _ if ask.state.lacks_quorum() => Err(ask.refusal(Cause::NoQuorum, poll, now.since(start))),
-        _ => Err(ask.refusal(Cause::Held, poll, now.since(start))),
+        Step::Granted(_) => Err(Refusal::new(Cause::TooSlow, poll, now.since(start))),
+        _ if ask.state.lacks_quorum() => {
+            drop(undo);
+            let poll = hear_out(poll, round).await;
+            Err(Refusal::new(Cause::NoQuorum, poll, now.since(start)))
+        }
+        _ => Err(Refusal::new(Cause::Held, poll, now.since(start))),
+    }
+}
+
+/// Hears the nodes that have not answered yet, so that the error can name each one's cause.
+async fn hear_out<'a>(mut poll: Poll<'a>, mut round: Round) -> Poll<'a> {
+    while let Some((node, reply)) = round.next().await {
+        poll.count(node, &reply);
+    }
+    poll
+}
+
+impl Refusal {
+    fn new(cause: Cause, poll: Poll<'_>, took: Duration) -> Self {
+        let (votes, denied, missing) = (poll.tally.yes(), poll.tally.no(), poll.tally.missing());
+        Self { cause, votes, denied, missing, nodes: poll.report(), took }
     }
 }
 
@@ -106,7 +126,7 @@ struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    async fn vote(&mut self, ballot: &Command) -> (Step, Poll<'a>) {
+    async fn vote(&mut self, ballot: &Command) -> (Step, Poll<'a>, Round) {
         let mut poll = Poll::new(self.voters);
         let mut round = self.voters.ask(ballot);
         let mut step = Step::Refused;
@@ -117,7 +137,7 @@ impl<'a> Ask<'a> {
                 break;
             }
         }
-        (step, poll)
+        (step, poll, round)
     }
 
     async fn stamp(&mut self) -> Step {
@@ -137,11 +157,6 @@ impl<'a> Ask<'a> {
         }
         self.candidate.saw(self.state.highest(), wall);
         step
-    }
-
-    fn refusal(&self, cause: Cause, poll: Poll<'_>, took: Duration) -> Refusal {
-        let (votes, denied, missing) = (poll.tally.yes(), poll.tally.no(), poll.tally.missing());
-        Refusal { cause, votes, denied, missing, nodes: poll.report(), took }
     }
 }
 

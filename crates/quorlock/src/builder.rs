@@ -262,7 +262,7 @@ fn open_all(
     mut nodes: Vec<Arc<dyn Node>>,
     around: &Surroundings,
 ) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-    let urls = urls.iter().map(|url| NodeUrl::parse(url)).collect::<Result<Vec<_>, _>>()?;
+    let urls = urls.iter().map(|url| url.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
     if urls.is_empty() && nodes.is_empty() {
         return Err(ConfigError::NoNodes);
     }
@@ -279,8 +279,12 @@ fn open_all(
         }
     }
     for url in &urls {
-        let opened = open(url, around);
-        nodes.push(opened.map_err(|source| ConfigError::Node { node: url.to_string(), source })?);
+        let node = open(url, around).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
+        // Two spellings may turn out to be one directory.
+        if nodes.iter().any(|other| other.id() == node.id()) {
+            return Err(ConfigError::SameNode { node: url.to_string() });
+        }
+        nodes.push(node);
     }
     Ok(nodes)
 }

@@ -60,7 +60,8 @@ impl FencedStore {
     /// [`ConfigError`] if the URL names no Redis or Valkey server.
     pub fn open(url: &str) -> Result<Self, ConfigError> {
         let url: NodeUrl = url.parse()?;
-        let around = Surroundings { guard: RestartGuard::Off, node_timeout: TIMEOUT, ..Surroundings::default() };
+        let around =
+            Surroundings { guard: RestartGuard::Off, node_timeout: TIMEOUT, ..Surroundings::default() };
         let node = RedisNode::new(&url, around);
         Ok(Self { node: node.map_err(|source| ConfigError::Node { node: url.to_string(), source })? })
     }
@@ -75,13 +76,22 @@ impl FencedStore {
     /// Dropped half-way, the value may or may not have been written.
     pub async fn set(&self, key: &str, value: impl AsRef<[u8]>, fence: u64) -> Result<Written, NodeError> {
         let (seen, fence) = (fence_key(key), fence.to_string());
-        let words: [&[u8]; 7] =
-            [b"EVAL", FENCED_SET.as_bytes(), b"2", key.as_bytes(), seen.as_bytes(), fence.as_bytes(), value.as_ref()];
+        let words: [&[u8]; 7] = [
+            b"EVAL",
+            FENCED_SET.as_bytes(),
+            b"2",
+            key.as_bytes(),
+            seen.as_bytes(),
+            fence.as_bytes(),
+            value.as_ref(),
+        ];
         match self.node.call(&words).await? {
             Value::Integer(1) => Ok(Written::Yes),
             other => match other.number() {
                 Some(seen) => Ok(Written::Stale { seen }),
-                None => Err(NodeError::Protocol { reason: "a fenced write is answered by another shape".into() }),
+                None => {
+                    Err(NodeError::Protocol { reason: "a fenced write is answered by another shape".into() })
+                }
             },
         }
     }

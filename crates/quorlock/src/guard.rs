@@ -32,7 +32,7 @@ pub struct Guard {
 impl Guard {
     /// Takes charge of `hold` and starts its watchdog.
     pub(crate) fn new(hold: Arc<Hold>, rules: TtlRules, ticking: Ticking) -> Self {
-        tokio::spawn(watch_over(hold.clone()));
+        watch_over(hold.clone());
         Self { held: Held { hold, rules }, _ticking: ticking }
     }
 

@@ -9,6 +9,7 @@ mod entropy;
 mod error;
 mod event;
 mod extend;
+pub mod fenced;
 mod guard;
 mod handle;
 mod hold;

@@ -12,21 +12,11 @@ use tokio::time::{Instant, sleep};
 /// A boot clock that ran ahead of the timers by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_millis(500);
 
-/// Watches over `hold` until it is lost or its guard lets go.
-pub(crate) async fn watch_over(hold: Arc<Hold>) {
-    let alarm = hold.voters.around.alarm.listen();
-    let now = hold.now();
-    let span = hold.options.ttl.validity();
-    let retry = Backoff::new((span / 30).max(hold.voters.around.node_timeout / 2), span / 10);
-    let mut watchdog = Watchdog {
-        extend_at: now + span / 3,
-        looked: (now, Instant::now()),
-        failed: false,
-        retry,
-        alarm,
-        hold,
-    };
-    while watchdog.look().await {}
+/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go.
+pub(crate) fn watch_over(hold: Arc<Hold>) {
+    // The clocks are read here: a sleep before the task's first step must not go unseen.
+    let mut watchdog = Watchdog::new(hold);
+    tokio::spawn(async move { while watchdog.look().await {} });
 }
 
 struct Watchdog {
@@ -46,6 +36,19 @@ enum Woken {
 }
 
 impl Watchdog {
+    fn new(hold: Arc<Hold>) -> Self {
+        let now = hold.now();
+        let span = hold.options.ttl.validity();
+        Self {
+            alarm: hold.voters.around.alarm.listen(),
+            extend_at: now + span / 3,
+            looked: (now, Instant::now()),
+            failed: false,
+            retry: Backoff::new((span / 30).max(hold.voters.around.node_timeout / 2), span / 10),
+            hold,
+        }
+    }
+
     /// Sleeps until there is something to do and does it. `false` when there is nothing left to watch.
     async fn look(&mut self) -> bool {
         let wake_at = if self.extends() {

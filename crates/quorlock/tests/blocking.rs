@@ -1,4 +1,5 @@
 //! The blocking twin: the same words, and a watchdog that runs between calls.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::blocking::Locker;
 use quorlock::{AcquireError, CancellationToken, Loss, Release};

@@ -1,4 +1,5 @@
 //! What cannot work is refused when the locker is built, and the error names the value and what is allowed.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::{ConfigError, Locker, NameError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! One suite for every kind of node: what a lock promises does not depend on who votes.
+#![allow(clippy::unwrap_used)]
 
 mod suite;
 

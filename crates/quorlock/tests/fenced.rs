@@ -1,4 +1,5 @@
 //! Fencing at a value in Redis: the resource refuses what an outdated holder writes.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::Locker;
 use quorlock::fenced::{FencedStore, Written};

@@ -1,4 +1,5 @@
 //! Other Redlock clients on the same servers and names exclude us and are excluded by us.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::{AcquireError, Holder, Locker, Release};
 use quorlock_testkit::{Peer, Servers};

@@ -1,4 +1,5 @@
 //! What a user of the lock relies on, on nodes that can be broken and with time that is paused.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -84,7 +85,6 @@ async fn the_wait_limit_is_kept_whatever_the_nodes_do() {
         let world = World::of(3);
         world.break_nodes(2, &fault);
         let lock = world.lock("a").wait(ms(300));
-        let _holder = world.nodes[2].set(Fault::None);
         let start = Instant::now();
         let result = lock.acquire().await;
         assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{fault:?}: {:?}", start.elapsed());

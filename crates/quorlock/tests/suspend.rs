@@ -1,4 +1,5 @@
 //! A machine that sleeps, as a process sees it: the boot clock goes on, the timers do not.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::{Locker, Standing};
 use quorlock_testkit::{ClockShim, Servers};

@@ -1,4 +1,5 @@
 //! A locker on memory nodes that can be broken, in a world whose time is paused.
+#![allow(clippy::unwrap_used, unreachable_pub)]
 #![allow(dead_code)]
 
 use quorlock::node::MemoryNode;

@@ -1,4 +1,5 @@
 //! The checks that every kind of node must pass.
+#![allow(clippy::unwrap_used, unreachable_pub)]
 
 use quorlock::{AcquireError, Builder, Holder, Locker, Loss, Release};
 use std::sync::Arc;

@@ -1,0 +1,127 @@
+//! The commands of a lock as the server reads them.
+
+use super::encode::{DIGITS, EPOCH_KEY, Encoder, FREE_CHANNEL, decimal};
+use super::handshake::millis;
+use super::script::{Hashes, Script};
+use super::slot::{Change, ChangeKind, Releasing};
+use crate::node::Acquire;
+use bytes::BytesMut;
+use quorlock_core::Name;
+
+/// As much of a stored value as is ever looked at. Another program's value may be of any length.
+const PREVIEW: u64 = 4096;
+
+/// The vote: two plain commands. The epoch that makes it count is read once for all votes of a write.
+pub(super) fn acquire(out: &mut BytesMut, acquire: &Acquire) {
+    let mut digits = [0; DIGITS];
+    let proposal = decimal(acquire.proposal.get(), &mut digits);
+    let token = acquire.token.as_str().as_bytes();
+    Encoder::command(out, 6)
+        .arg("SET")
+        .arg(acquire.name.as_str())
+        // The same text as `Acquire::value`, without making it first.
+        .parts(&[token, b" ", proposal, b" ", acquire.label.as_bytes()])
+        .arg("NX")
+        .arg("PX")
+        .number(millis(acquire.ttl));
+    Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name).arg("GT").arg("CH").arg(proposal).arg("f");
+}
+
+pub(super) fn epoch(out: &mut BytesMut) {
+    Encoder::command(out, 2).arg("GET").arg(EPOCH_KEY);
+}
+
+/// One call that releases all of `run`.
+pub(super) fn releases<'a>(
+    out: &mut BytesMut,
+    hashes: &Hashes,
+    run: impl ExactSizeIterator<Item = &'a Releasing> + Clone,
+    whole: bool,
+) {
+    let count = run.len();
+    let mut command = script(out, hashes, Script::Release, whole, count, count);
+    for release in run.clone() {
+        command = command.arg(release.name.as_str());
+    }
+    for release in run {
+        command = command.arg(release.token.as_str());
+    }
+}
+
+pub(super) fn change(out: &mut BytesMut, hashes: &Hashes, change: &Change) {
+    let (which, number) = match change.kind {
+        ChangeKind::Extend { ttl } => (Script::Extend, millis(ttl)),
+        ChangeKind::Stamp { fence } => (Script::Stamp, fence.get()),
+    };
+    script(out, hashes, which, change.whole, 1, 2)
+        .arg(change.name.as_str())
+        .arg(change.token.as_str())
+        .number(number);
+}
+
+/// Three plain commands: what is stored, for how long, and the counter.
+pub(super) fn inspect(out: &mut BytesMut, name: &Name) {
+    Encoder::command(out, 4).arg("GETRANGE").arg(name.as_str()).number(0).number(PREVIEW - 1);
+    Encoder::command(out, 2).arg("PTTL").arg(name.as_str());
+    Encoder::command(out, 3).arg("ZSCORE").fence_key(name).arg("f");
+}
+
+/// Asks for hints about `name`, or for no more of them. Exactly one confirmation or error comes back.
+pub(super) fn hints(out: &mut BytesMut, name: &str, wanted: bool) {
+    Encoder::command(out, 2)
+        .arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" })
+        .parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes()]);
+}
+
+pub(super) fn raw(out: &mut BytesMut, args: &[&[u8]]) {
+    let mut command = Encoder::command(out, args.len());
+    for arg in args {
+        command = command.arg(arg);
+    }
+}
+
+/// The start of a script call: by its hash, or `whole` where the server has forgotten it.
+fn script<'a>(
+    out: &'a mut BytesMut,
+    hashes: &Hashes,
+    script: Script,
+    whole: bool,
+    keys: usize,
+    args: usize,
+) -> Encoder<'a, BytesMut> {
+    let command = Encoder::command(out, 3 + keys + args);
+    let command = if whole {
+        command.arg("EVAL").arg(script.body())
+    } else {
+        command.arg("EVALSHA").arg(hashes.of(script))
+    };
+    command.number(keys as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::{Fence, Token};
+    use std::time::Duration;
+
+    #[test]
+    fn the_vote_stores_the_value_that_every_node_stores() {
+        let vote = Acquire {
+            name: Name::new("a").unwrap(),
+            token: Token::from_random([7; 16]),
+            proposal: Fence::new(1_763_240_000_000_000),
+            label: "ann@web1 42 1763240000000000 nightly".into(),
+            ttl: Duration::from_secs(3),
+            tied: false,
+            top_up: false,
+        };
+        let mut out = BytesMut::new();
+        acquire(&mut out, &vote);
+        let wire = String::from_utf8(out.to_vec()).unwrap();
+        let words: Vec<&str> =
+            wire.split("\r\n").filter(|w| !w.starts_with(['*', '$']) && !w.is_empty()).collect();
+        let value = vote.value();
+        assert_eq!(words[..6], ["SET", "a", &value, "NX", "PX", "3000"]);
+        assert_eq!(words[6..], ["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! The task that keeps one server's connection: it connects, writes, reads, and connects again.
+
+use super::flight::Flight;
+use super::handshake::{self, Greeting, Visit};
+use super::link::Link;
+use super::queue::Phase;
+use super::wire::{Wire, broken};
+use crate::entropy;
+use crate::node::NodeError;
+use quorlock_core::{Backoff, Moment};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep, timeout};
+
+/// The delays between attempts to connect.
+const RECONNECT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+/// A connection that breaks sooner than this is not replaced at once, but after a delay.
+const STEADY: Duration = Duration::from_secs(1);
+/// How often a connection that owes or is owed answers is looked at.
+const TICK: Duration = Duration::from_millis(250);
+/// A server that answers nothing for this long, or 20 node timeouts, is given up.
+const MUTE: Duration = Duration::from_secs(2);
+
+/// Drives one link until its node is dropped. Dropped itself, it leaves the link as if it had never run.
+pub(super) struct Driver {
+    link: Arc<Link>,
+    flight: Flight,
+    last: Option<Visit>,
+    /// When everything must be flushed at the latest, once the node is gone.
+    end_by: Option<Instant>,
+}
+
+/// Why a connection was left.
+enum End {
+    /// All is flushed, and the node is gone.
+    Closed,
+    Broken(NodeError),
+}
+
+impl Driver {
+    pub(super) fn new(link: Arc<Link>) -> Self {
+        Self { link, flight: Flight::default(), last: None, end_by: None }
+    }
+
+    pub(super) async fn run(mut self) {
+        let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
+        loop {
+            let cause = match self.connect().await {
+                Ok((wire, greeting)) => {
+                    let since = Instant::now();
+                    self.last = Some(greeting.visit.clone());
+                    self.link.ready(&greeting);
+                    let cause = match self.serve(wire).await {
+                        End::Closed => return,
+                        End::Broken(cause) => cause,
+                    };
+                    if since.elapsed() >= STEADY {
+                        // Most likely the server restarted: one attempt for which commands wait.
+                        backoff.reset();
+                        self.link.gone(&mut self.flight, Phase::Connecting, &cause);
+                        continue;
+                    }
+                    cause
+                }
+                Err(cause) => cause,
+            };
+            self.link.gone(&mut self.flight, Phase::Down(cause.clone()), &cause);
+            let delay = backoff.next(entropy::number(&*self.link.around.entropy));
+            if self.rest(delay).await {
+                return;
+            }
+        }
+    }
+
+    /// Connects and introduces us, all within the connect timeout.
+    async fn connect(&self) -> Result<(Wire, Greeting), NodeError> {
+        let link = &self.link;
+        let attempt = async {
+            let mut wire = Wire::new(link.address.open().await?);
+            let longest = link.lock().longest_seen();
+            let last = self.last.as_ref();
+            let greeting =
+                handshake::greet(&mut wire, &link.login, &link.around, &link.id, longest, last).await?;
+            Ok((wire, greeting))
+        };
+        let limit = link.around.connect_timeout;
+        match timeout(limit, attempt).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(NodeError::Timeout { after: limit }),
+        }
+    }
+
+    /// Writes what comes and reads what is answered, until the connection breaks or is no longer needed.
+    async fn serve(&mut self, mut wire: Wire) -> End {
+        let link = self.link.clone();
+        let mut watch = Watch::new(link.around.clock.now());
+        let mut tick = Box::pin(sleep(TICK));
+        loop {
+            let unpaid = self.hand_over(&mut wire, &mut watch);
+            if self.is_over(&wire, unpaid) {
+                wire.close().await;
+                return End::Closed;
+            }
+            let is_busy = unpaid || !self.flight.is_empty() || self.end_by.is_some();
+            tokio::select! {
+                biased;
+                outcome = wire.exchange() => {
+                    let outcome = outcome.and_then(|()| self.read(&mut wire, &mut watch));
+                    if let Err(cause) = outcome {
+                        return End::Broken(cause);
+                    }
+                }
+                () = link.wake.notified() => {}
+                () = tick.as_mut(), if is_busy => {
+                    rewind(&mut tick);
+                    if let Err(cause) = self.look(&watch) {
+                        return End::Broken(cause);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes over what is to be written, once all before it is; whether releases are owed.
+    fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> bool {
+        let was_empty = self.flight.is_empty();
+        let mut queue = self.link.lock();
+        if wire.out.is_empty() {
+            queue.hand_over(&mut wire.out, &mut self.flight.slots);
+        } else {
+            queue.set_in_flight(self.flight.slots.len());
+        }
+        if let Some(round_trip) = watch.round_trip.take() {
+            queue.facts.round_trip = Some(round_trip);
+        }
+        let unpaid = !queue.owed.is_empty();
+        let closing = queue.closing;
+        drop(queue);
+        if closing && self.end_by.is_none() {
+            self.end_by = Some(Instant::now() + self.link.around.connect_timeout);
+        }
+        if watch.probe.is_none() && !self.flight.is_empty() {
+            let now = self.link.around.clock.now();
+            if was_empty {
+                watch.heard = now;
+            }
+            watch.probe = Some((self.flight.answered + self.flight.slots.len() as u64, now));
+        }
+        unpaid
+    }
+
+    fn is_over(&self, wire: &Wire, unpaid: bool) -> bool {
+        self.end_by.is_some_and(|end_by| {
+            let flushed = wire.is_written() && self.flight.is_empty() && !unpaid;
+            flushed || Instant::now() >= end_by
+        })
+    }
+
+    /// Answers everything for which a reply has come.
+    fn read(&mut self, wire: &mut Wire, watch: &mut Watch) -> Result<(), NodeError> {
+        let before = self.flight.answered;
+        while let Some(value) = wire.next_value()? {
+            self.flight.take(value, &self.link)?;
+        }
+        if self.flight.answered > before {
+            watch.answered(self.flight.answered, self.link.around.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Sends again what is owed, and gives a mute server up.
+    fn look(&mut self, watch: &Watch) -> Result<(), NodeError> {
+        let around = &self.link.around;
+        let now = around.clock.now();
+        let limit = MUTE.max(around.node_timeout.saturating_mul(20));
+        if !self.flight.is_empty() && now.since(watch.heard) > limit {
+            let words = format!("no answer for {limit:?}");
+            return Err(broken(io::Error::new(io::ErrorKind::TimedOut, words)));
+        }
+        self.link.lock().pay(now);
+        Ok(())
+    }
+
+    /// Waits before the next attempt; `true` if none is needed any more.
+    async fn rest(&mut self, delay: Duration) -> bool {
+        let link = self.link.clone();
+        let mut delay = Box::pin(sleep(delay));
+        loop {
+            let (closing, unpaid) = {
+                let queue = link.lock();
+                (queue.closing, !queue.owed.is_empty())
+            };
+            if closing {
+                let end_by = Instant::now() + link.around.connect_timeout;
+                let end_by = *self.end_by.get_or_insert(end_by);
+                if !unpaid || Instant::now() >= end_by {
+                    return true;
+                }
+            }
+            tokio::select! {
+                biased;
+                () = delay.as_mut() => return false,
+                () = link.wake.notified() => {}
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.link.gone(&mut self.flight, Phase::Idle, &NodeError::Abandoned);
+    }
+}
+
+/// When the server was last heard, and how long its answers take.
+struct Watch {
+    heard: Moment,
+    /// Which answer is timed, by its number, and when its command was handed over.
+    probe: Option<(u64, Moment)>,
+    round_trip: Option<Duration>,
+}
+
+impl Watch {
+    fn new(now: Moment) -> Self {
+        Self { heard: now, probe: None, round_trip: None }
+    }
+
+    fn answered(&mut self, count: u64, now: Moment) {
+        self.heard = now;
+        if let Some((_, sent)) = self.probe.take_if(|(number, _)| *number <= count) {
+            self.round_trip = Some(now.since(sent));
+        }
+    }
+}
+
+fn rewind(tick: &mut Pin<Box<Sleep>>) {
+    tick.as_mut().reset(Instant::now() + TICK);
+}

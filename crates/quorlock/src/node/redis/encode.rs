@@ -1,0 +1,89 @@
+//! Writing commands: RESP arrays straight into the out buffer, without an allocation per argument.
+
+use bytes::BufMut;
+use quorlock_core::Name;
+
+/// What a name's fence key starts with.
+pub(super) const FENCE_KEY: &str = "quorlock:fence:";
+/// What the channel for hints about a name starts with.
+pub(super) const FREE_CHANNEL: &str = "quorlock:free:";
+/// The key that tells whether the server remembers.
+pub(super) const EPOCH_KEY: &str = "quorlock:epoch";
+
+/// Writes one command: first the number of its arguments, then each of them.
+pub(super) struct Encoder<'a, B>(&'a mut B);
+
+impl<'a, B: BufMut> Encoder<'a, B> {
+    /// Starts a command of `count` arguments, its own name included.
+    pub(super) fn command(out: &'a mut B, count: usize) -> Self {
+        length(out, b'*', count as u64);
+        Self(out)
+    }
+
+    pub(super) fn arg(self, text: impl AsRef<[u8]>) -> Self {
+        self.parts(&[text.as_ref()])
+    }
+
+    pub(super) fn number(self, number: u64) -> Self {
+        let mut digits = [0; DIGITS];
+        self.parts(&[decimal(number, &mut digits)])
+    }
+
+    /// One argument made of several pieces.
+    pub(super) fn parts(self, parts: &[&[u8]]) -> Self {
+        length(self.0, b'$', parts.iter().map(|part| part.len() as u64).sum());
+        for part in parts {
+            self.0.put_slice(part);
+        }
+        self.0.put_slice(b"\r\n");
+        self
+    }
+
+    pub(super) fn fence_key(self, name: &Name) -> Self {
+        self.parts(&[FENCE_KEY.as_bytes(), name.as_str().as_bytes()])
+    }
+}
+
+/// The most digits that a number has.
+pub(super) const DIGITS: usize = 20;
+
+/// `number` as decimal digits.
+pub(super) fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
+    let mut at = DIGITS;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+fn length(out: &mut impl BufMut, kind: u8, length: u64) {
+    let mut digits = [0; DIGITS];
+    out.put_u8(kind);
+    out.put_slice(decimal(length, &mut digits));
+    out.put_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::BytesMut;
+
+    #[test]
+    fn a_command_is_an_array_of_bulk_strings() {
+        let mut out = BytesMut::new();
+        Encoder::command(&mut out, 4).arg("SET").fence_key(&Name::new("a b").unwrap()).number(120).arg("");
+        assert_eq!(out, &b"*4\r\n$3\r\nSET\r\n$18\r\nquorlock:fence:a b\r\n$3\r\n120\r\n$0\r\n\r\n"[..]);
+    }
+
+    #[test]
+    fn numbers_have_all_their_digits() {
+        let mut digits = [0; DIGITS];
+        for number in [0, 9, 10, 1_763_240_000_000_001, u64::MAX] {
+            assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
+        }
+    }
+}

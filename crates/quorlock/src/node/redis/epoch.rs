@@ -1,0 +1,193 @@
+//! Whether a server remembers: its epoch as read, and from when on it may vote.
+
+use super::resp::Value;
+use crate::node::NodeError;
+use crate::surroundings::CLOCK_TOLERANCE;
+use bytes::Bytes;
+use quorlock_core::{Moment, Wall};
+use std::time::Duration;
+
+/// What the verify script told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    value: Bytes,
+    since: Duration,
+    longest: Duration,
+    /// The server's wall clock.
+    pub(super) now: Wall,
+}
+
+impl Reading {
+    /// Reads the script's answer; `None` if it is none.
+    pub(super) fn parse(answer: &Value) -> Option<Self> {
+        let Value::Array(fields) = answer else {
+            return None;
+        };
+        let [Value::Text(value), since, longest, now] = fields.as_slice() else {
+            return None;
+        };
+        Some(Self {
+            value: value.clone(),
+            since: Duration::from_millis(since.number()?),
+            longest: Duration::from_millis(longest.number()?),
+            now: Wall::from_micros(now.number()?),
+        })
+    }
+
+    /// How long the node may not vote yet. A server clock that went back counts as no age at all.
+    fn left(&self, mine: Duration) -> Duration {
+        let quarantine = self.longest.max(mine) + 2 * CLOCK_TOLERANCE;
+        let age = Duration::from_micros(self.now.as_micros()).saturating_sub(self.since);
+        quarantine.saturating_sub(age)
+    }
+}
+
+/// An epoch that was verified on this connection or an earlier one.
+#[derive(Clone, Debug)]
+pub(super) struct Verified {
+    value: Bytes,
+    pub(super) longest: Duration,
+    eligible_at: Moment,
+}
+
+impl Verified {
+    /// The epoch as it follows from a reading taken at `now`, after `before`.
+    ///
+    /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the server's
+    /// clock does not lift its quarantine.
+    pub(super) fn new(reading: &Reading, before: Option<&Verified>, mine: Duration, now: Moment) -> Self {
+        let fresh = Self {
+            value: reading.value.clone(),
+            longest: reading.longest,
+            eligible_at: now + reading.left(mine),
+        };
+        match before {
+            Some(before) if before.nonce() == fresh.nonce() => {
+                Self { eligible_at: before.eligible_at.max(fresh.eligible_at), ..fresh }
+            }
+            _ => fresh,
+        }
+    }
+
+    /// What makes the epoch unique: it changes when the memory behind it is lost, and only then.
+    pub(super) fn nonce(&self) -> &[u8] {
+        self.value.rsplit(|byte| *byte == b':').next().unwrap_or_default()
+    }
+
+    pub(super) fn left(&self, now: Moment) -> Duration {
+        now.until(self.eligible_at)
+    }
+}
+
+/// What is known about the server's memory.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// The restart guard is off: every answer counts.
+    Unguarded,
+    /// Nothing is known, or what was known is no longer true.
+    Unverified,
+    /// The epoch is known; it may still be too young.
+    Verified {
+        epoch: Verified,
+        /// Whether it was seen to be old enough, which it then stays.
+        mature: bool,
+    },
+}
+
+impl Standing {
+    /// Whether the server may be asked to vote.
+    pub(super) fn admit(&mut self, now: impl FnOnce() -> Moment) -> Result<(), NodeError> {
+        match self {
+            Standing::Unguarded | Standing::Verified { mature: true, .. } => Ok(()),
+            Standing::Unverified => Err(NodeError::EpochChanged),
+            Standing::Verified { epoch, mature } => match epoch.left(now()) {
+                Duration::ZERO => {
+                    *mature = true;
+                    Ok(())
+                }
+                left => Err(NodeError::Quarantined { left }),
+            },
+        }
+    }
+
+    /// Whether `read`, the epoch that a vote found after it was cast, is the one that was verified.
+    pub(super) fn confirms(&self, read: &Value) -> bool {
+        match (self, read) {
+            (Standing::Unguarded, _) => true,
+            (Standing::Verified { epoch, .. }, Value::Text(read)) => epoch.value == read,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINE: Duration = Duration::from_secs(30);
+
+    fn reading(nonce: &str, since_s: u64, now_s: u64) -> Reading {
+        Reading {
+            value: format!("v1:ab:{since_s}000:30000:{nonce}").into(),
+            since: Duration::from_secs(since_s),
+            longest: MINE,
+            now: Wall::from_micros(now_s * 1_000_000),
+        }
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_boot(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_young_epoch_waits_for_the_longest_ttl_and_twice_the_tolerance() {
+        let table = "
+            since  now   left
+            1000   1000  40
+            1000   1039  1
+            1000   1040  0
+            1000   9000  0
+            1000   900   40";
+        for row in table.lines().skip(2) {
+            let cells: Vec<u64> = row.split_whitespace().map(|c| c.parse().unwrap()).collect();
+            let epoch = Verified::new(&reading("n", cells[0], cells[1]), None, MINE, at(5));
+            assert_eq!(epoch.left(at(5)), Duration::from_secs(cells[2]), "{row}");
+        }
+    }
+
+    #[test]
+    fn the_longer_of_two_longest_ttls_counts() {
+        let epoch = Verified::new(&reading("n", 1000, 1000), None, MINE * 10, at(0));
+        assert_eq!(epoch.left(at(0)), Duration::from_secs(310));
+    }
+
+    #[test]
+    fn a_jump_of_the_server_clock_does_not_lift_the_quarantine() {
+        let young = Verified::new(&reading("n", 1000, 1000), None, MINE, at(0));
+        let jumped = Verified::new(&reading("n", 1000, 5000), Some(&young), MINE, at(1));
+        assert_eq!(jumped.left(at(1)), Duration::from_secs(39));
+        let other = Verified::new(&reading("m", 1000, 5000), Some(&young), MINE, at(1));
+        assert_eq!(other.left(at(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_standing_admits_votes_only_when_the_epoch_is_old_enough() {
+        let epoch = Verified::new(&reading("n", 1000, 1000), None, MINE, at(0));
+        let value = Value::Text(epoch.value.clone());
+        let mut standing = Standing::Verified { epoch, mature: false };
+        assert!(matches!(standing.admit(|| at(39)), Err(NodeError::Quarantined { .. })));
+        assert!(standing.admit(|| at(40)).is_ok());
+        assert!(standing.admit(|| panic!("no need to look again")).is_ok());
+        assert!(standing.confirms(&value));
+        assert!(!standing.confirms(&Value::Null));
+        assert!(!Standing::Unverified.confirms(&value));
+        assert!(Standing::Unguarded.confirms(&Value::Null));
+    }
+
+    #[test]
+    fn an_answer_of_another_shape_is_no_reading() {
+        for answer in [Value::Null, Value::Array(vec![]), Value::Array(vec![Value::Null; 4])] {
+            assert_eq!(Reading::parse(&answer), None);
+        }
+    }
+}

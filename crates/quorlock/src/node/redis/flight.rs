@@ -1,0 +1,225 @@
+//! Commands that are on their way, and what the server's replies mean for them.
+
+use super::classify::{classify, is_unknown_script};
+use super::encode::FREE_CHANNEL;
+use super::epoch::{Reading, Standing};
+use super::link::Link;
+use super::replies;
+use super::resp::Value;
+use super::slot::{Change, Releasing, Slot, Verify, Vote};
+use super::wire::protocol;
+use crate::node::{NodeError, Reply};
+use crate::surroundings::RestartGuard;
+use std::collections::VecDeque;
+
+/// What was handed to the connection and is not answered, oldest first.
+#[derive(Default)]
+pub(super) struct Flight {
+    pub(super) slots: VecDeque<Slot>,
+    /// Replies to the oldest slot, which takes more than one.
+    gathered: Vec<Value>,
+    /// Votes that were cast, with what they will answer once the epoch after them is known.
+    votes: Vec<(Vote, Reply)>,
+    /// How many slots were ever answered.
+    pub(super) answered: u64,
+}
+
+impl Flight {
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Empties it after the connection is gone.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Slot> {
+        self.gathered.clear();
+        let votes = self.votes.drain(..).map(|(vote, _)| Slot::Vote(vote));
+        votes.chain(self.slots.drain(..))
+    }
+
+    /// Takes the next reply or push. An error means that the connection cannot be used any more.
+    pub(super) fn take(&mut self, value: Value, link: &Link) -> Result<(), NodeError> {
+        if let Value::Push(fields) = value {
+            self.take_push(&fields, link);
+            return Ok(());
+        }
+        let Some(oldest) = self.slots.front() else {
+            return Err(protocol("an answer to no question"));
+        };
+        self.gathered.push(value);
+        if self.gathered.len() < oldest.replies() {
+            return Ok(());
+        }
+        let Some(slot) = self.pop() else {
+            return Ok(());
+        };
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let outcome = self.settle(slot, &mut gathered, link);
+        // Keeps its capacity, so that gathering allocates nothing.
+        gathered.clear();
+        self.gathered = gathered;
+        outcome
+    }
+
+    fn pop(&mut self) -> Option<Slot> {
+        self.answered += 1;
+        self.slots.pop_front()
+    }
+
+    /// Hints ring their bell. A confirmation answers the oldest slot, as pushes keep their place among replies.
+    fn take_push(&mut self, fields: &[Value], link: &Link) {
+        match fields.first().and_then(Value::text) {
+            Some(b"message") => {
+                let name = fields
+                    .get(1)
+                    .and_then(Value::text)
+                    .and_then(|channel| std::str::from_utf8(channel).ok())
+                    .and_then(|channel| channel.strip_prefix(FREE_CHANNEL));
+                let bell = name.and_then(|name| link.lock().bells.get(name).cloned());
+                if let Some(bell) = bell {
+                    bell.ring();
+                }
+            }
+            Some(b"subscribe" | b"unsubscribe") if matches!(self.slots.front(), Some(Slot::Hints)) => {
+                self.pop();
+            }
+            _ => {}
+        }
+    }
+
+    /// Answers `slot`, whose replies are all in `gathered`.
+    fn settle(&mut self, slot: Slot, gathered: &mut Vec<Value>, link: &Link) -> Result<(), NodeError> {
+        match (slot, gathered.as_slice()) {
+            (Slot::Vote(vote), [set, raise]) => {
+                let reply = replies::vote(set, raise);
+                match link.around.guard {
+                    RestartGuard::Off => vote.answer.give(reply),
+                    RestartGuard::Strict => self.votes.push((vote, reply)),
+                }
+            }
+            (Slot::Epoch, [epoch]) => self.count_votes(epoch, link),
+            (Slot::Release(first), [answer]) => return self.settle_run(first, answer, link),
+            (Slot::Change(change), [answer]) => return settle_change(change, answer, link),
+            (Slot::Inspect(answer), [stored, left, counter]) => {
+                answer.give(replies::view(stored, left, counter));
+            }
+            // Only an error comes as a reply: no hints, which cost time and nothing else.
+            (Slot::Hints, [Value::Error(_)]) => {}
+            (Slot::Verify(verify), [answer]) => return settle_verify(verify, answer, link),
+            // Whoever asked may have gone.
+            (Slot::Call(caller), _) => drop(caller.send(replies::raw(gathered.pop()))),
+            _ => return Err(protocol("an answer of another shape")),
+        }
+        Ok(())
+    }
+
+    /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.
+    fn count_votes(&mut self, epoch: &Value, link: &Link) {
+        let mut queue = link.lock();
+        let (known, eligible) = match epoch {
+            Value::Error(text) => (Err(classify(text)), Ok(())),
+            epoch if queue.standing.confirms(epoch) => {
+                (Ok(()), queue.standing.admit(|| link.around.clock.now()))
+            }
+            _ => (Err(NodeError::EpochChanged), Ok(())),
+        };
+        if matches!(known, Err(NodeError::EpochChanged)) && !matches!(queue.standing, Standing::Unverified) {
+            queue.standing = Standing::Unverified;
+            queue.verify(Verify::default(), &link.around);
+        }
+        for (vote, reply) in &mut self.votes {
+            let verdict = match (&known, &eligible) {
+                // A refill of a lock that is held may go to a node that does not vote yet.
+                (Ok(()), Err(_)) if vote.top_up => Ok(()),
+                (Ok(()), eligible) => eligible.clone(),
+                (Err(cause), _) => Err(cause.clone()),
+            };
+            let Err(cause) = verdict else { continue };
+            *reply = Reply::Failed(cause);
+            // The token of a refill is that of the held lock, which a release might hit on this very node.
+            if !vote.top_up {
+                queue.release(Releasing::new(vote.name.clone(), vote.token, None));
+            }
+        }
+        drop(queue);
+        for (vote, reply) in self.votes.drain(..) {
+            vote.answer.give(reply);
+        }
+    }
+
+    /// Answers all releases that went in one call with `first`.
+    fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
+        let count = first.run;
+        let whole = first.whole;
+        let mut next = Some(first);
+        for at in 0..count {
+            let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
+                return Err(protocol("a release was not sent"));
+            };
+            let answer = match answer {
+                Value::Array(answers) if answers.len() == count => &answers[at],
+                Value::Error(_) => answer,
+                _ => return Err(protocol("a release is answered by another shape")),
+            };
+            match answer {
+                Value::Error(text) if is_unknown_script(text) && !whole => {
+                    release.whole = true;
+                    link.lock().release(release);
+                }
+                answer => settle_release(release, answer, link),
+            }
+        }
+        Ok(())
+    }
+
+    fn pop_release(&mut self) -> Option<Releasing> {
+        match self.pop() {
+            Some(Slot::Release(release)) => Some(release),
+            _ => None,
+        }
+    }
+}
+
+/// Gives the answer to a release; one that the server refused is owed.
+fn settle_release(mut release: Releasing, answer: &Value, link: &Link) {
+    let reply = replies::change(answer, None);
+    let caller = release.answer.take();
+    if matches!(reply, Reply::Failed(_)) {
+        link.lock().keep(release, &link.around);
+    }
+    if let Some(caller) = caller {
+        caller.give(reply);
+    }
+}
+
+fn settle_change(change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
+    match answer {
+        Value::Error(text) if is_unknown_script(text) && !change.whole => {
+            link.lock().change_whole(change);
+        }
+        answer => {
+            let reply = replies::change(answer, Some(change.kind));
+            change.answer.give(reply);
+        }
+    }
+    Ok(())
+}
+
+fn settle_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), NodeError> {
+    let outcome = match answer {
+        Value::Error(text) if is_unknown_script(text) && !verify.whole => {
+            verify.whole = true;
+            link.lock().verify(verify, &link.around);
+            return Ok(());
+        }
+        Value::Error(text) => Err(classify(text)),
+        answer => Reading::parse(answer)
+            .map(|reading| link.verified(&reading))
+            .ok_or_else(|| protocol("the epoch is no epoch")),
+    };
+    if let Some(done) = verify.done {
+        // Whoever asked may have gone.
+        let _ = done.send(outcome.clone());
+    }
+    // A server whose epoch cannot be read must not vote: begin anew.
+    outcome
+}

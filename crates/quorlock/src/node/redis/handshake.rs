@@ -1,0 +1,220 @@
+//! The first words on a connection: who we are, whether this server can be a node, and what it remembers.
+
+use super::classify::{classify, is_unknown_command};
+use super::encode::{EPOCH_KEY, Encoder};
+use super::epoch::Reading;
+use super::resp::Value;
+use super::script::{Hashes, Script};
+use super::survey::Survey;
+use super::wire::{Wire, protocol};
+use crate::node::NodeError;
+use crate::surroundings::{RestartGuard, Surroundings};
+use bytes::BytesMut;
+use quorlock_core::Wall;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is needed to log in.
+#[derive(Clone)]
+pub(super) struct Login {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) db: u32,
+    pub(super) durable: bool,
+}
+
+/// What a handshake found out.
+#[derive(Debug)]
+pub(super) struct Greeting {
+    pub(super) version: Arc<str>,
+    pub(super) hashes: Hashes,
+    /// `None` if the restart guard is off.
+    pub(super) epoch: Option<Reading>,
+    /// How far the server's wall clock is ahead of ours, in microseconds.
+    pub(super) ahead_micros: Option<i64>,
+    pub(super) visit: Visit,
+}
+
+/// One connection as the server sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Visit {
+    run_id: String,
+    /// The server's number for the connection.
+    client: Option<u64>,
+}
+
+/// Introduces us on `wire`. `longest` is the longest ttl known so far, `last` the connection before this one.
+pub(super) async fn greet(
+    wire: &mut Wire,
+    login: &Login,
+    around: &Surroundings,
+    id: &Arc<str>,
+    longest: Duration,
+    last: Option<&Visit>,
+) -> Result<Greeting, NodeError> {
+    let client = hello(wire, login).await?;
+    let (survey, hashes) = survey(wire, login).await?;
+    survey.check(around.allow_eviction)?;
+    if login.durable {
+        let fsync = fsync(wire).await?;
+        survey.check_durable(fsync.as_deref())?;
+    }
+    around.siblings.claim(id, &survey.run_id)?;
+    let visit = Visit { run_id: survey.run_id, client };
+    if let Some(last) = last {
+        bury(wire, last, &visit).await?;
+    }
+    let mut greeting =
+        Greeting { version: survey.version.into(), hashes, epoch: None, ahead_micros: None, visit };
+    if around.guard == RestartGuard::Strict {
+        let before = around.clock.wall();
+        encode_verify(&mut wire.out, Some(&greeting.hashes), around, login.durable, longest);
+        let answer = accepted(wire.reply().await?)?;
+        let reading = Reading::parse(&answer).ok_or_else(|| protocol("the epoch is no epoch"))?;
+        greeting.ahead_micros = Some(ahead(reading.now, before, around.clock.wall()));
+        greeting.epoch = Some(reading);
+    }
+    Ok(greeting)
+}
+
+/// Writes the call of the verify script; without hashes it is sent whole.
+pub(super) fn encode_verify(
+    out: &mut BytesMut,
+    hashes: Option<&Hashes>,
+    around: &Surroundings,
+    durable: bool,
+    longest: Duration,
+) {
+    let command = Encoder::command(out, 7);
+    match hashes {
+        Some(hashes) => command.arg("EVALSHA").arg(hashes.of(Script::Verify)),
+        None => command.arg("EVAL").arg(Script::Verify.body()),
+    }
+    .arg("1")
+    .arg(EPOCH_KEY)
+    .number(millis(longest.max(around.longest_ttl)))
+    .arg(nonce(around))
+    .arg(if durable { "1" } else { "0" });
+}
+
+/// A number for a new epoch that nobody else will choose.
+pub(super) fn nonce(around: &Surroundings) -> String {
+    let mut random = [0; 16];
+    around.entropy.fill(&mut random);
+    random.iter().fold(String::with_capacity(32), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// How far a clock that showed `there` was ahead of ours, which went from `before` to `after` meanwhile.
+pub(super) fn ahead(there: Wall, before: Wall, after: Wall) -> i64 {
+    let here = before.as_micros() / 2 + after.as_micros() / 2;
+    i64::try_from(i128::from(there.as_micros()) - i128::from(here)).unwrap_or(i64::MAX)
+}
+
+/// Switches to RESP3 and logs in; the server's number for this connection, if it tells.
+async fn hello(wire: &mut Wire, login: &Login) -> Result<Option<u64>, NodeError> {
+    match (&login.user, &login.password) {
+        (None, None) => {
+            Encoder::command(&mut wire.out, 2).arg("HELLO").arg("3");
+        }
+        (user, password) => {
+            Encoder::command(&mut wire.out, 5)
+                .arg("HELLO")
+                .arg("3")
+                .arg("AUTH")
+                .arg(user.as_deref().unwrap_or("default"))
+                .arg(password.as_deref().unwrap_or_default());
+        }
+    }
+    match wire.reply().await? {
+        Value::Error(text) if is_unknown_command(&text) || text.starts_with(b"NOPROTO") => {
+            Err(NodeError::TooOld { version: Arc::from("without RESP3") })
+        }
+        Value::Array(fields) => {
+            refuse_needless_password(wire, login).await?;
+            Ok(fields
+                .chunks_exact(2)
+                .find(|pair| pair[0].text() == Some(b"id"))
+                .and_then(|pair| pair[1].number()))
+        }
+        other => Err(accepted(other).err().unwrap_or_else(|| protocol("HELLO is not answered"))),
+    }
+}
+
+/// A server without a password accepts any: whoever gives one believes to be protected and is not.
+async fn refuse_needless_password(wire: &mut Wire, login: &Login) -> Result<(), NodeError> {
+    let (None | Some("default"), Some(password)) = (login.user.as_deref(), &login.password) else {
+        return Ok(());
+    };
+    // The short form of AUTH is refused where no password is set.
+    Encoder::command(&mut wire.out, 2).arg("AUTH").arg(password);
+    accepted(wire.reply().await?).map(drop)
+}
+
+/// Looks at the server and loads the scripts, all in one round trip.
+async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes), NodeError> {
+    let out = &mut wire.out;
+    Encoder::command(out, 3).arg("CLIENT").arg("SETNAME").arg("quorlock");
+    Encoder::command(out, 1).arg("INFO");
+    Encoder::command(out, 2).arg("SELECT").number(login.db.into());
+    for script in Script::ALL {
+        Encoder::command(out, 3).arg("SCRIPT").arg("LOAD").arg(script.body());
+    }
+    // A name is a courtesy to operators; not every user may set one.
+    wire.reply().await?;
+    let info = accepted(wire.reply().await?)?;
+    let survey = Survey::parse(&String::from_utf8_lossy(info.text().unwrap_or_default()));
+    let selected = wire.reply().await?;
+    let mut hashes = Hashes::default();
+    let mut loaded = Vec::with_capacity(Script::ALL.len());
+    for _ in Script::ALL {
+        loaded.push(wire.reply().await?);
+    }
+    // A server that is loading refuses the rest as well, and INFO tells the better reason.
+    survey.check(true)?;
+    accepted(selected)?;
+    for (script, answer) in Script::ALL.into_iter().zip(loaded) {
+        if !hashes.learn(script, &accepted(answer)?) {
+            return Err(protocol("a script got no hash"));
+        }
+    }
+    Ok((survey, hashes))
+}
+
+/// When the server syncs its append-only file; `None` if it does not tell.
+async fn fsync(wire: &mut Wire) -> Result<Option<String>, NodeError> {
+    Encoder::command(&mut wire.out, 3).arg("CONFIG").arg("GET").arg("appendfsync");
+    Ok(match wire.reply().await? {
+        Value::Array(pair) => {
+            pair.get(1).and_then(Value::text).map(|text| String::from_utf8_lossy(text).into_owned())
+        }
+        _ => None,
+    })
+}
+
+/// Ends our last connection if the server still has it: a server that was stopped would otherwise, once it wakes,
+/// carry out old acquires after the releases that we owe it.
+async fn bury(wire: &mut Wire, last: &Visit, this: &Visit) -> Result<(), NodeError> {
+    // The numbers of another run mean nothing here and may belong to others.
+    let Some(client) = last.client.filter(|_| last.run_id == this.run_id) else {
+        return Ok(());
+    };
+    Encoder::command(&mut wire.out, 4).arg("CLIENT").arg("KILL").arg("ID").number(client);
+    // It is gone already, or we may not: either way there is no more to do.
+    wire.reply().await.map(drop)
+}
+
+fn accepted(answer: Value) -> Result<Value, NodeError> {
+    match answer {
+        Value::Error(text) => Err(classify(&text)),
+        answer => Ok(answer),
+    }
+}

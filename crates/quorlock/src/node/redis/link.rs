@@ -1,0 +1,195 @@
+//! One server's link as everybody else sees it: commands in, states and events out.
+
+use super::connect::Address;
+use super::driver::Driver;
+use super::epoch::{Reading, Standing};
+use super::flight::Flight;
+use super::handshake::{Greeting, Login};
+use super::queue::{Phase, Queue};
+use super::slot::Slot;
+use crate::event::Event;
+use crate::node::{Answer, Command, NodeError, Reply};
+use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+
+/// What senders and the driver of one server share.
+pub(super) struct Link {
+    pub(super) id: Arc<str>,
+    pub(super) around: Surroundings,
+    pub(super) address: Address,
+    pub(super) login: Login,
+    /// Wakes the driver when there is something new for it.
+    pub(super) wake: Notify,
+    queue: Mutex<Queue>,
+    /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
+    settled: watch::Sender<bool>,
+    /// What the observers were told last: up, down, or nothing yet.
+    announced: Mutex<Option<bool>>,
+}
+
+impl Link {
+    pub(super) fn new(id: Arc<str>, around: Surroundings, address: Address, login: Login) -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(around.guard, login.durable)),
+            id,
+            around,
+            address,
+            login,
+            wake: Notify::new(),
+            settled: watch::Sender::new(false),
+            announced: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends `command` and wakes the driver if need be.
+    pub(super) fn send(self: &Arc<Self>, command: &Command, answer: Answer) {
+        let mut queue = self.lock();
+        let driver = match self.start(&mut queue) {
+            Ok(driver) => driver,
+            Err(cause) => {
+                queue.owe(command, &self.around);
+                drop(queue);
+                return answer.give(Reply::Failed(cause));
+            }
+        };
+        let verdict = queue.accept(command, answer, &self.around);
+        drop(queue);
+        Self::spawn(driver);
+        match verdict {
+            Ok(true) => self.wake.notify_one(),
+            Ok(false) => {}
+            Err((answer, cause)) => answer.give(Reply::Failed(cause)),
+        }
+    }
+
+    /// Waits until there is a connection or the attempt to get one has failed.
+    pub(super) async fn settle(self: &Arc<Self>) {
+        let mut settled = self.settled.subscribe();
+        let driver = self.start(&mut self.lock());
+        match driver {
+            Ok(driver) => Self::spawn(driver),
+            Err(_) => return,
+        }
+        // The sender lives as long as we do, so this cannot fail.
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+
+    /// A driver to be spawned once the queue is unlocked, if there is none yet.
+    pub(super) fn start(self: &Arc<Self>, queue: &mut Queue) -> Result<Option<(Handle, Driver)>, NodeError> {
+        if !matches!(queue.phase, Phase::Idle) {
+            return Ok(None);
+        }
+        let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
+        queue.phase = Phase::Connecting;
+        self.settled.send_replace(false);
+        Ok(Some((runtime, Driver::new(self.clone()))))
+    }
+
+    /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
+    pub(super) fn spawn(driver: Option<(Handle, Driver)>) {
+        if let Some((runtime, driver)) = driver {
+            runtime.spawn(driver.run());
+        }
+    }
+
+    /// A connection stands.
+    pub(super) fn ready(&self, greeting: &Greeting) {
+        let mut refused = Vec::new();
+        let mut queue = self.lock();
+        queue.facts.version = Some(greeting.version.clone());
+        queue.hashes = greeting.hashes.clone();
+        let notice =
+            greeting.epoch.as_ref().map(|reading| self.learn(&mut queue, reading, greeting.ahead_micros));
+        queue.begin(&self.around, &mut refused);
+        let bells: Vec<_> = queue.bells.values().cloned().collect();
+        drop(queue);
+        self.settled.send_replace(true);
+        for (answer, cause) in refused {
+            answer.give(Reply::Failed(cause));
+        }
+        if self.announces(true) {
+            self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
+        }
+        notice.into_iter().for_each(|notice| self.publish(notice));
+        // Hints may have been missed while there was no connection.
+        bells.iter().for_each(crate::node::Bell::ring);
+    }
+
+    /// The connection is gone, or none could be made. `Phase::Connecting` lets commands wait for the next.
+    pub(super) fn gone(&self, flight: &mut Flight, phase: Phase, cause: &NodeError) {
+        let is_down = matches!(phase, Phase::Down(_));
+        let settled = !matches!(phase, Phase::Connecting);
+        let failed = self.lock().end(phase, flight.drain());
+        let owed: Vec<_> = failed.into_iter().filter_map(|slot: Slot| slot.fail(cause)).collect();
+        if !owed.is_empty() {
+            let mut queue = self.lock();
+            owed.into_iter().for_each(|release| queue.keep(release, &self.around));
+        }
+        self.settled.send_replace(settled);
+        if is_down && self.announces(false) {
+            self.around.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
+        }
+    }
+
+    /// Takes a reading of the epoch that was asked for while connected.
+    pub(super) fn verified(&self, reading: &Reading) {
+        let wall = self.around.clock.wall();
+        let ahead = super::handshake::ahead(reading.now, wall, wall);
+        let notice = self.learn(&mut self.lock(), reading, Some(ahead));
+        self.publish(notice);
+    }
+
+    fn learn(&self, queue: &mut Queue, reading: &Reading, ahead: Option<i64>) -> Notice {
+        let was_skewed = queue.facts.ahead_micros.is_some_and(is_skewed);
+        let was_known = queue.epoch.is_some();
+        queue.facts.ahead_micros = ahead;
+        let is_new = queue.learn(reading, &self.around);
+        let left = match &queue.standing {
+            Standing::Verified { epoch, .. } => epoch.left(self.around.clock.now()),
+            Standing::Unguarded | Standing::Unverified => Duration::ZERO,
+        };
+        Notice {
+            forgot: is_new && was_known,
+            quarantined: (is_new && !left.is_zero()).then_some(left),
+            skew: ahead.filter(|ahead| is_skewed(*ahead) && !was_skewed),
+        }
+    }
+
+    fn publish(&self, notice: Notice) {
+        if let Some(left) = notice.quarantined {
+            let node = self.id.clone();
+            self.around.emit(&Event::NodeQuarantined { node, left });
+        }
+        if let Some(ahead_micros) = notice.skew {
+            let node = self.id.clone();
+            self.around.emit(&Event::ClockSkew { node, ahead_micros });
+        }
+        if notice.forgot {
+            self.around.alarm.raise();
+        }
+    }
+
+    /// Notes what the observers are about to be told; `false` if they know.
+    fn announces(&self, up: bool) -> bool {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        announced.replace(up) != Some(up)
+    }
+}
+
+/// What a reading of the epoch has to be told about.
+struct Notice {
+    forgot: bool,
+    quarantined: Option<Duration>,
+    skew: Option<i64>,
+}
+
+fn is_skewed(ahead_micros: i64) -> bool {
+    Duration::from_micros(ahead_micros.unsigned_abs()) > CLOCK_TOLERANCE
+}

@@ -1,0 +1,204 @@
+//! The Redis or Valkey node: one ordered, batching, cancel-safe connection to one server.
+
+mod classify;
+mod commands;
+mod connect;
+mod driver;
+mod encode;
+mod epoch;
+mod flight;
+mod handshake;
+mod link;
+mod owed;
+mod queue;
+mod replies;
+mod resp;
+mod script;
+mod slot;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod wire;
+
+pub(crate) use resp::Value;
+
+use super::url::{NodeUrl, Place};
+use super::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError};
+use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
+use connect::Address;
+use epoch::Standing;
+use handshake::Login;
+use link::Link;
+use queue::{Phase, QUEUE_LIMIT};
+use quorlock_core::Name;
+use slot::Verify;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+/// One Redis or Valkey server.
+///
+/// It connects with the first command, in a task of the Tokio runtime from which that command came. Dropping it
+/// flushes what was sent within one connect timeout, as long as that runtime lives.
+pub struct RedisNode {
+    link: Arc<Link>,
+}
+
+impl RedisNode {
+    /// The server that `url` names. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no server.
+    pub(crate) fn new(url: &NodeUrl, around: Surroundings) -> Result<Self, NodeError> {
+        let Place::Server(server) = &url.place else {
+            return Err(wire::protocol(format!("{url} is no Redis or Valkey server")));
+        };
+        let login = Login {
+            user: server.user.clone(),
+            password: server.password.clone(),
+            db: server.db,
+            durable: server.durable.unwrap_or(around.durable),
+        };
+        let address = Address::new(&server.endpoint)?;
+        let link = Link::new(url.short().into(), around, address, login);
+        Ok(Self { link: Arc::new(link) })
+    }
+
+    /// Sends any command and waits for its reply, for as long as a node may take to answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future forgets the reply, never the command.
+    pub(crate) async fn call(&self, args: &[&[u8]]) -> Result<Value, NodeError> {
+        self.link.settle().await;
+        let (caller, reply) = oneshot::channel();
+        let must_wake = {
+            let mut queue = self.link.lock();
+            check_ready(&queue)?;
+            queue.call(args, caller)
+        };
+        if must_wake {
+            self.link.wake.notify_one();
+        }
+        self.within_timeout(reply).await
+    }
+
+    /// Reads the epoch again.
+    async fn verify(&self) -> Result<(), NodeError> {
+        let (done, outcome) = oneshot::channel();
+        {
+            let mut queue = self.link.lock();
+            check_ready(&queue)?;
+            let verify = Verify { done: Some(done), whole: false };
+            queue.verify(verify, &self.link.around);
+        }
+        self.link.wake.notify_one();
+        self.within_timeout(outcome).await
+    }
+
+    async fn within_timeout<T>(
+        &self,
+        outcome: oneshot::Receiver<Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        let limit = self.link.around.node_timeout;
+        match timeout(limit, outcome).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(NodeError::Abandoned),
+            Err(_) => Err(NodeError::Timeout { after: limit }),
+        }
+    }
+
+    /// Writes an epoch that is old enough, and learns it.
+    async fn mark_fresh(&self) -> Result<(), NodeError> {
+        let around = &self.link.around;
+        let longest = handshake::millis(around.longest_ttl).to_string();
+        let tolerance = 2 * CLOCK_TOLERANCE + Duration::from_secs(1);
+        let tolerance = handshake::millis(tolerance).to_string();
+        let nonce = handshake::nonce(around);
+        let (script, key) = (script::INIT, encode::EPOCH_KEY);
+        let words = ["EVAL", script, "1", key, &longest, &nonce, &tolerance];
+        self.call(&words.map(str::as_bytes)).await?;
+        self.verify().await
+    }
+}
+
+fn check_ready(queue: &queue::Queue) -> Result<(), NodeError> {
+    match &queue.phase {
+        Phase::Ready if queue.len() < QUEUE_LIMIT => Ok(()),
+        Phase::Ready => Err(NodeError::QueueFull { limit: QUEUE_LIMIT }),
+        Phase::Down(cause) => Err(cause.clone()),
+        Phase::Idle | Phase::Connecting => Err(NodeError::Abandoned),
+    }
+}
+
+impl Node for RedisNode {
+    fn id(&self) -> &str {
+        &self.link.id
+    }
+
+    fn send(&self, command: &Command, answer: Answer) {
+        self.link.send(command, answer);
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        let mut queue = self.link.lock();
+        queue.bells.insert(name.as_str().to_owned(), bell.clone());
+        queue.hints(name.as_str(), true);
+        let driver = self.link.start(&mut queue).ok().flatten();
+        drop(queue);
+        Link::spawn(driver);
+        self.link.wake.notify_one();
+    }
+
+    fn unwatch(&self, name: &Name) {
+        let mut queue = self.link.lock();
+        if queue.bells.remove(name.as_str()).is_some() {
+            queue.hints(name.as_str(), false);
+        }
+        drop(queue);
+        self.link.wake.notify_one();
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.link.settle())
+    }
+
+    fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
+        Box::pin(self.mark_fresh())
+    }
+
+    fn health(&self) -> Health {
+        let queue = self.link.lock();
+        let trouble = match (&queue.phase, &queue.standing) {
+            (Phase::Down(cause), _) => Some(cause.clone()),
+            (Phase::Ready, Standing::Unverified) => Some(NodeError::EpochChanged),
+            (Phase::Ready, Standing::Verified { epoch, .. }) => {
+                let left = epoch.left(self.link.around.clock.now());
+                (!left.is_zero()).then_some(NodeError::Quarantined { left })
+            }
+            _ => None,
+        };
+        Health {
+            trouble,
+            round_trip: queue.facts.round_trip,
+            version: queue.facts.version.as_deref().map(str::to_owned),
+            clock_ahead_micros: queue.facts.ahead_micros,
+            queued: queue.len(),
+        }
+    }
+}
+
+impl Drop for RedisNode {
+    fn drop(&mut self) {
+        self.link.lock().closing = true;
+        self.link.wake.notify_one();
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisNode({})", self.link.id)
+    }
+}

@@ -1,0 +1,72 @@
+//! What the server's replies to one command mean.
+
+use super::classify::classify;
+use super::resp::Value;
+use super::slot::ChangeKind;
+use crate::node::{Content, Denied, Done, NodeError, Reply, View};
+use quorlock_core::Fence;
+use std::time::Duration;
+
+/// The reply to a vote, from those to `SET` and `ZADD`. Whether it counts is for the epoch to say.
+pub(super) fn vote(set: &Value, raise: &Value) -> Reply {
+    match (set, raise) {
+        (Value::Error(text), _) => Reply::Failed(classify(text)),
+        // Denied is denied, whatever became of the counter.
+        (Value::Null, _) => Reply::Denied(Denied::Taken),
+        (Value::Okay, Value::Error(text)) => Reply::Failed(classify(text)),
+        (Value::Okay, Value::Integer(1)) => Reply::Done(Done::Raised),
+        (Value::Okay, Value::Integer(0)) => Reply::Done(Done::Unraised { counter: None }),
+        _ => odd("a vote"),
+    }
+}
+
+/// The reply to a release (`kind` is `None`), an extend or a stamp.
+pub(super) fn change(answer: &Value, kind: Option<ChangeKind>) -> Reply {
+    match (answer, kind) {
+        (Value::Error(text), _) => Reply::Failed(classify(text)),
+        (Value::Integer(1), Some(ChangeKind::Stamp { .. })) => Reply::Done(Done::Raised),
+        (Value::Integer(1), _) => Reply::Done(Done::Plain),
+        (Value::Integer(0), _) => Reply::Denied(Denied::Gone),
+        (Value::Integer(-1), _) => Reply::Denied(Denied::Taken),
+        (Value::Text(_), Some(ChangeKind::Stamp { .. })) => match answer.number() {
+            Some(counter) => Reply::Denied(Denied::Behind { counter: Fence::new(counter) }),
+            None => odd("a stamp"),
+        },
+        _ => odd("a script"),
+    }
+}
+
+/// The reply to an inspection, from those to `GETRANGE`, `PTTL` and `ZSCORE`.
+pub(super) fn view(stored: &Value, left: &Value, counter: &Value) -> Reply {
+    let content = match (stored, left) {
+        // `PTTL` alone tells nothing from an empty string.
+        (Value::Text(_), Value::Integer(-2)) => Content::Free,
+        (Value::Text(value), _) => Content::from_value(value),
+        (Value::Error(text), _) => match classify(text) {
+            NodeError::WrongType { .. } => Content::Foreign("(another type)".to_owned()),
+            cause => return Reply::Failed(cause),
+        },
+        _ => return odd("an inspection"),
+    };
+    if let Value::Error(text) = left {
+        return Reply::Failed(classify(text));
+    }
+    Reply::Done(Done::Seen(View {
+        content,
+        left: left.number().map(Duration::from_millis),
+        counter: counter.number().map(Fence::new),
+    }))
+}
+
+/// The outcome of a raw call.
+pub(super) fn raw(answer: Option<Value>) -> Result<Value, NodeError> {
+    match answer {
+        Some(Value::Error(text)) => Err(classify(&text)),
+        Some(answer) => Ok(answer),
+        None => Err(NodeError::Abandoned),
+    }
+}
+
+fn odd(what: &str) -> Reply {
+    Reply::Failed(NodeError::Protocol { reason: format!("{what} is answered by another shape").into() })
+}

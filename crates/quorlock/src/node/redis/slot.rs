@@ -1,0 +1,107 @@
+//! What waits for an answer of the server, in the order in which the answers will come.
+
+use super::resp::Value;
+use crate::node::{Answer, NodeError, Reply};
+use quorlock_core::{Fence, Moment, Name, Token};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// One thing that waits for one or more replies.
+#[derive(Debug)]
+pub(super) enum Slot {
+    /// Answered by the replies to `SET` and `ZADD`, and counted by the next [`Slot::Epoch`].
+    Vote(Vote),
+    /// The epoch as it was after all votes before it.
+    Epoch,
+    Release(Releasing),
+    Change(Change),
+    Inspect(Answer),
+    /// Answered by a push, or by an error where the user may not subscribe.
+    Hints,
+    Verify(Verify),
+    Call(oneshot::Sender<Result<Value, NodeError>>),
+}
+
+#[derive(Debug)]
+pub(super) struct Vote {
+    pub(super) name: Name,
+    pub(super) token: Token,
+    pub(super) top_up: bool,
+    pub(super) answer: Answer,
+}
+
+/// A release that is not acknowledged.
+#[derive(Debug)]
+pub(super) struct Releasing {
+    pub(super) name: Name,
+    pub(super) token: Token,
+    /// `None` if nobody waits for it: an undo of our own, or one sent again.
+    pub(super) answer: Option<Answer>,
+    /// Until when it is worth sending again; `None` before it first failed.
+    pub(super) until: Option<Moment>,
+    /// On the first release of a run: how many share one reply.
+    pub(super) run: usize,
+    /// Whether the script was sent whole, so that the server cannot lack it.
+    pub(super) whole: bool,
+}
+
+impl Releasing {
+    pub(super) fn new(name: Name, token: Token, answer: Option<Answer>) -> Self {
+        Self { name, token, answer, until: None, run: 0, whole: false }
+    }
+}
+
+/// An extend or a stamp.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) name: Name,
+    pub(super) token: Token,
+    pub(super) kind: ChangeKind,
+    pub(super) answer: Answer,
+    /// See [`Releasing::whole`].
+    pub(super) whole: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum ChangeKind {
+    Extend { ttl: Duration },
+    Stamp { fence: Fence },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Verify {
+    pub(super) done: Option<oneshot::Sender<Result<(), NodeError>>>,
+    /// See [`Releasing::whole`].
+    pub(super) whole: bool,
+}
+
+impl Slot {
+    /// How many replies it takes.
+    pub(super) fn replies(&self) -> usize {
+        match self {
+            Slot::Vote(_) => 2,
+            Slot::Inspect(_) => 3,
+            _ => 1,
+        }
+    }
+
+    /// Fails it; a release comes back, as it is still owed.
+    pub(super) fn fail(self, cause: &NodeError) -> Option<Releasing> {
+        match self {
+            Slot::Vote(Vote { answer, .. }) | Slot::Change(Change { answer, .. }) | Slot::Inspect(answer) => {
+                answer.give(Reply::Failed(cause.clone()))
+            }
+            Slot::Release(mut release) => {
+                if let Some(answer) = release.answer.take() {
+                    answer.give(Reply::Failed(cause.clone()));
+                }
+                return Some(release);
+            }
+            // Whoever waited for these may have gone, which is no harm.
+            Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
+            Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
+            Slot::Epoch | Slot::Hints => {}
+        }
+        None
+    }
+}

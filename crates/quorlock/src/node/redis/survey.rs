@@ -1,0 +1,148 @@
+//! What `INFO` tells about a server, and whether such a server can be a node.
+
+use crate::node::NodeError;
+use std::sync::Arc;
+
+/// The oldest Redis version that has all the commands we use (`ZADD GT`, `SET KEEPTTL`, RESP3).
+const OLDEST: (u32, u32) = (6, 2);
+
+/// The fields of `INFO` that matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Survey {
+    pub(super) run_id: String,
+    /// Such as `redis 7.0.15`.
+    pub(super) version: String,
+    redis_version: String,
+    mode: String,
+    role: String,
+    policy: String,
+    loading: bool,
+    pub(super) appends: bool,
+}
+
+impl Survey {
+    pub(super) fn parse(info: &str) -> Self {
+        let mut survey = Self::default();
+        let (mut server, mut valkey) = ("redis", None);
+        for line in info.lines() {
+            let Some((field, value)) = line.trim_end().split_once(':') else {
+                continue;
+            };
+            match field {
+                "run_id" => survey.run_id = value.to_owned(),
+                "redis_version" => survey.redis_version = value.to_owned(),
+                "valkey_version" => valkey = Some(value),
+                "server_name" => server = value,
+                "redis_mode" | "server_mode" => survey.mode = value.to_owned(),
+                "role" => survey.role = value.to_owned(),
+                "maxmemory_policy" => survey.policy = value.to_owned(),
+                "loading" | "async_loading" => survey.loading |= value == "1",
+                "aof_enabled" => survey.appends = value == "1",
+                _ => {}
+            }
+        }
+        survey.version = match valkey {
+            Some(version) => format!("valkey {version}"),
+            None => format!("{server} {}", survey.redis_version),
+        };
+        survey
+    }
+
+    /// Refuses servers that would lose locks.
+    pub(super) fn check(&self, allow_eviction: bool) -> Result<(), NodeError> {
+        match self.mode.as_str() {
+            "cluster" => return Err(NodeError::Cluster),
+            "sentinel" => return Err(NodeError::Sentinel),
+            _ => {}
+        }
+        if self.role == "slave" || self.role == "replica" {
+            return Err(NodeError::Replica);
+        }
+        if self.is_too_old() {
+            return Err(NodeError::TooOld { version: self.version.as_str().into() });
+        }
+        if self.loading {
+            return Err(NodeError::Loading);
+        }
+        if self.policy != "noeviction" && !self.policy.is_empty() && !allow_eviction {
+            return Err(NodeError::Evicts { policy: self.policy.as_str().into() });
+        }
+        if self.run_id.is_empty() {
+            return Err(NodeError::Protocol { reason: Arc::from("INFO tells no run_id") });
+        }
+        Ok(())
+    }
+
+    /// Refuses a server that is said to be durable and is not; `fsync` is what it syncs, if it may be asked.
+    pub(super) fn check_durable(&self, fsync: Option<&str>) -> Result<(), NodeError> {
+        let found: Arc<str> = match fsync {
+            _ if !self.appends => "appendonly no".into(),
+            Some("always") | None => return Ok(()),
+            Some(other) => format!("appendfsync {other}").into(),
+        };
+        Err(NodeError::NotDurable { found })
+    }
+
+    fn is_too_old(&self) -> bool {
+        let mut numbers = self.redis_version.split('.').map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,
+            // A server that does not tell a version in numbers is judged by what it can do.
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:ab12\r\n\
+        # Memory\r\nmaxmemory_policy:noeviction\r\nloading:0\r\naof_enabled:0\r\nrole:master\r\n";
+
+    fn refusal(change: (&str, &str)) -> Option<&'static str> {
+        let info = GOOD.replace(change.0, change.1);
+        Survey::parse(&info).check(false).err().map(|e| e.kind())
+    }
+
+    #[test]
+    fn a_plain_primary_is_accepted() {
+        let survey = Survey::parse(GOOD);
+        assert_eq!((survey.version.as_str(), survey.run_id.as_str()), ("redis 7.0.15", "ab12"));
+        assert!(survey.check(false).is_ok());
+    }
+
+    #[test]
+    fn servers_that_would_lose_locks_are_refused() {
+        for (change, kind) in [
+            (("mode:standalone", "mode:cluster"), "cluster"),
+            (("mode:standalone", "mode:sentinel"), "sentinel"),
+            (("role:master", "role:slave"), "replica"),
+            (("noeviction", "allkeys-lru"), "evicts"),
+            (("7.0.15", "6.0.16"), "too_old"),
+            (("7.0.15", "5.0.1"), "too_old"),
+            (("loading:0", "loading:1"), "loading"),
+            (("loading:0", "async_loading:1"), "loading"),
+            (("run_id", "walk_id"), "protocol"),
+        ] {
+            assert_eq!(refusal(change), Some(kind), "{change:?}");
+        }
+        let evicts = Survey::parse(&GOOD.replace("noeviction", "allkeys-lru"));
+        assert!(evicts.check(true).is_ok());
+    }
+
+    #[test]
+    fn valkey_tells_its_own_version() {
+        let info = GOOD.replace("7.0.15", "7.2.4") + "server_name:valkey\r\nvalkey_version:8.1.0\r\n";
+        assert_eq!(Survey::parse(&info).version, "valkey 8.1.0");
+    }
+
+    #[test]
+    fn durable_needs_an_append_only_file_that_is_always_synced() {
+        let (off, on) = (Survey::parse(GOOD), Survey::parse(&GOOD.replace("aof_enabled:0", "aof_enabled:1")));
+        assert!(off.check_durable(Some("always")).is_err());
+        assert!(on.check_durable(Some("everysec")).is_err());
+        assert!(on.check_durable(Some("always")).is_ok());
+        assert!(on.check_durable(None).is_ok());
+    }
+}

@@ -1,0 +1,124 @@
+//! The node against real servers.
+
+mod hints;
+mod memory;
+mod outages;
+mod refusals;
+mod server;
+mod speed;
+mod votes;
+
+use super::RedisNode;
+use crate::event::{Event, Observers};
+use crate::node::{Acquire, Answer, Board, Command, Content, Node, NodeError, Reply, View};
+use crate::round::Round;
+use crate::surroundings::{RestartGuard, Surroundings};
+use quorlock_core::{Fence, Name, Token};
+use server::Server;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Long enough for a loaded machine, short enough for a test that fails.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Nodes = [Arc<dyn Node>; 1];
+
+fn name(text: &str) -> Name {
+    Name::new(text).unwrap()
+}
+
+fn token(byte: u8) -> Token {
+    Token::from_random([byte; 16])
+}
+
+fn acquire(lock: &str, by: u8, proposal: u64) -> Acquire {
+    Acquire {
+        name: name(lock),
+        token: token(by),
+        proposal: Fence::new(proposal),
+        label: "ann@web1 42 1763240000000000 testing".into(),
+        ttl: Duration::from_secs(20),
+        tied: false,
+        top_up: false,
+    }
+}
+
+fn vote(lock: &str, by: u8, proposal: u64) -> Command {
+    Command::Acquire(acquire(lock, by, proposal))
+}
+
+fn release(lock: &str, by: u8) -> Command {
+    Command::Release { name: name(lock), token: token(by) }
+}
+
+fn inspect(lock: &str) -> Command {
+    Command::Inspect { name: name(lock) }
+}
+
+/// Surroundings for a test machine that may be slow, with the restart guard off.
+fn calm() -> Surroundings {
+    Surroundings {
+        guard: RestartGuard::Off,
+        node_timeout: Duration::from_secs(2),
+        connect_timeout: Duration::from_secs(5),
+        ..Surroundings::default()
+    }
+}
+
+fn guarded() -> Surroundings {
+    Surroundings { guard: RestartGuard::Strict, ..calm() }
+}
+
+fn connect(url: &str, around: Surroundings) -> Arc<RedisNode> {
+    Arc::new(RedisNode::new(&url.parse().unwrap(), around).unwrap())
+}
+
+async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
+    let nodes: Nodes = [node.clone()];
+    let mut round = Round::send(&nodes, [0], &command, PATIENCE);
+    round.next().await.unwrap().1
+}
+
+/// Sends without waiting for the answer.
+fn post(node: &RedisNode, command: &Command) {
+    node.send(command, Answer::new(Board::for_replies(1), 0));
+}
+
+async fn view(node: &Arc<RedisNode>, lock: &str) -> View {
+    match ask(node, inspect(lock)).await {
+        Reply::Done(crate::node::Done::Seen(view)) => view,
+        other => panic!("no view: {other:?}"),
+    }
+}
+
+fn cause(reply: Reply) -> NodeError {
+    match reply {
+        Reply::Failed(cause) => cause,
+        other => panic!("not failed: {other:?}"),
+    }
+}
+
+/// Looks again and again until `condition` holds.
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < end, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Everything that was observed.
+#[derive(Clone, Default)]
+struct Diary(Arc<Mutex<Vec<Event>>>);
+
+impl Diary {
+    fn observe(&self, around: Surroundings) -> Surroundings {
+        let pages = self.0.clone();
+        let observer = move |event: &Event| pages.lock().unwrap().push(event.clone());
+        Surroundings { observers: Observers::new(vec![Arc::new(observer)]), ..around }
+    }
+
+    fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
+        self.0.lock().unwrap().iter().filter(|e| wanted(e)).count()
+    }
+}

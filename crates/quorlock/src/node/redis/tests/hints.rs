@@ -1,0 +1,62 @@
+//! Hints about released names.
+
+use super::*;
+use crate::node::{Bell, Done};
+
+async fn heard(bell: &Bell) {
+    tokio::time::timeout(PATIENCE, bell.heard()).await.expect("the bell is not rung");
+}
+
+#[tokio::test]
+async fn a_release_rings_the_bell_of_those_who_watch() {
+    let server = Server::start(&[]);
+    let around = calm();
+    let (holder, waiter) = (connect(&server.url(), around.clone()), connect(&server.url(), around));
+    ask(&holder, vote("a", 1, 7)).await;
+    let (bell, other) = (Bell::new(), Bell::new());
+    waiter.settle().await;
+    waiter.watch(&name("a"), &bell);
+    waiter.watch(&name("b"), &other);
+    // Commands and confirmations share one order.
+    assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
+    ask(&holder, release("a", 1)).await;
+    heard(&bell).await;
+    waiter.unwatch(&name("a"));
+    assert!(matches!(ask(&waiter, vote("a", 2, 8)).await, Reply::Done(Done::Raised)));
+    ask(&waiter, release("a", 2)).await;
+    let silence = Duration::from_millis(50);
+    assert!(tokio::time::timeout(silence, bell.heard()).await.is_err());
+    assert!(tokio::time::timeout(silence, other.heard()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_watch_outlives_its_connection_and_rings_when_hints_may_have_been_missed() {
+    let mut server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let bell = Bell::new();
+    node.watch(&name("a"), &bell);
+    heard(&bell).await;
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    server.run();
+    heard(&bell).await;
+    ask(&node, vote("a", 1, 7)).await;
+    ask(&node, release("a", 1)).await;
+    heard(&bell).await;
+}
+
+#[tokio::test]
+async fn a_user_without_channels_gets_no_hints_and_everything_else() {
+    let server = Server::start(&[]);
+    server.run_command("ACL SETUSER bob on >pw ~* +@all resetchannels");
+    let node = connect(&(server.url() + "?user=bob&password=pw"), calm());
+    node.settle().await;
+    let bell = Bell::new();
+    for _ in 0..3 {
+        node.watch(&name("a"), &bell);
+        assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(_)));
+        node.unwatch(&name("a"));
+        assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain)));
+    }
+    assert_eq!(node.health().queued, 0);
+}

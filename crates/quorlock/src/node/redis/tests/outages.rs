@@ -1,0 +1,183 @@
+//! Servers that are gone, mute or back again.
+
+use super::*;
+use crate::node::redis::resp::Value;
+use crate::node::{Denied, Done};
+use rustix::process::Signal;
+use std::time::Instant;
+
+#[tokio::test]
+async fn a_dead_server_costs_nothing_and_is_announced_once() {
+    let mut server = Server::start(&[]);
+    server.kill();
+    let diary = Diary::default();
+    let node = connect(&server.url(), diary.observe(calm()));
+    let error = cause(ask(&node, vote("a", 1, 7)).await);
+    assert!(matches!(error, NodeError::Unreachable { .. }), "{error}");
+    let start = Instant::now();
+    for _ in 0..1000 {
+        assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Failed(_)));
+    }
+    assert!(start.elapsed() < Duration::from_secs(1));
+    server.run();
+    until("the node is up", || node.health().trouble.is_none()).await;
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    assert_eq!(diary.count(|e| matches!(e, Event::NodeDown { .. })), 1);
+    let up = |e: &Event| matches!(e, Event::NodeUp { version, .. } if version.starts_with("redis "));
+    assert_eq!(diary.count(up), 1);
+}
+
+#[tokio::test]
+async fn a_release_that_found_the_server_down_is_sent_when_it_is_back() {
+    let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    let reply = ask(&node, release("a", 1)).await;
+    assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
+    server.run();
+    until("the release arrives", || server.text("EXISTS a").as_deref() == Some("0")).await;
+    assert_eq!(server.text("EXISTS b").unwrap(), "1");
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_closes_is_replaced_without_a_word() {
+    let server = Server::start(&[]);
+    let diary = Diary::default();
+    let node = connect(&server.url(), diary.observe(calm()));
+    node.settle().await;
+    // Longer than a connection must have lived to be replaced at once.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    for _ in 0..2 {
+        server.run_command("CLIENT KILL TYPE normal SKIPME yes");
+        server.run_command("CLIENT KILL TYPE pubsub");
+    }
+    until("it votes again", || node.health().trouble.is_none()).await;
+    let mut replies = Vec::new();
+    for _ in 0..3 {
+        replies.push(ask(&node, vote("a", 1, 7)).await);
+    }
+    assert!(replies.iter().any(|r| matches!(r, Reply::Done(_))), "{replies:?}");
+    assert_eq!(diary.count(|e| matches!(e, Event::NodeDown { .. })), 0);
+}
+
+#[tokio::test]
+async fn a_mute_server_is_given_up_and_its_late_acquires_are_undone() {
+    let server = Server::start(&[]);
+    let around = Surroundings {
+        node_timeout: Duration::from_millis(50),
+        connect_timeout: Duration::from_millis(300),
+        ..calm()
+    };
+    let node = connect(&server.url(), around);
+    node.settle().await;
+    server.signal(Signal::STOP);
+    let nodes: Nodes = [node.clone()];
+    for number in 0..50 {
+        let lock = format!("n{number}");
+        let mut round = Round::send(&nodes, [0], &vote(&lock, 1, 7), Duration::from_millis(5));
+        let reply = round.next().await.unwrap().1;
+        assert!(matches!(reply, Reply::Failed(NodeError::Timeout { .. })), "{reply:?}");
+        post(&node, &release(&lock, 1));
+    }
+    until("it is given up", || node.health().trouble.is_some()).await;
+    assert_eq!(node.health().queued, 0);
+    server.signal(Signal::CONT);
+    until("it is back", || node.health().trouble.is_none()).await;
+    until("nothing is left", || {
+        (0..50).all(|n| server.text(&format!("EXISTS n{n}")).as_deref() == Some("0"))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_queue_fails_commands_and_still_takes_releases() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    node.settle().await;
+    server.signal(Signal::STOP);
+    for _ in 0..super::super::queue::QUEUE_LIMIT {
+        post(&node, &inspect("a"));
+    }
+    let error = cause(ask(&node, inspect("a")).await);
+    assert!(matches!(error, NodeError::QueueFull { .. }), "{error}");
+    let queued = node.health().queued;
+    post(&node, &release("a", 1));
+    assert_eq!(node.health().queued, queued + 1);
+    server.signal(Signal::CONT);
+    until("all is answered", || node.health().queued == 0).await;
+}
+
+#[tokio::test]
+async fn commands_that_waited_too_long_for_the_connection_are_not_sent() {
+    let server = Server::start(&[]);
+    let around = Surroundings { node_timeout: Duration::from_millis(20), ..calm() };
+    server.run_command(&format!("SET b {}", token(1)));
+    server.signal(Signal::STOP);
+    let node = connect(&server.url(), around);
+    let nodes: Nodes = [node.clone()];
+    let mut late = Round::send(&nodes, [0], &vote("a", 1, 7), PATIENCE);
+    let mut freed = Round::send(&nodes, [0], &release("b", 1), PATIENCE);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    server.signal(Signal::CONT);
+    let reply = late.next().await.unwrap().1;
+    assert!(matches!(reply, Reply::Failed(NodeError::Timeout { .. })), "{reply:?}");
+    assert!(matches!(freed.next().await.unwrap().1, Reply::Done(Done::Plain)));
+    assert!(
+        matches!(ask(&node, inspect("a")).await, Reply::Done(Done::Seen(view)) if view.content == Content::Free)
+    );
+}
+
+#[tokio::test]
+async fn a_dropped_node_flushes_what_was_sent() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    for number in 0..200 {
+        ask(&node, vote(&format!("n{number}"), 1, 7)).await;
+    }
+    for number in 0..200 {
+        post(&node, &release(&format!("n{number}"), 1));
+    }
+    drop(node);
+    until("all is released", || server.text("DBSIZE").as_deref() == Some("200")).await;
+    until("the connection ends", || {
+        let clients = server.text("CLIENT LIST").unwrap();
+        !clients.contains("name=quorlock")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_dropped_before_it_connected_still_sends() {
+    let server = Server::start(&[]);
+    server.run_command(&format!("SET a {}", token(1)));
+    let node = connect(&server.url(), calm());
+    post(&node, &release("a", 1));
+    drop(node);
+    until("it is released", || server.text("EXISTS a").as_deref() == Some("0")).await;
+}
+
+#[tokio::test]
+async fn a_busy_server_is_told_and_its_releases_follow() {
+    let server = Server::start(&["--busy-reply-threshold", "20"]);
+    let node = connect(&server.url(), calm());
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    let socket = server.socket();
+    let blocker = std::thread::spawn(move || {
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        std::io::Write::write_all(&mut stream, b"EVAL \"while true do end\" 0\r\n").unwrap();
+        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
+    });
+    until("it is busy", || matches!(server.run_command("PING"), Value::Error(_))).await;
+    let error = cause(ask(&node, vote("b", 1, 7)).await);
+    assert!(matches!(error, NodeError::Busy), "{error}");
+    let error = cause(ask(&node, release("a", 1)).await);
+    assert!(matches!(error, NodeError::Busy), "{error}");
+    server.run_command("SCRIPT KILL");
+    blocker.join().unwrap();
+    until("the release is sent again", || server.text("EXISTS a").as_deref() == Some("0")).await;
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(Denied::Gone)));
+}

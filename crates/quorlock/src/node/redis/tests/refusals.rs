@@ -1,0 +1,115 @@
+//! Servers that cannot be nodes, and users who may not.
+
+use super::*;
+use crate::node::Done;
+use crate::node::url::NodeUrl;
+
+async fn refusal(url: &str, around: Surroundings) -> NodeError {
+    cause(ask(&connect(url, around), vote("a", 1, 7)).await)
+}
+
+#[tokio::test]
+async fn a_replica_is_refused() {
+    let server = Server::start(&["--replicaof", "127.0.0.1 1"]);
+    assert!(matches!(refusal(&server.url(), calm()).await, NodeError::Replica));
+}
+
+#[tokio::test]
+async fn a_cluster_node_is_refused() {
+    let server = Server::start(&["--port", "0", "--cluster-enabled", "yes", "--cluster-port", "0"]);
+    assert!(matches!(refusal(&server.url(), calm()).await, NodeError::Cluster));
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_refused_unless_allowed() {
+    let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]);
+    let error = refusal(&server.url(), calm()).await;
+    assert!(matches!(error, NodeError::Evicts { policy } if &*policy == "allkeys-lru"));
+    let node = connect(&server.url(), Surroundings { allow_eviction: true, ..calm() });
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_durable_is_not_taken_for_durable() {
+    let plain = Server::start(&[]);
+    let url = plain.url() + "?durable=yes";
+    assert!(matches!(refusal(&url, calm()).await, NodeError::NotDurable { .. }));
+    let lazy = Server::start(&["--appendonly", "yes"]);
+    let around = Surroundings { durable: true, ..calm() };
+    let error = refusal(&lazy.url(), around).await;
+    assert!(matches!(error, NodeError::NotDurable { found } if found.contains("everysec")));
+}
+
+#[tokio::test]
+async fn one_server_under_two_addresses_votes_once() {
+    let server = Server::start(&[]);
+    let link = server.socket().with_file_name("other.sock");
+    std::os::unix::fs::symlink(server.socket(), &link).unwrap();
+    let around = calm();
+    let first = connect(&server.url(), around.clone());
+    assert!(matches!(ask(&first, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    let second = format!("unix://{}", link.display());
+    assert!(matches!(refusal(&second, around).await, NodeError::SameServer { .. }));
+}
+
+#[tokio::test]
+async fn passwords_must_be_right_given_and_needed() {
+    let open = Server::start(&[]);
+    let closed = Server::start(&["--requirepass", "s3cret"]);
+    let with = |server: &Server, query: &str| format!("{}?{query}", server.url());
+    for url in [closed.url(), with(&closed, "password=wrong"), with(&open, "password=s3cret")] {
+        let error = refusal(&url, calm()).await;
+        assert!(matches!(error, NodeError::NoAuth { .. }), "{url}: {error}");
+    }
+    let node = connect(&with(&closed, "password=s3cret"), calm());
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    assert!(!format!("{node:?}{:?}", with(&closed, "password=s3cret").parse::<NodeUrl>()).contains("s3cret"));
+}
+
+#[tokio::test]
+async fn a_user_with_rights_for_locks_only_can_lock() {
+    let server = Server::start(&[]);
+    server.run_command("ACL SETUSER bob on >pw ~* &quorlock:* +@all -@admin -config");
+    let node = connect(&(server.url() + "?user=bob&password=pw"), guarded());
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    server.run_command("ACL SETUSER eve on >pw ~* +@all -set");
+    let eve = connect(&(server.url() + "?user=eve&password=pw"), calm());
+    let error = cause(ask(&eve, vote("b", 1, 7)).await);
+    assert!(matches!(error, NodeError::NoPermission { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_its_own_is_used() {
+    let server = Server::start(&[]);
+    let node = connect(&(server.url() + "?db=3"), calm());
+    ask(&node, vote("a", 1, 7)).await;
+    assert_eq!(server.text("EXISTS a").unwrap(), "0");
+    let error = refusal(&(server.url() + "?db=99"), calm()).await;
+    assert!(matches!(error, NodeError::Server { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn errors_of_the_server_are_told_and_leave_the_connection_alone() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    node.settle().await;
+    server.run_command("CONFIG SET maxmemory 1");
+    let error = cause(ask(&node, vote("a", 1, 7)).await);
+    assert!(matches!(error, NodeError::OutOfMemory { .. }), "{error}");
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(_)), "no memory is needed to release");
+    server.run_command("CONFIG SET maxmemory 0");
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+}
+
+#[tokio::test]
+async fn something_that_is_no_server_is_a_protocol_error() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, b"HTTP/1.1 400\r\n\r\n").await;
+        }
+    });
+    assert!(matches!(refusal(&url, calm()).await, NodeError::Protocol { .. }));
+}

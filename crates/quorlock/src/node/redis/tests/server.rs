@@ -1,0 +1,105 @@
+//! A real server of a test's own, on a socket in a directory of its own.
+
+use super::super::encode::Encoder;
+use super::super::resp::{self, Value};
+use bytes::BytesMut;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+pub(super) struct Server {
+    directory: tempfile::TempDir,
+    options: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    pub(super) fn start(options: &[&str]) -> Self {
+        let mut server = Self {
+            directory: tempfile::tempdir().unwrap(),
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+            child: None,
+        };
+        server.run();
+        server
+    }
+
+    /// Starts it, again after [`Server::kill`].
+    pub(super) fn run(&mut self) {
+        let child = Command::new("redis-server")
+            .args(["--save", "", "--port", "0", "--dir"])
+            .arg(self.directory.path())
+            .arg("--unixsocket")
+            .arg(self.socket())
+            .args(&self.options)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+        let end = Instant::now() + super::PATIENCE;
+        while UnixStream::connect(self.socket()).is_err() {
+            assert!(Instant::now() < end, "the server does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.directory.path().join("redis.sock")
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("unix://{}", self.socket().display())
+    }
+
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().unwrap();
+        kill_process(Pid::from_child(child), signal).unwrap();
+    }
+
+    /// Runs a command on a connection of its own.
+    pub(super) fn run_command(&self, words: &str) -> Value {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut out = BytesMut::new();
+        let mut command = Encoder::command(&mut out, words.len());
+        for word in words {
+            command = command.arg(word);
+        }
+        stream.write_all(&out).unwrap();
+        let mut input = Vec::new();
+        loop {
+            let mut chunk = [0; 4096];
+            let length = stream.read(&mut chunk).unwrap();
+            assert_ne!(length, 0, "the server hung up");
+            input.extend_from_slice(&chunk[..length]);
+            if let Some((value, _)) = resp::read(&input).unwrap() {
+                return value;
+            }
+        }
+    }
+
+    /// What a command answers as text; nothing for a null.
+    pub(super) fn text(&self, words: &str) -> Option<String> {
+        match self.run_command(words) {
+            Value::Null => None,
+            Value::Integer(number) => Some(number.to_string()),
+            value => Some(String::from_utf8_lossy(value.text().unwrap()).into_owned()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,215 @@
+//! The five commands on a healthy server.
+
+use super::*;
+use crate::node::redis::resp::Value;
+use crate::node::{Denied, Done};
+
+#[tokio::test]
+async fn a_free_name_is_voted_for_once() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let first = ask(&node, vote("a", 1, 1_763_240_000_000_001)).await;
+    assert!(matches!(first, Reply::Done(Done::Raised)), "{first:?}");
+    let second = ask(&node, vote("a", 2, 1_763_240_000_000_002)).await;
+    assert!(matches!(second, Reply::Denied(Denied::Taken)), "{second:?}");
+    let view = view(&node, "a").await;
+    let Content::Lock(stored) = view.content else {
+        panic!("{view:?}");
+    };
+    assert_eq!(stored.token, token(1));
+    assert_eq!(stored.fence, Fence::new(1_763_240_000_000_001));
+    assert_eq!(view.counter, Some(Fence::new(1_763_240_000_000_002)), "losers raise it, too");
+    assert!(view.left.is_some_and(|left| left <= Duration::from_secs(20)));
+}
+
+#[tokio::test]
+async fn a_counter_ahead_of_the_proposal_is_not_raised() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    ask(&node, vote("a", 1, 100)).await;
+    ask(&node, release("a", 1)).await;
+    let reply = ask(&node, vote("a", 2, 100)).await;
+    assert!(matches!(reply, Reply::Done(Done::Unraised { counter: None })), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_stamp_raises_above_the_counter_and_rewrites_the_fence() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let big = (1 << 53) - 10;
+    ask(&node, vote("a", 1, big)).await;
+    let stamp = |by, fence| Command::Stamp { name: name("a"), token: token(by), fence: Fence::new(fence) };
+    let behind = ask(&node, stamp(1, big)).await;
+    assert!(
+        matches!(behind, Reply::Denied(Denied::Behind { counter }) if counter == Fence::new(big)),
+        "{behind:?}"
+    );
+    assert!(matches!(ask(&node, stamp(1, big + 1)).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&node, stamp(2, big + 2)).await, Reply::Denied(Denied::Taken)));
+    let view = view(&node, "a").await;
+    assert_eq!(view.counter, Some(Fence::new(big + 1)));
+    let Content::Lock(stored) = view.content else {
+        panic!("no lock");
+    };
+    assert_eq!(stored.fence, Fence::new(big + 1));
+    assert_eq!(stored.owner.reason.as_deref(), Some("testing"));
+    assert!(view.left.is_some_and(|left| left > Duration::from_secs(10)));
+    ask(&node, release("a", 1)).await;
+    assert!(matches!(ask(&node, stamp(1, big + 3)).await, Reply::Denied(Denied::Gone)));
+}
+
+#[tokio::test]
+async fn an_extend_lengthens_and_never_shortens() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    ask(&node, vote("a", 1, 1)).await;
+    let extend = |by, seconds| Command::Extend {
+        name: name("a"),
+        token: token(by),
+        ttl: Duration::from_secs(seconds),
+        tied: false,
+    };
+    assert!(matches!(ask(&node, extend(1, 1)).await, Reply::Done(Done::Plain)));
+    assert!(view(&node, "a").await.left.unwrap() > Duration::from_secs(10));
+    assert!(matches!(ask(&node, extend(1, 100)).await, Reply::Done(Done::Plain)));
+    assert!(view(&node, "a").await.left.unwrap() > Duration::from_secs(90));
+    assert!(matches!(ask(&node, extend(2, 200)).await, Reply::Denied(Denied::Taken)));
+    ask(&node, release("a", 1)).await;
+    assert!(matches!(ask(&node, extend(1, 200)).await, Reply::Denied(Denied::Gone)));
+}
+
+#[tokio::test]
+async fn a_release_frees_its_own_and_lets_the_counter_expire() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    ask(&node, vote("a", 1, 5)).await;
+    assert!(matches!(ask(&node, release("a", 2)).await, Reply::Denied(Denied::Taken)));
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain)));
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(Denied::Gone)));
+    assert_eq!(view(&node, "a").await.content, Content::Free);
+    let left = server.run_command("TTL quorlock:fence:a").number().unwrap();
+    assert!((604_000..=604_800).contains(&left), "{left}");
+}
+
+#[tokio::test]
+async fn what_other_programs_stored_is_never_touched() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    server.run_command("SET text b3f1c2d4e5f60718");
+    server.run_command("RPUSH list x");
+    server.run_command(&format!("SET large {}", "x".repeat(200_000)));
+    server.run_command(&format!("SET close {}", &token(1).as_str()[..31]));
+    for lock in ["text", "list", "large", "close"] {
+        let commands = [
+            vote(lock, 1, 7),
+            release(lock, 1),
+            Command::Extend { name: name(lock), token: token(1), ttl: PATIENCE, tied: false },
+            Command::Stamp { name: name(lock), token: token(1), fence: Fence::new(9) },
+        ];
+        for command in commands {
+            let reply = ask(&node, command).await;
+            assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{lock}: {reply:?}");
+        }
+        assert!(matches!(view(&node, lock).await.content, Content::Foreign(_)), "{lock}");
+        assert_eq!(server.text(&format!("PTTL {lock}")).unwrap(), "-1");
+    }
+    assert_eq!(view(&node, "list").await.content, Content::Foreign("(another type)".into()));
+}
+
+#[tokio::test]
+async fn a_spoilt_fence_key_fails_the_vote_although_the_name_was_taken() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    server.run_command("SET quorlock:fence:a x");
+    let reply = ask(&node, vote("a", 1, 7)).await;
+    assert!(matches!(cause(reply), NodeError::WrongType { .. }));
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain)));
+}
+
+#[tokio::test]
+async fn many_commands_at_once_are_each_answered_by_their_own_reply() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    let nodes: Nodes = [node.clone()];
+    let mut rounds = Vec::new();
+    for number in 0..300 {
+        let lock = format!("n{number}");
+        rounds.push((Round::send(&nodes, [0], &vote(&lock, 1, 7), PATIENCE), 'v'));
+        if number % 3 == 0 {
+            rounds.push((Round::send(&nodes, [0], &release(&lock, 2), PATIENCE), 't'));
+        }
+        rounds.push((Round::send(&nodes, [0], &release(&lock, 1), PATIENCE), 'r'));
+        if number % 7 == 0 {
+            rounds.push((Round::send(&nodes, [0], &release(&lock, 1), PATIENCE), 'g'));
+        }
+    }
+    for (mut round, kind) in rounds {
+        let reply = round.next().await.unwrap().1;
+        let fits = match kind {
+            'v' => matches!(reply, Reply::Done(Done::Raised)),
+            't' => matches!(reply, Reply::Denied(Denied::Taken)),
+            'r' => matches!(reply, Reply::Done(Done::Plain)),
+            _ => matches!(reply, Reply::Denied(Denied::Gone)),
+        };
+        assert!(fits, "{kind}: {reply:?}");
+    }
+    assert_eq!(node.health().queued, 0);
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_sent_again() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    for lock in ["a", "b", "c"] {
+        ask(&node, vote(lock, 1, 7)).await;
+    }
+    server.run_command("SCRIPT FLUSH");
+    let extend = Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tied: false };
+    assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
+    server.run_command("SCRIPT FLUSH");
+    let nodes: Nodes = [node.clone()];
+    let rounds = ["a", "b", "c"].map(|lock| Round::send(&nodes, [0], &release(lock, 1), PATIENCE));
+    for mut round in rounds {
+        let reply = round.next().await.unwrap().1;
+        assert!(matches!(reply, Reply::Done(Done::Plain)), "{reply:?}");
+    }
+    server.run_command("SCRIPT FLUSH");
+    node.init().await.unwrap();
+}
+
+#[tokio::test]
+async fn any_command_can_be_called() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    assert_eq!(node.call(&[b"ECHO", b"hi"]).await.unwrap().text(), Some(&b"hi"[..]));
+    assert!(matches!(node.call(&[b"NONSENSE"]).await, Err(NodeError::Server { .. })));
+    assert_eq!(node.call(&[b"INCR", b"n"]).await.unwrap(), Value::Integer(1));
+    assert!(node.health().round_trip.is_some());
+}
+
+#[test]
+fn without_a_runtime_a_command_is_abandoned() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let board = Board::for_replies(1);
+    node.send(&vote("a", 1, 7), Answer::new(board.clone(), 0));
+    let waker = std::task::Waker::noop();
+    let context = std::task::Context::from_waker(waker);
+    assert!(matches!(
+        board.poll_take(&context),
+        std::task::Poll::Ready((0, Reply::Failed(NodeError::Abandoned)))
+    ));
+}
+
+#[test]
+fn a_new_runtime_takes_over_from_one_that_died() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    for round in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let reply = runtime.block_on(ask(&node, vote(&format!("n{round}"), 1, 7)));
+        assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+    }
+}

@@ -1,0 +1,108 @@
+//! One connection: bytes out, replies in.
+
+use super::connect::Stream;
+use super::resp::{self, Value};
+use crate::node::NodeError;
+use bytes::{Buf, BytesMut};
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// How much is read at once.
+const READ_CHUNK: usize = 16 * 1024;
+
+/// One connection with what it has still to write and what it has read but not yet given out.
+pub(super) struct Wire {
+    stream: Box<dyn Stream>,
+    pub(super) out: BytesMut,
+    input: BytesMut,
+    unflushed: bool,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Box<dyn Stream>) -> Self {
+        Self { stream, out: BytesMut::new(), input: BytesMut::with_capacity(READ_CHUNK), unflushed: false }
+    }
+
+    /// Writes what is to be written and reads what has come, until either is done: all was written, or at least
+    /// one byte was read.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is lost that was not written, nothing that was read.
+    pub(super) async fn exchange(&mut self) -> Result<(), NodeError> {
+        let had_output = !self.out.is_empty() || self.unflushed;
+        poll_fn(|context| {
+            let written = self.poll_write_all(context).map_err(broken)?;
+            match self.poll_fill(context).map_err(broken)? {
+                Poll::Ready(0) => Poll::Ready(Err(broken(io::ErrorKind::UnexpectedEof.into()))),
+                Poll::Ready(_) => Poll::Ready(Ok(())),
+                Poll::Pending if had_output && written.is_ready() => Poll::Ready(Ok(())),
+                Poll::Pending => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    fn poll_write_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.out.is_empty() {
+            self.unflushed = true;
+            if ready!(pin!(self.stream.write_buf(&mut self.out)).poll(context))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
+        if self.unflushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+            self.unflushed = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.input.reserve(READ_CHUNK);
+        pin!(self.stream.read_buf(&mut self.input)).poll(context)
+    }
+
+    /// The next whole reply that has been read.
+    pub(super) fn next_value(&mut self) -> Result<Option<Value>, NodeError> {
+        match resp::read(&self.input) {
+            Ok(Some((value, length))) => {
+                self.input.advance(length);
+                Ok(Some(value))
+            }
+            Ok(None) => Ok(None),
+            Err(garbage) => Err(protocol(garbage.to_string())),
+        }
+    }
+
+    /// Whether everything was written.
+    pub(super) fn is_written(&self) -> bool {
+        self.out.is_empty() && !self.unflushed
+    }
+
+    /// Writes everything and waits for the next reply that is no push: for the handshake.
+    pub(super) async fn reply(&mut self) -> Result<Value, NodeError> {
+        loop {
+            match self.next_value()? {
+                Some(Value::Push(_)) => {}
+                Some(value) => return Ok(value),
+                None => self.exchange().await?,
+            }
+        }
+    }
+
+    /// Says goodbye, as TLS wants it. Failure does not matter any more.
+    pub(super) async fn close(mut self) {
+        let _ = self.stream.shutdown().await;
+    }
+}
+
+pub(super) fn broken(source: io::Error) -> NodeError {
+    NodeError::Disconnected { source: Arc::new(source) }
+}
+
+pub(super) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
+    NodeError::Protocol { reason: reason.into() }
+}

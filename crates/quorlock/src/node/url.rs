@@ -1,0 +1,249 @@
+//! The address of a node as people write it: a URL whose scheme chooses the kind of node.
+
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What `scheme` may be, for error messages.
+const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, unix://, file: or memory:";
+
+/// What kind of node an address names. A locker uses one kind only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NodeKind {
+    /// A Redis or Valkey server.
+    Redis,
+    /// A directory on this machine.
+    File,
+    /// This process, for tests.
+    Memory,
+}
+
+/// The address of one node.
+///
+/// | form | node |
+/// |---|---|
+/// | `redis://[user:password@]host[:port][/db]`, also `valkey://` | a server over TCP, port 6379 unless given |
+/// | `rediss://…`, `valkeys://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
+/// | `unix:///path/to/socket`, also `redis+unix://` | a server on this machine; `?db=N&user=U&password=P` |
+/// | `file:`, `file:/directory` | a directory on this machine |
+/// | `memory:`, `memory:label` | this process |
+///
+/// Servers take `?durable=yes` if they sync every write to disk. User, password and path may be percent-encoded.
+/// Neither [`fmt::Display`] nor [`fmt::Debug`] shows a password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NodeUrl {
+    pub(crate) place: Place,
+}
+
+/// Where the node is.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    Server(Server),
+    /// `None` leaves the directory to the file node.
+    Directory(Option<PathBuf>),
+    Process(String),
+}
+
+/// How to reach a Redis or Valkey server.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Server {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) db: u32,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    /// Whether the address says that the server syncs every write.
+    pub(crate) durable: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    Tcp {
+        /// Lower case, an IPv6 address without its brackets.
+        host: String,
+        port: u16,
+        tls: Option<TlsFiles>,
+    },
+    Unix(PathBuf),
+}
+
+/// The files that a TLS connection needs beyond the system's own certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsFiles {
+    pub(crate) ca: Option<PathBuf>,
+    /// Certificate and key of this client.
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl NodeUrl {
+    /// What kind of node this is.
+    pub fn kind(&self) -> NodeKind {
+        match self.place {
+            Place::Server(_) => NodeKind::Redis,
+            Place::Directory(_) => NodeKind::File,
+            Place::Process(_) => NodeKind::Memory,
+        }
+    }
+
+    /// A text that is the same for two spellings of one node, to find duplicates.
+    ///
+    /// Two databases of one server are one node: they fail together.
+    pub fn identity(&self) -> String {
+        match &self.place {
+            Place::Server(server) => match &server.endpoint {
+                Endpoint::Tcp { host, port, .. } => format!("redis:{}", authority(host, *port)),
+                Endpoint::Unix(path) => format!("unix:{}", tidy(path).display()),
+            },
+            Place::Directory(path) => match path {
+                Some(path) => format!("file:{}", tidy(path).display()),
+                None => "file:".to_owned(),
+            },
+            Place::Process(label) => format!("memory:{label}"),
+        }
+    }
+
+    /// The short name for people: `host:port`, a socket's path, or the whole address of other kinds.
+    pub fn short(&self) -> String {
+        match &self.place {
+            Place::Server(server) => match &server.endpoint {
+                Endpoint::Tcp { host, port, .. } => authority(host, *port),
+                Endpoint::Unix(path) => path.display().to_string(),
+            },
+            Place::Directory(_) | Place::Process(_) => self.to_string(),
+        }
+    }
+}
+
+/// `path` without doubled or trailing slashes and single dots.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn authority(host: &str, port: u16) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
+impl FromStr for NodeUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        parse::parse(text).map(|place| Self { place })
+    }
+}
+
+impl fmt::Display for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::Server(server) => server.fmt(f),
+            Place::Directory(Some(path)) => write!(f, "file:{}", path.display()),
+            Place::Directory(None) => f.write_str("file:"),
+            Place::Process(label) => write!(f, "memory:{label}"),
+        }
+    }
+}
+
+impl fmt::Debug for NodeUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeUrl({self})")
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.endpoint {
+            Endpoint::Tcp { host, port, tls } => {
+                let scheme = if tls.is_some() { "rediss" } else { "redis" };
+                write!(f, "{scheme}://{}", authority(host, *port))?;
+                if self.db != 0 {
+                    write!(f, "/{}", self.db)?;
+                }
+                Ok(())
+            }
+            Endpoint::Unix(path) => {
+                write!(f, "unix://{}", path.display())?;
+                if self.db != 0 {
+                    write!(f, "?db={}", self.db)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({self})")
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", NodeUrl { place: self.clone() })
+    }
+}
+
+/// Why a text is no address of a node. No variant holds a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// The scheme is missing or names no kind of node.
+    #[error("`{scheme}` is no kind of node; an address starts with {SCHEMES}")]
+    Scheme {
+        /// What stands where the scheme should be; empty if there is none.
+        scheme: String,
+    },
+    /// There is no host or path.
+    #[error("`{scheme}` needs a {what} after it")]
+    Missing {
+        /// The scheme.
+        scheme: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The host cannot be a host.
+    #[error("`{host}` is no host; give a name, an IPv4 address, or an IPv6 address in brackets")]
+    Host {
+        /// What was given.
+        host: String,
+    },
+    /// The port cannot be a port.
+    #[error("`{port}` is no port; give a number from 1 to 65535")]
+    Port {
+        /// What was given.
+        port: String,
+    },
+    /// The database is no number.
+    #[error("`{db}` is no database; give a number from 0")]
+    Database {
+        /// What was given.
+        db: String,
+    },
+    /// No such option exists for this kind of address.
+    #[error("there is no option `{option}` here; allowed are {allowed}")]
+    Option {
+        /// The option's name.
+        option: String,
+        /// What may be given.
+        allowed: &'static str,
+    },
+    /// An option has a value that it cannot have.
+    #[error("option `{option}` cannot be `{value}`; allowed is {allowed}")]
+    Value {
+        /// The option's name.
+        option: &'static str,
+        /// What was given.
+        value: String,
+        /// What may be given.
+        allowed: &'static str,
+    },
+    /// A percent sign is not followed by two hexadecimal digits, or they make no text.
+    #[error("the {part} is badly percent-encoded; write special characters such as @ ? % as %40 %3F %25")]
+    Encoding {
+        /// The part of the address; its text is left out, as it may be a secret.
+        part: &'static str,
+    },
+}

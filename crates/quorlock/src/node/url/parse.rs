@@ -1,0 +1,222 @@
+//! Taking a node's address apart.
+
+use super::{Endpoint, Place, Server, TlsFiles, UrlError};
+use std::path::PathBuf;
+
+const DEFAULT_PORT: u16 = 6379;
+/// A database number over this is a typing error.
+const MAX_DB: u32 = 1 << 24;
+const PLAIN_OPTIONS: &str = "db, durable, user, password";
+const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
+
+/// The place that `text` names.
+pub(super) fn parse(text: &str) -> Result<Place, UrlError> {
+    let text = text.trim();
+    let (scheme, rest) = text.split_once(':').ok_or_else(|| UrlError::Scheme {
+        // Without a scheme the text may be anything, a password included: show a bare word only.
+        scheme: text.split(['@', '/', '?']).next().unwrap_or_default().into(),
+    })?;
+    match scheme.to_ascii_lowercase().as_str() {
+        "redis" | "valkey" => tcp(scheme, rest, None),
+        "rediss" | "valkeys" => tcp(scheme, rest, Some(TlsFiles::default())),
+        "unix" | "redis+unix" | "valkey+unix" => unix(scheme, rest),
+        "file" => file(rest),
+        "memory" => Ok(Place::Process(decode(rest.trim_start_matches('/'), "label")?)),
+        // `host:6379` has no scheme but looks like one; the text after it may hold a secret.
+        _ => Err(UrlError::Scheme { scheme: scheme.into() }),
+    }
+}
+
+fn file(rest: &str) -> Result<Place, UrlError> {
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path = decode(path, "path")?;
+    Ok(Place::Directory((!path.is_empty()).then(|| PathBuf::from(path))))
+}
+
+fn unix(scheme: &str, rest: &str) -> Result<Place, UrlError> {
+    let (path, query) = split_query(rest.strip_prefix("//").unwrap_or(rest));
+    let path = decode(path, "path")?;
+    if path.is_empty() {
+        return Err(UrlError::Missing { scheme: format!("{scheme}://"), what: "path" });
+    }
+    let mut server = Server {
+        endpoint: Endpoint::Unix(PathBuf::from(path)),
+        db: 0,
+        user: None,
+        password: None,
+        durable: None,
+    };
+    apply(&mut server, None, query)?;
+    Ok(Place::Server(server))
+}
+
+fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, UrlError> {
+    let missing = || UrlError::Missing { scheme: format!("{scheme}://"), what: "host" };
+    let (place, query) = split_query(rest.strip_prefix("//").ok_or_else(missing)?);
+    // A password with a bare `?` would be taken apart there, and its pieces shown in an error.
+    if query.is_some_and(|query| query.contains('@')) {
+        return Err(UrlError::Encoding { part: "password or option" });
+    }
+    // The last `@` ends the credentials, so that a password may hold one; a path never does.
+    let (credentials, place) = match place.rsplit_once('@') {
+        Some((credentials, place)) => (Some(credentials), place),
+        None => (None, place),
+    };
+    let (address, db) = place.split_once('/').unwrap_or((place, ""));
+    let (host, port) = host_and_port(address)?;
+    if host.is_empty() {
+        return Err(missing());
+    }
+    let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
+    let mut server = Server {
+        // Set below, as the options may still change the TLS files.
+        endpoint: Endpoint::Unix(PathBuf::new()),
+        db: database(db)?,
+        user,
+        password,
+        durable: None,
+    };
+    apply(&mut server, tls.as_mut(), query)?;
+    server.endpoint = Endpoint::Tcp { host, port, tls };
+    Ok(Place::Server(server))
+}
+
+fn user_and_password(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
+    let (user, password) = match text.split_once(':') {
+        Some((user, password)) => (user, Some(decode(password, "password")?)),
+        None => (text, None),
+    };
+    let user = decode(user, "user")?;
+    Ok((filled(user), password.and_then(filled)))
+}
+
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+/// Host in lower case and port; the default port unless given.
+fn host_and_port(address: &str) -> Result<(String, u16), UrlError> {
+    let (host, port) = match address.strip_prefix('[') {
+        Some(rest) => {
+            let (host, rest) = rest.split_once(']').ok_or_else(|| bad_host(address))?;
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(bad_host(host));
+            }
+            let port = match rest.strip_prefix(':') {
+                None if rest.is_empty() => None,
+                None => return Err(bad_host(address)),
+                Some(port) => Some(port),
+            };
+            (host, port)
+        }
+        None => match address.split_once(':') {
+            Some((host, port)) => (host, Some(port)),
+            None => (address, None),
+        },
+    };
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "%\\#[]".contains(c);
+    if host.contains(odd) {
+        return Err(bad_host(host));
+    }
+    let port = match port {
+        None | Some("") => DEFAULT_PORT,
+        Some(text) => match text.parse() {
+            Ok(port) if port != 0 => port,
+            _ => return Err(UrlError::Port { port: text.into() }),
+        },
+    };
+    Ok((host.to_ascii_lowercase(), port))
+}
+
+fn bad_host(host: &str) -> UrlError {
+    UrlError::Host { host: host.into() }
+}
+
+fn database(text: &str) -> Result<u32, UrlError> {
+    let text = text.trim_end_matches('/');
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().ok().filter(|db| *db <= MAX_DB).ok_or_else(|| UrlError::Database { db: text.into() })
+}
+
+/// Applies the options of `query`; those of TLS only where `tls` is given.
+fn apply(server: &mut Server, mut tls: Option<&mut TlsFiles>, query: Option<&str>) -> Result<(), UrlError> {
+    let (mut cert, mut key) = (None, None);
+    let pairs = query.unwrap_or_default().split('&');
+    for pair in pairs.filter(|pair| !pair.is_empty()) {
+        let (option, value) = pair.split_once('=').unwrap_or((pair, ""));
+        match (option, tls.as_deref_mut()) {
+            ("db", _) => server.db = database(value)?,
+            ("user", _) => server.user = filled(decode(value, "user")?),
+            ("password", _) => server.password = filled(decode(value, "password")?),
+            ("durable", _) => server.durable = Some(yes_or_no("durable", value)?),
+            ("ca", Some(tls)) => tls.ca = Some(file_option("ca", value)?),
+            ("cert", Some(_)) => cert = Some(file_option("cert", value)?),
+            ("key", Some(_)) => key = Some(file_option("key", value)?),
+            (_, tls) => {
+                return Err(UrlError::Option {
+                    option: option.into(),
+                    allowed: if tls.is_some() { TLS_OPTIONS } else { PLAIN_OPTIONS },
+                });
+            }
+        }
+    }
+    match (cert, key, tls) {
+        (None, None, _) | (_, _, None) => Ok(()),
+        (Some(cert), Some(key), Some(tls)) => {
+            tls.identity = Some((cert, key));
+            Ok(())
+        }
+        (cert, ..) => Err(UrlError::Value {
+            option: if cert.is_some() { "key" } else { "cert" },
+            value: String::new(),
+            allowed: "both `cert` and `key`, or neither",
+        }),
+    }
+}
+
+fn yes_or_no(option: &'static str, value: &str) -> Result<bool, UrlError> {
+    match value.to_ascii_lowercase().as_str() {
+        "yes" | "true" | "1" => Ok(true),
+        "no" | "false" | "0" => Ok(false),
+        _ => Err(UrlError::Value { option, value: value.into(), allowed: "yes or no" }),
+    }
+}
+
+fn file_option(option: &'static str, value: &str) -> Result<PathBuf, UrlError> {
+    match decode(value, option)? {
+        path if path.is_empty() => {
+            Err(UrlError::Value { option, value: String::new(), allowed: "the path of a PEM file" })
+        }
+        path => Ok(path.into()),
+    }
+}
+
+fn split_query(text: &str) -> (&str, Option<&str>) {
+    match text.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (text, None),
+    }
+}
+
+/// Undoes percent-encoding.
+fn decode(text: &str, part: &'static str) -> Result<String, UrlError> {
+    let bad = || UrlError::Encoding { part };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        if first != b'%' {
+            bytes.push(first);
+            rest = after;
+            continue;
+        }
+        let digits = after.get(..2).ok_or_else(bad)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
+        let high = digit(digits[0]).ok_or_else(bad)?;
+        let low = digit(digits[1]).ok_or_else(bad)?;
+        bytes.push(high << 4 | low);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}

@@ -1,0 +1,141 @@
+use super::*;
+use proptest::prelude::*;
+
+fn url(text: &str) -> NodeUrl {
+    text.parse().unwrap_or_else(|e| panic!("{text}: {e}"))
+}
+
+fn server(text: &str) -> Server {
+    match url(text).place {
+        Place::Server(server) => server,
+        other => panic!("{text} is {other:?}"),
+    }
+}
+
+fn refused(text: &str) -> UrlError {
+    text.parse::<NodeUrl>().unwrap_err()
+}
+
+#[test]
+fn every_part_of_a_server_address_is_read() {
+    let read = server("redis://ann:s%40cret@Cache.Example:7000/3?durable=yes");
+    assert_eq!(read.user.as_deref(), Some("ann"));
+    assert_eq!(read.password.as_deref(), Some("s@cret"));
+    assert_eq!((read.db, read.durable), (3, Some(true)));
+    assert_eq!(read.endpoint, Endpoint::Tcp { host: "cache.example".into(), port: 7000, tls: None });
+}
+
+#[test]
+fn the_port_defaults_and_ipv6_needs_brackets() {
+    for (text, short) in [
+        ("redis://a", "a:6379"),
+        ("valkey://a:/", "a:6379"),
+        ("redis://[::1]", "[::1]:6379"),
+        ("rediss://[FE80::1]:7000/1", "[fe80::1]:7000"),
+    ] {
+        assert_eq!(url(text).short(), short, "{text}");
+    }
+    assert!(matches!(refused("redis://::1"), UrlError::Missing { .. } | UrlError::Port { .. }));
+    assert!(matches!(refused("redis://[::1"), UrlError::Host { .. }));
+    assert!(matches!(refused("redis://[zz]:1"), UrlError::Host { .. }));
+}
+
+#[test]
+fn a_socket_takes_its_credentials_as_options() {
+    let read = server("unix:///run/redis.sock?db=2&user=u&password=p%26q@x");
+    assert_eq!(read.endpoint, Endpoint::Unix("/run/redis.sock".into()));
+    assert_eq!(read.db, 2);
+    assert_eq!(read.password.as_deref(), Some("p&q@x"));
+}
+
+#[test]
+fn tls_takes_files_and_plain_tcp_does_not() {
+    let read = server("valkeys://a?ca=/ca.pem&cert=/c.pem&key=/k.pem");
+    let Endpoint::Tcp { tls: Some(tls), .. } = read.endpoint else {
+        panic!("no TLS");
+    };
+    assert_eq!(tls.ca, Some("/ca.pem".into()));
+    assert_eq!(tls.identity, Some(("/c.pem".into(), "/k.pem".into())));
+    assert!(matches!(refused("redis://a?ca=/ca.pem"), UrlError::Option { .. }));
+    assert!(matches!(refused("rediss://a?cert=/c"), UrlError::Value { option: "key", .. }));
+}
+
+#[test]
+fn files_and_memory_may_leave_the_place_open() {
+    assert_eq!(url("file:").place, Place::Directory(None));
+    for text in ["file:/var/x", "file:///var/x", "file:///var//x/"] {
+        assert_eq!(url(text).identity(), "file:/var/x", "{text}");
+    }
+    assert_eq!(url("memory:").kind(), NodeKind::Memory);
+    assert_ne!(url("memory:a").identity(), url("memory:b").identity());
+}
+
+#[test]
+fn spellings_of_one_server_have_one_identity() {
+    let same = ["redis://HOST", "valkey://host:6379", "redis://u:p@host/7", "redis://host?durable=no"];
+    for text in same {
+        assert_eq!(url(text).identity(), "redis:host:6379", "{text}");
+    }
+    assert_ne!(url("redis://host:6380").identity(), url(same[0]).identity());
+}
+
+#[test]
+fn nonsense_is_refused_by_name() {
+    assert!(matches!(refused("http://a"), UrlError::Scheme { scheme } if scheme == "http"));
+    assert!(matches!(refused("localhost"), UrlError::Scheme { .. }));
+    assert!(matches!(refused("redis://a:99999"), UrlError::Port { .. }));
+    assert!(matches!(refused("redis://a:0"), UrlError::Port { .. }));
+    assert!(matches!(refused("redis://a/x"), UrlError::Database { .. }));
+    assert!(matches!(refused("redis://a?colour=red"), UrlError::Option { .. }));
+    assert!(matches!(refused("redis://a?durable=maybe"), UrlError::Value { .. }));
+    assert!(matches!(refused("redis://"), UrlError::Missing { .. }));
+    assert!(matches!(refused("unix://"), UrlError::Missing { .. }));
+    assert!(matches!(refused("redis://u:%zz@a"), UrlError::Encoding { part: "password" }));
+}
+
+#[test]
+fn nothing_shows_the_password() {
+    let good = url("redis://ann:hunter2@h:1/2");
+    assert_eq!(good.to_string(), "redis://h:1/2");
+    for shown in [format!("{good:?}"), format!("{:?}", good.place), good.identity(), good.short()] {
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    for bad in [
+        "redis://u:hunter2@h:x",
+        "redis://u:hunter2@h/x",
+        "redis://u:hunter2@[h",
+        "redis://u:hunter2@h?x=1",
+        "reds://u:hunter2@h",
+        "unix:///s?password=hunter2&db=x",
+        "u:hunter2@h",
+        "redis://u:hunter2?x=1@h:99999",
+    ] {
+        let error = refused(bad);
+        assert!(!format!("{error} {error:?}").contains("hunter2"), "{bad}: {error}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in any::<String>()) {
+        let _ = text.parse::<NodeUrl>();
+    }
+
+    #[test]
+    fn no_address_like_text_panics(
+        text in "(redis|rediss|unix|file|memory)://[a-z:@/?%&=\\[\\].0-9é]{0,40}"
+    ) {
+        if let Ok(url) = text.parse::<NodeUrl>() {
+            let _ = (url.to_string(), url.identity(), url.short());
+        }
+    }
+
+    #[test]
+    fn what_is_shown_means_the_same_node(
+        host in "[a-z][a-z0-9.-]{0,20}", port in 1u16.., db in 0u32..16
+    ) {
+        let first = url(&format!("redis://user:pass@{host}:{port}/{db}"));
+        let again = url(&first.to_string());
+        prop_assert_eq!(first.identity(), again.identity());
+    }
+}
