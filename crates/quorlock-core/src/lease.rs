@@ -31,6 +31,9 @@ pub enum Loss {
     /// The machine slept, or its clock jumped, past the end of the lease.
     #[error("the machine was suspended past its end")]
     Suspended,
+    /// The task that kept it alive is gone, as its runtime was shut down.
+    #[error("the runtime that kept it alive has ended")]
+    Unwatched,
 }
 
 /// What a lease is worth at some moment.

@@ -165,7 +165,7 @@ impl fmt::Display for Holder {
         match self {
             Holder::Owner { owner, .. } => owner.fmt(f),
             Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
-            Holder::Nobody => f.write_str("several contenders"),
+            Holder::Nobody => f.write_str("nobody for long: others contend for it"),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::node::NodeError;
 use quorlock_core::{Fence, Loss, Name, Owner};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,7 +148,7 @@ pub enum Event {
     },
 }
 
-/// Listens to events. It is called in place, so it must be quick and must not block.
+/// Listens to events. It is called in place, so it must be quick and must not block. A panic in it is caught and logged.
 pub trait Observer: Send + Sync + 'static {
     /// Takes note of `event`.
     fn on_event(&self, event: &Event);
@@ -171,7 +172,11 @@ impl Observers {
     pub(crate) fn emit(&self, event: &Event) {
         trace(event);
         for observer in self.0.iter() {
-            observer.on_event(event);
+            // A broken observer must not take a watchdog or a connection with it.
+            let heard = catch_unwind(AssertUnwindSafe(|| observer.on_event(event)));
+            if heard.is_err() {
+                tracing::error!(target: "quorlock", ?event, "an observer panicked");
+            }
         }
     }
 }

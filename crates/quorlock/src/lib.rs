@@ -1,4 +1,51 @@
-//! A distributed lock that can be trusted.
+//! A distributed lock that can be trusted: Redlock with fences, a restart guard and a loss signal.
+//!
+//! A lock over N independent Redis or Valkey servers: a majority must grant it, time bounds it, a token proves it,
+//! and a fence protects what it guards. On one machine it needs no server at all (`file:`).
+//!
+//! ```
+//! use quorlock::{AcquireError, Locker};
+//! use std::time::Duration;
+//!
+//! # async fn do_work() {}
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locker = Locker::builder()
+//!     .nodes(["memory:a", "memory:b", "memory:c"]) // in production: "redis://a", "redis://b", "redis://c"
+//!     .ttl(Duration::from_secs(10))
+//!     .build()?; // all configuration errors surface here
+//! let lock = locker.named("invoice:42")?;
+//! let guard = lock.acquire().await?; // waits, bounded
+//! println!("{} valid for {:?}", guard.fence(), guard.remaining());
+//! match lock.try_acquire().await {
+//!     Err(AcquireError::Held { holder, .. }) => println!("held by {holder}"),
+//!     other => panic!("{other:?}"),
+//! }
+//! tokio::select! {
+//!     biased;
+//!     lost = guard.lost() => eprintln!("{lost}"), // fires before the deadline
+//!     () = do_work() => {}
+//! }
+//! let outcome = guard.release().await; // Released, AlreadyGone or Unconfirmed
+//! # assert_eq!(outcome.kind(), "released");
+//! # Ok(()) }
+//! ```
+//!
+//! # Which type do I use?
+//! - [`Locker`]: nodes and configuration. Make one, share it.
+//! - [`Lock`]: a named thing that one could hold.
+//! - [`Guard`]: a held lock, kept alive in the background and released when dropped.
+//! - [`Held`]: what can be asked of a held lock; handed to [`Lock::run`].
+//! - [`blocking`]: the same words without async.
+//! - [`fenced`]: the other half of a lock: a resource that refuses an outdated holder.
+//! - [`node`]: what votes, and how to bring a node of your own.
+//!
+//! # What to do with errors
+//! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each node's cause
+//! is in it. [`Lost`]: stop the work, somebody else may hold the lock soon. [`Release::Unconfirmed`]: nothing; the ttl
+//! frees the lock.
+//!
+//! The promises, their assumptions and what is not promised stand in the README of the repository.
 
 mod acquire;
 mod attempt;
@@ -43,3 +90,8 @@ pub use quorlock_core::{
 pub use release::Release;
 pub use surroundings::RestartGuard;
 pub use tokio_util::sync::CancellationToken;
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -133,3 +133,12 @@ impl Watchdog {
         }
     }
 }
+
+impl Drop for Watchdog {
+    /// Also reached when the runtime is shut down under a guard: nobody extends the lock any more, so say so.
+    fn drop(&mut self) {
+        if !self.hold.closed().is_cancelled() && !self.hold.lost().is_cancelled() {
+            self.hold.lose(Loss::Unwatched);
+        }
+    }
+}

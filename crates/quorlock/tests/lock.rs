@@ -4,8 +4,10 @@
 mod common;
 
 use common::{NODE_TIMEOUT, TTL, World};
+use quorlock::node::NodeError;
 use quorlock::{
-    AcquireError, CancellationToken, ExtendError, Handle, Holder, Loss, Release, RunError, Standing,
+    AcquireError, CancellationToken, Event, ExtendError, Handle, Holder, Locker, Loss, Release, RunError,
+    Standing,
 };
 use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
@@ -68,7 +70,7 @@ async fn one_silent_node_costs_nothing() {
 #[tokio::test(start_paused = true)]
 async fn no_quorum_names_each_node_and_its_cause() {
     let world = World::of(3);
-    world.nodes[0].set(Fault::Broken(quorlock::node::NodeError::Loading));
+    world.nodes[0].set(Fault::Broken(NodeError::Loading));
     world.nodes[1].set(Fault::Deaf);
     let refused = world.lock("a").try_acquire().await.unwrap_err();
     let text = refused.to_string();
@@ -114,7 +116,7 @@ async fn attempts_are_bounded_too() {
     let _guard = world.lock("a").acquire().await.unwrap();
     let other = world.lock("a").attempts(3).unwrap().wait(Duration::from_secs(9));
     assert!(matches!(other.acquire().await, Err(AcquireError::Held { .. })));
-    let refusals = world.count_events(|event| matches!(event, quorlock::Event::Refused { .. }));
+    let refusals = world.count_events(|event| matches!(event, Event::Refused { .. }));
     assert_eq!(refusals, 3);
 }
 
@@ -264,7 +266,7 @@ async fn the_watchdog_keeps_a_lock_far_beyond_its_ttl() {
     sleep(10 * TTL).await;
     assert!(guard.is_held());
     assert!(guard.remaining() > TTL / 2);
-    let extensions = world.count_events(|event| matches!(event, quorlock::Event::Extended { .. }));
+    let extensions = world.count_events(|event| matches!(event, Event::Extended { .. }));
     assert!((25..=40).contains(&extensions), "a third of the validity apart: {extensions}");
     assert!(matches!(guard.release().await, Release::Released));
 }
@@ -548,4 +550,151 @@ async fn an_inspection_changes_nothing_and_tells_per_node() {
     world.nodes[1].set(Fault::Deaf);
     let error = world.lock("a").inspect().await.unwrap_err();
     assert!(error.to_string().contains("node2: no answer within 50ms"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_error_beside_a_quorum_is_not_an_error() {
+    let world = World::of(3);
+    world.break_nodes(1, &Fault::Broken(NodeError::Busy));
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(guard.extend().await.is_ok());
+    assert!(matches!(guard.release().await, Release::Released));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_is_not_followed_by_a_sleep() {
+    let world = World::of(3);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    let start = Instant::now();
+    assert!(world.lock("a").attempts(1).unwrap().acquire().await.is_err());
+    assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ordinary_contention_is_no_trouble_with_nodes() {
+    let world = World::of(3);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    assert!(world.lock("a").wait(ms(500)).acquire().await.is_err());
+    assert_eq!(world.count_events(|event| matches!(event, Event::NodeFailed { .. })), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_that_an_attempt_takes_counts_against_the_lease() {
+    let world = World::of(3);
+    world.break_nodes(3, &Fault::Slow(ms(40)));
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(guard.remaining() <= ms(9_898 - 40), "{:?}", guard.remaining());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_ends_after_the_deadline_extends_nothing() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(3, &Fault::Slow(ms(40)));
+    let clock = world.clock.clone();
+    tokio::spawn(async move {
+        sleep(ms(20)).await;
+        clock.suspend(TTL);
+    });
+    let late = guard.extend().await;
+    assert!(matches!(late, Err(ExtendError::Lost(_))), "{late:?}");
+    assert!(!guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_needs_a_majority_of_the_configured_nodes_not_of_those_that_granted() {
+    let world = World::of(5);
+    world.break_nodes(2, &Fault::Deaf);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(3, &Fault::Deaf);
+    let start = Instant::now();
+    let two_of_three = guard.extend().await;
+    assert!(matches!(two_of_three, Err(ExtendError::NoQuorum { answered: 2, .. })), "{two_of_three:?}");
+    assert!(start.elapsed() <= NODE_TIMEOUT + ms(1), "bounded: {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_straggler_that_was_not_waited_for_keeps_nothing() {
+    let world = World::of(3);
+    world.nodes[2].set(Fault::Slow(ms(30)));
+    let start = Instant::now();
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(matches!(guard.release().await, Release::Released));
+    assert!(start.elapsed() < ms(30), "answered at the quorum");
+    assert_eq!(world.copies("a").await, 0, "its release followed its acquire");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_command_follows_a_release() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    sleep(TTL).await;
+    assert!(matches!(guard.release().await, Release::Released));
+    sleep(2 * TTL).await;
+    for node in &world.nodes {
+        assert_eq!(node.verbs().last(), Some(&"release"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_ttl_is_kept_alive_like_a_long_one() {
+    let world = World::of(3);
+    let guard = world.lock("a").ttl(ms(220)).unwrap().acquire().await.unwrap();
+    sleep(ms(5_000)).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_goes_on_while_an_extension_is_under_way() {
+    let world = World::of(3);
+    let lock = world.lock("a").ttl(ms(1_000)).unwrap();
+    let steps = lock.run(|held| async move {
+        let mut steps = 0;
+        while steps < 300 && held.is_held() {
+            sleep(ms(10)).await;
+            steps += 1;
+        }
+        steps
+    });
+    world.break_nodes(1, &Fault::Slow(ms(45)));
+    assert_eq!(steps.await.unwrap(), 300, "three ttls of work, not one step missed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_observer_that_panics_takes_nothing_with_it() {
+    let world = World::of(3);
+    let builder = world.builder().observe(|_: &Event| panic!("a broken observer"));
+    let guard = builder.build().unwrap().named("a").unwrap().acquire().await.unwrap();
+    sleep(3 * TTL).await;
+    assert!(guard.is_held(), "the watchdog survived it");
+    assert!(matches!(guard.release().await, Release::Released));
+}
+
+#[test]
+fn a_guard_whose_runtime_ended_is_told_so_and_can_be_dropped() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+    let guard = runtime.block_on(async { locker.named("a").unwrap().acquire().await.unwrap() });
+    drop(runtime);
+    assert!(guard.lost_token().is_cancelled());
+    assert_eq!(guard.standing(), Standing::Lost(Loss::Unwatched));
+    drop(guard);
+    let again = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    again.block_on(async { locker.named("a").unwrap().try_acquire().await.unwrap() });
+}
+
+/// Goal: what users move between threads can be moved.
+#[test]
+fn handles_are_send_and_sync() {
+    fn check<T: Send + Sync + 'static>() {}
+    fn check_future<T: Send>(_: &T) {}
+    check::<Locker>();
+    check::<quorlock::Lock>();
+    check::<quorlock::Guard>();
+    check::<quorlock::Held>();
+    check::<quorlock::blocking::Guard>();
+    check::<AcquireError>();
+    let lock = Locker::builder().nodes(["memory:"]).build().unwrap().named("a").unwrap();
+    check_future(&lock.acquire());
+    check_future(&lock.run(|_| async {}));
 }
