@@ -6,7 +6,7 @@ use crate::error::ConfigError;
 use crate::event::{Observer, Observers};
 use crate::identity;
 use crate::locker::{Locker, NODES_VARIABLE};
-use crate::node::{Node, NodeUrl, open};
+use crate::node::{Node, NodeKind, NodeUrl, open};
 use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, setting};
 use crate::surroundings::{RestartGuard, Surroundings};
 use crate::voters::Voters;
@@ -27,6 +27,7 @@ pub struct Builder<L = Locker> {
     observers: Vec<Arc<dyn Observer>>,
     around: Surroundings,
     guard: Option<RestartGuard>,
+    node_timeout: Option<Duration>,
     drift: f64,
     ttl: Duration,
     wait: Duration,
@@ -47,6 +48,7 @@ impl<L> Default for Builder<L> {
             observers: Vec::new(),
             around: Surroundings::default(),
             guard: None,
+            node_timeout: None,
             drift: 0.01,
             ttl: Duration::from_secs(10),
             wait: Options::DEFAULT_WAIT,
@@ -123,9 +125,11 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
-    /// How long one node may take to answer (default 50 ms). Far below the ttl, so that a dead node costs little.
+    /// How long one node may take to answer. Far below the ttl, so that a dead node costs little.
+    ///
+    /// Default: 50 ms; for `file:`, whose answer may wait for a slow disk, a twentieth of the ttl up to 500 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
-        self.around.node_timeout = timeout;
+        self.node_timeout = Some(timeout);
         self
     }
 
@@ -208,13 +212,12 @@ impl<L: From<Locker>> Builder<L> {
     /// # Errors
     /// [`ConfigError`], which names the value that is wrong and what is allowed.
     pub fn build(self) -> Result<L, ConfigError> {
-        check_timeout("a node timeout", self.around.node_timeout)?;
+        let urls = self.urls.iter().map(|url| url.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
+        let node_timeout = self.node_timeout.unwrap_or_else(|| default_timeout(&urls, self.ttl));
+        check_timeout("a node timeout", node_timeout)?;
         check_timeout("a connect timeout", self.around.connect_timeout)?;
-        let rules = TtlRules {
-            drift: Drift::new(self.drift)?,
-            node_timeout: self.around.node_timeout,
-            longest: self.around.longest_ttl,
-        };
+        let rules =
+            TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.around.longest_ttl };
         let ttl = rules.check(self.ttl)?;
         let options = Options {
             ttl,
@@ -227,14 +230,15 @@ impl<L: From<Locker>> Builder<L> {
             tied: true,
             cancel: CancellationToken::new(),
         };
-        let count = self.urls.len() + self.nodes.len();
+        let count = urls.len() + self.nodes.len();
         let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };
         let around = Surroundings {
+            node_timeout,
             guard: self.guard.unwrap_or(default_guard),
             observers: Observers::new(self.observers),
             ..self.around
         };
-        let nodes = open_all(self.urls, self.nodes, &around)?;
+        let nodes = open_all(&urls, self.nodes, &around)?;
         let quorum = Quorum::of(nodes.len())?;
         let who = self.who.unwrap_or_else(identity::who);
         Ok(Locker::new(Voters::new(nodes, quorum, around), options, rules, who).into())
@@ -249,6 +253,12 @@ impl<L> fmt::Debug for Builder<L> {
     }
 }
 
+fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
+    let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
+    let on_disk = urls.iter().any(|url| url.kind() == NodeKind::File);
+    if on_disk { (ttl / 20).clamp(least, most) } else { least }
+}
+
 fn check_timeout(what: &'static str, timeout: Duration) -> Result<(), ConfigError> {
     if timeout < Duration::from_millis(1) || timeout > Duration::from_secs(60) {
         return Err(setting(what, format!("{timeout:?}"), "give 1 ms to 60 s"));
@@ -258,11 +268,10 @@ fn check_timeout(what: &'static str, timeout: Duration) -> Result<(), ConfigErro
 
 /// Opens the nodes, after checking that they are one kind and all different.
 fn open_all(
-    urls: Vec<String>,
+    urls: &[NodeUrl],
     mut nodes: Vec<Arc<dyn Node>>,
     around: &Surroundings,
 ) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-    let urls = urls.iter().map(|url| url.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
     if urls.is_empty() && nodes.is_empty() {
         return Err(ConfigError::NoNodes);
     }
@@ -278,7 +287,7 @@ fn open_all(
             return Err(ConfigError::SameNode { node: url.to_string() });
         }
     }
-    for url in &urls {
+    for url in urls {
         let node = open(url, around).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
         // Two spellings may turn out to be one directory.
         if nodes.iter().any(|other| other.id() == node.id()) {

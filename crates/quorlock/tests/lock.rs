@@ -680,7 +680,7 @@ fn a_guard_whose_runtime_ended_is_told_so_and_can_be_dropped() {
     assert_eq!(guard.standing(), Standing::Lost(Loss::Unwatched));
     drop(guard);
     let again = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    again.block_on(async { locker.named("a").unwrap().try_acquire().await.unwrap() });
+    drop(again.block_on(async { locker.named("a").unwrap().try_acquire().await.unwrap() }));
 }
 
 /// Goal: what users move between threads can be moved.
