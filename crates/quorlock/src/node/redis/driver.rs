@@ -140,11 +140,7 @@ impl Driver {
     fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> bool {
         let was_empty = self.flight.is_empty();
         let mut queue = self.link.lock();
-        if wire.out.is_empty() {
-            queue.hand_over(&mut wire.out, &mut self.flight.slots);
-        } else {
-            queue.set_in_flight(self.flight.slots.len());
-        }
+        queue.hand_over(&mut wire.out, &mut self.flight.slots);
         if let Some(round_trip) = watch.round_trip.take() {
             queue.facts.round_trip = Some(round_trip);
         }

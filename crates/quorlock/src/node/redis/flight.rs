@@ -146,7 +146,9 @@ impl Flight {
             *reply = Reply::Failed(cause);
             // The token of a refill is that of the held lock, which a release might hit on this very node.
             if !vote.top_up {
-                queue.release(Releasing::new(vote.name.clone(), vote.token, None));
+                queue
+                    .outbox
+                    .release(Releasing::new(vote.name.clone(), vote.token, None));
             }
         }
         drop(queue);
@@ -177,7 +179,7 @@ impl Flight {
             match answer {
                 Value::Error(text) if is_unknown_script(text) && !whole => {
                     release.whole = true;
-                    link.lock().release(release);
+                    link.lock().outbox.release(release);
                 }
                 answer => settle_release(release, answer, link),
             }
@@ -205,10 +207,11 @@ fn settle_release(mut release: Releasing, answer: &Value, link: &Link) {
     }
 }
 
-fn settle_change(change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
+fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
         Value::Error(text) if is_unknown_script(text) && !change.whole => {
-            link.lock().change_whole(change);
+            change.whole = true;
+            link.lock().outbox.push_change(change);
         }
         answer => {
             let reply = replies::change(answer, Some(change.kind));

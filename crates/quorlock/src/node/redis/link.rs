@@ -65,7 +65,18 @@ impl Link {
         match verdict {
             Ok(true) => self.wake.notify_one(),
             Ok(false) => {}
-            Err((answer, cause)) => answer.give(Reply::Failed(cause)),
+            Err((answer, cause)) => {
+                if matches!(cause, NodeError::Quarantined { .. }) {
+                    self.look_again();
+                }
+                answer.give(Reply::Failed(cause));
+            }
+        }
+    }
+
+    fn look_again(&self) {
+        if self.lock().look_again(&self.around) {
+            self.wake.notify_one();
         }
     }
 
@@ -104,15 +115,14 @@ impl Link {
 
     /// A connection stands.
     pub(super) fn ready(&self, greeting: &Greeting) {
-        let mut refused = Vec::new();
         let mut queue = self.lock();
         queue.facts.version = Some(greeting.version.clone());
-        queue.hashes = greeting.hashes.clone();
+        queue.outbox.hashes = greeting.hashes.clone();
         let notice = greeting
             .epoch
             .as_ref()
             .map(|reading| self.learn(&mut queue, reading, greeting.ahead_micros));
-        queue.begin(&self.around, &mut refused);
+        let refused = queue.begin(&self.around);
         let bells: Vec<_> = queue.bells.values().cloned().collect();
         drop(queue);
         self.settled.send_replace(true);
