@@ -187,7 +187,7 @@ mod tests {
     /// c = confirmed, v = voted but not raised, d = denied, - = missing
     fn vote(attempt: &mut Attempt, ballots: &str) -> Step {
         let mut step = Step::Wait;
-        for (node, ballot) in ballots.chars().enumerate() {
+        for (node, ballot) in ballots.char_indices() {
             step = vote_one(attempt, node, ballot);
         }
         step
@@ -300,7 +300,7 @@ mod tests {
         fn a_grant_always_has_a_confirming_majority(nodes in 1usize..=9, ballots in "[cvd-]{9}") {
             let ballots = &ballots[..nodes];
             let mut attempt = attempt(nodes, 7);
-            for (node, ballot) in ballots.chars().enumerate() {
+            for (node, ballot) in ballots.char_indices() {
                 let step = vote_one(&mut attempt, node, ballot);
                 let seen = &ballots[..=node];
                 let confirmed = seen.matches('c').count();

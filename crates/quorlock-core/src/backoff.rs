@@ -43,7 +43,7 @@ impl Backoff {
 /// A span between `low` and `high`, chosen by `random`; `low` if `high` is not above it.
 pub fn between(low: Duration, high: Duration, random: u64) -> Duration {
     let width = u64::try_from(high.saturating_sub(low).as_nanos()).unwrap_or(u64::MAX);
-    let share = u128::from(random) * (u128::from(width) + 1) >> 64;
+    let share = (u128::from(random) * (u128::from(width) + 1)) >> 64;
     low + Duration::from_nanos(u64::try_from(share).unwrap_or(width))
 }
 

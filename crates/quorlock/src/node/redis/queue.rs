@@ -206,9 +206,10 @@ impl Queue {
         is_new
     }
 
-    /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it.
+    /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it, and where the
+    /// queue is full they are done without: they cost time, never safety.
     pub(super) fn hints(&mut self, name: &str, wanted: bool) {
-        if matches!(self.phase, Phase::Ready) {
+        if matches!(self.phase, Phase::Ready) && self.len() < QUEUE_LIMIT {
             self.outbox.hints(name, wanted);
         }
     }

@@ -149,8 +149,9 @@ impl<'a> Cursor<'a> {
         let Some(count) = self.length(MAX_ELEMENTS / width)? else {
             return Ok(None);
         };
-        // What is claimed is not what comes: reserve a little and grow with what is there.
-        let mut elements = Vec::with_capacity((count * width).min(16));
+        // What is claimed is not what comes: reserve for as many as can be there, of three bytes or more each.
+        let there = (self.input.len() - self.at) / 3;
+        let mut elements = Vec::with_capacity((count * width).min(there));
         for _ in 0..count * width {
             elements.push(self.value(depth + 1)?);
         }

@@ -168,3 +168,36 @@ async fn a_longer_ttl_of_another_client_lengthens_the_quarantine_of_all() {
     };
     assert!(left > Duration::from_secs(290), "{left:?}");
 }
+
+/// A wall clock that is wrong.
+#[derive(Debug)]
+struct Wrong;
+
+impl crate::Clock for Wrong {
+    fn now(&self) -> quorlock_core::Moment {
+        crate::SystemClock.now()
+    }
+
+    fn wall(&self) -> quorlock_core::Wall {
+        quorlock_core::Wall::from_micros(crate::SystemClock.wall().as_micros() - 60_000_000)
+    }
+}
+
+#[tokio::test]
+async fn a_clock_far_from_ours_is_flagged_with_and_without_the_guard() {
+    let server = Server::start(&[]);
+    for around in [calm(), guarded()] {
+        let diary = Diary::default();
+        let around = Surroundings {
+            clock: Arc::new(Wrong),
+            ..diary.observe(around)
+        };
+        let node = connect(&server.url(), around);
+        node.settle().await;
+        until("the skew is told", || {
+            diary.count(|e| matches!(e, Event::ClockSkew { ahead_micros, .. } if *ahead_micros > 55_000_000)) == 1
+        })
+        .await;
+        assert!(node.health().clock_ahead_micros.unwrap() > 55_000_000);
+    }
+}
