@@ -140,10 +140,17 @@ impl Queue {
         self.outbox.command(command, answer, guarded);
     }
 
-    /// Keeps a release that cannot be sent now.
+    /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(super) fn owe(&mut self, command: &Command, around: &Surroundings) {
-        if let Command::Release { name, token } = command {
-            self.keep(Releasing::new(name.clone(), *token, None), around);
+        match command {
+            Command::Release { name, token } if !self.owed.is_unsent(*token) => {
+                self.keep(Releasing::new(name.clone(), *token, None), around);
+            }
+            // The token of a refill is that of a lock which the server may hold already.
+            Command::Acquire(vote) if !vote.top_up && !matches!(self.phase, Phase::Ready) => {
+                self.owed.note_unsent(vote.token);
+            }
+            _ => {}
         }
     }
 
@@ -219,6 +226,7 @@ impl Queue {
     pub(super) fn begin(&mut self, around: &Surroundings) -> Vec<(Answer, NodeError)> {
         let now = around.clock.now();
         self.phase = Phase::Ready;
+        self.owed.forget_unsent();
         self.pay(now);
         for name in self.bells.keys() {
             self.outbox.hints(name, true);
@@ -257,7 +265,14 @@ impl Queue {
         self.in_flight = 0;
         let mut failed: Vec<Slot> = flight.chain(self.outbox.empty()).collect();
         if !matches!(phase, Phase::Connecting) {
-            failed.extend(self.waiting.drain(..).map(Waiting::into_slot));
+            for waiting in self.waiting.drain(..) {
+                if let Command::Acquire(vote) = &waiting.command
+                    && !vote.top_up
+                {
+                    self.owed.note_unsent(vote.token);
+                }
+                failed.push(waiting.into_slot());
+            }
         }
         self.phase = phase;
         failed

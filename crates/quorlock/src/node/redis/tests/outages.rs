@@ -225,3 +225,46 @@ async fn a_busy_server_is_told_and_its_releases_follow() {
         Reply::Denied(Denied::Gone)
     ));
 }
+
+/// Goal: connections that break at any moment lose no answer and leave no lock behind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
+    let server = Arc::new(Server::start(&[]));
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    let clients: Vec<_> = (0..50)
+        .map(|client| {
+            let node = node.clone();
+            tokio::spawn(async move {
+                let lock = format!("n{client}");
+                let mut done = 0;
+                for cycle in 0..200 {
+                    if let Reply::Done(_) = ask(&node, vote(&lock, cycle, 7)).await {
+                        done += 1;
+                    }
+                    if cycle % 2 == 0 {
+                        ask(&node, release(&lock, cycle)).await;
+                    } else {
+                        post(&node, &release(&lock, cycle));
+                    }
+                    tokio::task::yield_now().await;
+                }
+                done
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        server.run_command("CLIENT KILL TYPE normal SKIPME yes");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let mut done = 0;
+    for client in clients {
+        done += client.await.unwrap();
+    }
+    assert!(done > 0, "nothing worked at all");
+    until("nothing is left", || {
+        (0..50).all(|n| server.text(&format!("EXISTS n{n}")).as_deref() == Some("0"))
+    })
+    .await;
+    assert_eq!(node.health().queued, 0);
+}
