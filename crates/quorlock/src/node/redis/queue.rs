@@ -201,7 +201,7 @@ impl Queue {
     /// Takes a reading of the epoch; `true` if it is not the epoch known before.
     pub(super) fn learn(&mut self, reading: &Reading, around: &Surroundings) -> bool {
         let before = self.epoch.as_ref();
-        let epoch = Verified::new(reading, before, around.longest_ttl, around.clock.now());
+        let epoch = Verified::new(reading, before, around.quarantine(), around.clock.now());
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified {

@@ -232,20 +232,29 @@ async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
     let server = Arc::new(Server::start(&[]));
     let node = connect(&server.url(), guarded());
     node.init().await.unwrap();
-    let clients: Vec<_> = (0..50)
+    let clients: Vec<_> = (0..50u8)
         .map(|client| {
             let node = node.clone();
             tokio::spawn(async move {
-                let lock = format!("n{client}");
                 let mut done = 0;
                 for cycle in 0..200 {
-                    if let Reply::Done(_) = ask(&node, vote(&lock, cycle, 7)).await {
+                    let mut random = [client; 16];
+                    random[0] = cycle;
+                    let attempt = Acquire {
+                        token: Token::from_random(random),
+                        ..acquire(&format!("n{client}"), 0, 7)
+                    };
+                    let release = Command::Release {
+                        name: attempt.name.clone(),
+                        token: attempt.token,
+                    };
+                    if let Reply::Done(_) = ask(&node, Command::Acquire(attempt)).await {
                         done += 1;
                     }
                     if cycle % 2 == 0 {
-                        ask(&node, release(&lock, cycle)).await;
+                        ask(&node, release).await;
                     } else {
-                        post(&node, &release(&lock, cycle));
+                        post(&node, &release);
                     }
                     tokio::task::yield_now().await;
                 }
