@@ -184,7 +184,7 @@ mod tests {
     /// c = confirmed, v = voted but not raised, d = denied, - = missing
     fn vote(attempt: &mut Attempt, ballots: &str) -> Step {
         let mut step = Step::Wait;
-        for (node, ballot) in ballots.chars().enumerate() {
+        for (node, ballot) in ballots.char_indices() {
             step = vote_one(attempt, node, ballot);
         }
         step

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// The delays between attempts to connect.
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
-/// A connection that breaks sooner than this is not replaced at once, but after a delay.
+/// A connection that breaks again sooner than this is not replaced at once, but after a delay.
 const STEADY: Duration = Duration::from_secs(1);
 /// How often a connection that owes or is owed answers is looked at.
 const TICK: Duration = Duration::from_millis(250);
@@ -46,18 +46,19 @@ impl Driver {
 
     pub(super) async fn run(mut self) {
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
+        let mut replaced: Option<Instant> = None;
         loop {
             let cause = match self.connect().await {
                 Ok((wire, greeting)) => {
-                    let since = Instant::now();
                     self.last = Some(greeting.visit.clone());
                     self.link.ready(&greeting);
                     let cause = match self.serve(wire).await {
                         End::Closed => return,
                         End::Broken(cause) => cause,
                     };
-                    if since.elapsed() >= STEADY {
+                    if replaced.is_none_or(|replaced| replaced.elapsed() >= STEADY) {
                         // Most likely the server restarted: one attempt for which commands wait.
+                        replaced = Some(Instant::now());
                         backoff.reset();
                         self.link.gone(&mut self.flight, Phase::Connecting, &cause);
                         continue;
@@ -127,11 +128,7 @@ impl Driver {
     fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> bool {
         let was_empty = self.flight.is_empty();
         let mut queue = self.link.lock();
-        if wire.out.is_empty() {
-            queue.hand_over(&mut wire.out, &mut self.flight.slots);
-        } else {
-            queue.set_in_flight(self.flight.slots.len());
-        }
+        queue.hand_over(&mut wire.out, &mut self.flight.slots);
         if let Some(round_trip) = watch.round_trip.take() {
             queue.facts.round_trip = Some(round_trip);
         }

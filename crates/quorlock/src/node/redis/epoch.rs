@@ -34,9 +34,9 @@ impl Reading {
         })
     }
 
-    /// How long the node may not vote yet. A server clock that went back counts as no age at all.
-    fn left(&self, mine: Duration) -> Duration {
-        let quarantine = self.longest.max(mine) + 2 * CLOCK_TOLERANCE;
+    /// How long the node may not vote yet, given our own `quarantine`. A server clock that went back counts as no age at all.
+    fn left(&self, quarantine: Duration) -> Duration {
+        let quarantine = quarantine.max(self.longest + 2 * CLOCK_TOLERANCE);
         let age = Duration::from_micros(self.now.as_micros()).saturating_sub(self.since);
         quarantine.saturating_sub(age)
     }
@@ -51,15 +51,20 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    /// The epoch as it follows from a reading taken at `now`, after `before`.
+    /// The epoch as it follows from a reading taken at `now`, after `before`, with our own `quarantine`.
     ///
     /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the server's
     /// clock does not lift its quarantine.
-    pub(super) fn new(reading: &Reading, before: Option<&Verified>, mine: Duration, now: Moment) -> Self {
+    pub(super) fn new(
+        reading: &Reading,
+        before: Option<&Verified>,
+        quarantine: Duration,
+        now: Moment,
+    ) -> Self {
         let fresh = Self {
             value: reading.value.clone(),
             longest: reading.longest,
-            eligible_at: now + reading.left(mine),
+            eligible_at: now + reading.left(quarantine),
         };
         match before {
             Some(before) if before.nonce() == fresh.nonce() => {
@@ -124,13 +129,14 @@ impl Standing {
 mod tests {
     use super::*;
 
-    const MINE: Duration = Duration::from_secs(30);
+    const LONGEST: Duration = Duration::from_secs(30);
+    const QUARANTINE: Duration = Duration::from_secs(40);
 
     fn reading(nonce: &str, since_s: u64, now_s: u64) -> Reading {
         Reading {
             value: format!("v1:ab:{since_s}000:30000:{nonce}").into(),
             since: Duration::from_secs(since_s),
-            longest: MINE,
+            longest: LONGEST,
             now: Wall::from_micros(now_s * 1_000_000),
         }
     }
@@ -150,29 +156,29 @@ mod tests {
             1000   900   40";
         for row in table.lines().skip(2) {
             let cells: Vec<u64> = row.split_whitespace().map(|c| c.parse().unwrap()).collect();
-            let epoch = Verified::new(&reading("n", cells[0], cells[1]), None, MINE, at(5));
+            let epoch = Verified::new(&reading("n", cells[0], cells[1]), None, QUARANTINE, at(5));
             assert_eq!(epoch.left(at(5)), Duration::from_secs(cells[2]), "{row}");
         }
     }
 
     #[test]
     fn the_longer_of_two_longest_ttls_counts() {
-        let epoch = Verified::new(&reading("n", 1000, 1000), None, MINE * 10, at(0));
+        let epoch = Verified::new(&reading("n", 1000, 1000), None, Duration::from_secs(310), at(0));
         assert_eq!(epoch.left(at(0)), Duration::from_secs(310));
     }
 
     #[test]
     fn a_jump_of_the_server_clock_does_not_lift_the_quarantine() {
-        let young = Verified::new(&reading("n", 1000, 1000), None, MINE, at(0));
-        let jumped = Verified::new(&reading("n", 1000, 5000), Some(&young), MINE, at(1));
+        let young = Verified::new(&reading("n", 1000, 1000), None, QUARANTINE, at(0));
+        let jumped = Verified::new(&reading("n", 1000, 5000), Some(&young), QUARANTINE, at(1));
         assert_eq!(jumped.left(at(1)), Duration::from_secs(39));
-        let other = Verified::new(&reading("m", 1000, 5000), Some(&young), MINE, at(1));
+        let other = Verified::new(&reading("m", 1000, 5000), Some(&young), QUARANTINE, at(1));
         assert_eq!(other.left(at(1)), Duration::ZERO);
     }
 
     #[test]
     fn a_standing_admits_votes_only_when_the_epoch_is_old_enough() {
-        let epoch = Verified::new(&reading("n", 1000, 1000), None, MINE, at(0));
+        let epoch = Verified::new(&reading("n", 1000, 1000), None, QUARANTINE, at(0));
         let value = Value::Text(epoch.value.clone());
         let mut standing = Standing::Verified { epoch, mature: false };
         assert!(matches!(standing.admit(|| at(39)), Err(NodeError::Quarantined { .. })));

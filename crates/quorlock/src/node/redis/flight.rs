@@ -97,8 +97,8 @@ impl Flight {
                 }
             }
             (Slot::Epoch, [epoch]) => self.count_votes(epoch, link),
-            (Slot::Release(first), [answer]) => return self.settle_run(first, answer, link),
-            (Slot::Change(change), [answer]) => return settle_change(change, answer, link),
+            (Slot::Release(first), [answer]) => self.settle_run(first, answer, link),
+            (Slot::Change(change), [answer]) => settle_change(change, answer, link),
             (Slot::Inspect(answer), [stored, left, counter]) => {
                 answer.give(replies::view(stored, left, counter));
             }
@@ -137,7 +137,7 @@ impl Flight {
             *reply = Reply::Failed(cause);
             // The token of a refill is that of the held lock, which a release might hit on this very node.
             if !vote.top_up {
-                queue.release(Releasing::new(vote.name.clone(), vote.token, None));
+                queue.outbox.release(Releasing::new(vote.name.clone(), vote.token, None));
             }
         }
         drop(queue);
@@ -147,30 +147,29 @@ impl Flight {
     }
 
     /// Answers all releases that went in one call with `first`.
-    fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
-        let count = first.run;
-        let whole = first.whole;
+    fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) {
+        let (count, whole) = (first.run, first.whole);
         let mut next = Some(first);
         for at in 0..count {
             let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
-                return Err(protocol("a release was not sent"));
+                return;
             };
+            // An answer of another shape fails them all, and all are owed.
             let answer = match answer {
                 Value::Array(answers) if answers.len() == count => &answers[at],
-                Value::Error(_) => answer,
-                _ => return Err(protocol("a release is answered by another shape")),
+                other => other,
             };
             match answer {
                 Value::Error(text) if is_unknown_script(text) && !whole => {
                     release.whole = true;
-                    link.lock().release(release);
+                    link.lock().outbox.release(release);
                 }
                 answer => settle_release(release, answer, link),
             }
         }
-        Ok(())
     }
 
+    /// The next release of a run, which always stands whole in the queue.
     fn pop_release(&mut self) -> Option<Releasing> {
         match self.pop() {
             Some(Slot::Release(release)) => Some(release),
@@ -191,19 +190,21 @@ fn settle_release(mut release: Releasing, answer: &Value, link: &Link) {
     }
 }
 
-fn settle_change(change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
+/// Gives the answer to an extend or a stamp, or sends it again where the server has forgotten the script.
+fn settle_change(mut change: Change, answer: &Value, link: &Link) {
     match answer {
         Value::Error(text) if is_unknown_script(text) && !change.whole => {
-            link.lock().change_whole(change);
+            change.whole = true;
+            link.lock().outbox.push_change(change);
         }
         answer => {
             let reply = replies::change(answer, Some(change.kind));
             change.answer.give(reply);
         }
     }
-    Ok(())
 }
 
+/// Takes the epoch in. A server whose epoch cannot be read must not vote: an error begins a new connection.
 fn settle_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let outcome = match answer {
         Value::Error(text) if is_unknown_script(text) && !verify.whole => {
@@ -220,6 +221,5 @@ fn settle_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), 
         // Whoever asked may have gone.
         let _ = done.send(outcome.clone());
     }
-    // A server whose epoch cannot be read must not vote: begin anew.
     outcome
 }

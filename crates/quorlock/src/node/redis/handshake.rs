@@ -32,7 +32,8 @@ pub(super) struct Greeting {
     /// `None` if the restart guard is off.
     pub(super) epoch: Option<Reading>,
     /// How far the server's wall clock is ahead of ours, in microseconds.
-    pub(super) ahead_micros: Option<i64>,
+    pub(super) ahead_micros: i64,
+    /// This connection.
     pub(super) visit: Visit,
 }
 
@@ -66,16 +67,38 @@ pub(super) async fn greet(
         bury(wire, last, &visit).await?;
     }
     let mut greeting =
-        Greeting { version: survey.version.into(), hashes, epoch: None, ahead_micros: None, visit };
-    if around.guard == RestartGuard::Strict {
-        let before = around.clock.wall();
-        encode_verify(&mut wire.out, Some(&greeting.hashes), around, login.durable, longest);
-        let answer = accepted(wire.reply().await?)?;
-        let reading = Reading::parse(&answer).ok_or_else(|| protocol("the epoch is no epoch"))?;
-        greeting.ahead_micros = Some(ahead(reading.now, before, around.clock.wall()));
-        greeting.epoch = Some(reading);
-    }
+        Greeting { version: survey.version.into(), hashes, epoch: None, ahead_micros: 0, visit };
+    let before = around.clock.wall();
+    let there = match around.guard {
+        RestartGuard::Strict => {
+            let hashes = Some(&greeting.hashes);
+            encode_verify(&mut wire.out, hashes, around, login.durable, longest);
+            let answer = accepted(wire.reply().await?)?;
+            greeting.epoch = Reading::parse(&answer);
+            greeting.epoch.as_ref().map(|epoch| epoch.now)
+        }
+        RestartGuard::Off => {
+            Encoder::command(&mut wire.out, 1).arg("TIME");
+            time(&accepted(wire.reply().await?)?)
+        }
+    };
+    let there = there.ok_or_else(|| protocol("the time or epoch is none"))?;
+    greeting.ahead_micros = ahead(there, before, around.clock.wall());
     Ok(greeting)
+}
+
+/// The answer to `TIME`.
+fn time(answer: &Value) -> Option<Wall> {
+    match answer {
+        Value::Array(fields) => match fields.as_slice() {
+            [seconds, micros] => {
+                let seconds = seconds.number()?.checked_mul(1_000_000)?;
+                Some(Wall::from_micros(seconds.checked_add(micros.number()?)?))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Writes the call of the verify script; without hashes it is sent whole.

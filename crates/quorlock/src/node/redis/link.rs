@@ -65,7 +65,18 @@ impl Link {
         match verdict {
             Ok(true) => self.wake.notify_one(),
             Ok(false) => {}
-            Err((answer, cause)) => answer.give(Reply::Failed(cause)),
+            Err((answer, cause)) => {
+                if matches!(cause, NodeError::Quarantined { .. }) {
+                    self.look_again();
+                }
+                answer.give(Reply::Failed(cause));
+            }
+        }
+    }
+
+    fn look_again(&self) {
+        if self.lock().look_again(&self.around) {
+            self.wake.notify_one();
         }
     }
 
@@ -101,13 +112,11 @@ impl Link {
 
     /// A connection stands.
     pub(super) fn ready(&self, greeting: &Greeting) {
-        let mut refused = Vec::new();
         let mut queue = self.lock();
         queue.facts.version = Some(greeting.version.clone());
-        queue.hashes = greeting.hashes.clone();
-        let notice =
-            greeting.epoch.as_ref().map(|reading| self.learn(&mut queue, reading, greeting.ahead_micros));
-        queue.begin(&self.around, &mut refused);
+        queue.outbox.hashes = greeting.hashes.clone();
+        let notice = self.learn(&mut queue, greeting.epoch.as_ref(), greeting.ahead_micros);
+        let refused = queue.begin(&self.around);
         let bells: Vec<_> = queue.bells.values().cloned().collect();
         drop(queue);
         self.settled.send_replace(true);
@@ -117,7 +126,7 @@ impl Link {
         if self.announces(true) {
             self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
         }
-        notice.into_iter().for_each(|notice| self.publish(notice));
+        self.publish(notice);
         // Hints may have been missed while there was no connection.
         bells.iter().for_each(crate::node::Bell::ring);
     }
@@ -142,15 +151,16 @@ impl Link {
     pub(super) fn verified(&self, reading: &Reading) {
         let wall = self.around.clock.wall();
         let ahead = super::handshake::ahead(reading.now, wall, wall);
-        let notice = self.learn(&mut self.lock(), reading, Some(ahead));
+        let notice = self.learn(&mut self.lock(), Some(reading), ahead);
         self.publish(notice);
     }
 
-    fn learn(&self, queue: &mut Queue, reading: &Reading, ahead: Option<i64>) -> Notice {
+    /// Takes in how far the server's clock is ahead, and its epoch if that was read.
+    fn learn(&self, queue: &mut Queue, reading: Option<&Reading>, ahead: i64) -> Notice {
         let was_skewed = queue.facts.ahead_micros.is_some_and(is_skewed);
         let was_known = queue.epoch.is_some();
-        queue.facts.ahead_micros = ahead;
-        let is_new = queue.learn(reading, &self.around);
+        queue.facts.ahead_micros = Some(ahead);
+        let is_new = reading.is_some_and(|reading| queue.learn(reading, &self.around));
         let left = match &queue.standing {
             Standing::Verified { epoch, .. } => epoch.left(self.around.clock.now()),
             Standing::Unguarded | Standing::Unverified => Duration::ZERO,
@@ -158,7 +168,7 @@ impl Link {
         Notice {
             forgot: is_new && was_known,
             quarantined: (is_new && !left.is_zero()).then_some(left),
-            skew: ahead.filter(|ahead| is_skewed(*ahead) && !was_skewed),
+            skew: (is_skewed(ahead) && !was_skewed).then_some(ahead),
         }
     }
 

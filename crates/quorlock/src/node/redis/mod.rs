@@ -9,6 +9,7 @@ mod epoch;
 mod flight;
 mod handshake;
 mod link;
+mod outbox;
 mod owed;
 mod queue;
 mod replies;
@@ -77,7 +78,9 @@ impl RedisNode {
         let must_wake = {
             let mut queue = self.link.lock();
             check_ready(&queue)?;
-            queue.call(args, caller)
+            let must_wake = queue.outbox.is_empty();
+            queue.outbox.call(args, caller);
+            must_wake
         };
         if must_wake {
             self.link.wake.notify_one();

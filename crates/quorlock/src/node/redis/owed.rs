@@ -1,8 +1,8 @@
 //! Releases that the server has not acknowledged, kept to be sent again.
 
 use super::slot::Releasing;
-use quorlock_core::Moment;
-use std::collections::VecDeque;
+use quorlock_core::{Moment, Token};
+use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 /// The most releases that are kept; the oldest go first, and their locks expire by themselves.
@@ -10,7 +10,12 @@ const OWED_LIMIT: usize = 4096;
 
 /// Releases to be sent again, each until the lock would have expired anyway.
 #[derive(Debug, Default)]
-pub(super) struct Owed(VecDeque<Releasing>);
+pub(super) struct Owed {
+    releases: VecDeque<Releasing>,
+    /// Tokens of acquires that were refused without being sent, so that the releases that follow them push out
+    /// none that matters. At most as many as releases; when there are more, all are forgotten.
+    unsent: HashSet<Token>,
+}
 
 impl Owed {
     /// Keeps `release`; if it failed for the first time, for `keep` from `now`.
@@ -18,15 +23,33 @@ impl Owed {
         release.until.get_or_insert(now + keep);
         release.run = 0;
         release.whole = false;
-        if self.0.len() >= OWED_LIMIT {
-            self.0.pop_front();
+        if self.releases.len() >= OWED_LIMIT {
+            self.releases.pop_front();
         }
-        self.0.push_back(release);
+        self.releases.push_back(release);
+    }
+
+    /// Notes that an acquire with `token` was never sent.
+    pub(super) fn note_unsent(&mut self, token: Token) {
+        if self.unsent.len() >= OWED_LIMIT {
+            self.unsent.clear();
+        }
+        self.unsent.insert(token);
+    }
+
+    /// Whether the server cannot hold `token`, as it never heard of it.
+    pub(super) fn is_unsent(&self, token: Token) -> bool {
+        self.unsent.contains(&token)
+    }
+
+    /// From now on commands are sent.
+    pub(super) fn forget_unsent(&mut self) {
+        self.unsent.clear();
     }
 
     /// Takes the oldest that is still worth sending.
     pub(super) fn take(&mut self, now: Moment) -> Option<Releasing> {
-        while let Some(release) = self.0.pop_front() {
+        while let Some(release) = self.releases.pop_front() {
             if release.until.is_none_or(|until| until > now) {
                 return Some(release);
             }
@@ -35,14 +58,14 @@ impl Owed {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.releases.is_empty()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::{Name, Token};
+    use quorlock_core::Name;
 
     fn release(number: usize) -> Releasing {
         let name = Name::new(format!("n{number}")).unwrap();
@@ -69,6 +92,6 @@ mod tests {
             owed.add(release(number), at(1), Duration::from_secs(5));
         }
         assert_eq!(owed.take(at(1)).unwrap().name.as_str(), "n1");
-        assert_eq!(owed.0.len(), OWED_LIMIT - 1);
+        assert_eq!(owed.releases.len(), OWED_LIMIT - 1);
     }
 }

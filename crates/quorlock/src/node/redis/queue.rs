@@ -1,27 +1,23 @@
-//! What is to be sent and what is known about the server: the state that senders and the driver share.
+//! What senders and the driver share: what is to be sent, and what is known about the server.
 
-use super::commands;
 use super::epoch::{Reading, Standing, Verified};
-use super::handshake::encode_verify;
+use super::outbox::Outbox;
 use super::owed::Owed;
-use super::resp::Value;
-use super::script::Hashes;
-use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
+use super::slot::{Releasing, Slot, Verify};
 use crate::node::{Answer, Bell, Command, NodeError};
 use crate::surroundings::{RestartGuard, Surroundings};
 use bytes::BytesMut;
-use quorlock_core::{Moment, Name};
+use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// The most commands that wait for a server.
 pub(super) const QUEUE_LIMIT: usize = 16 * 1024;
 /// So many more releases may wait, so that an undo finds room where its acquire did.
 const RELEASE_HEADROOM: usize = 4 * 1024;
-/// The most releases in one script call: a script blocks the server.
-const RUN_LIMIT: usize = 64;
+/// How often a server in quarantine is asked whether it was lifted.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// How the link stands.
 #[derive(Clone, Debug)]
@@ -61,20 +57,15 @@ pub(super) struct Queue {
     /// The last epoch that was verified, also while it is in doubt.
     pub(super) epoch: Option<Verified>,
     pub(super) facts: Facts,
-    pub(super) bells: BTreeMap<String, Bell>,
+    pub(super) outbox: Outbox,
     pub(super) owed: Owed,
-    pub(super) hashes: Hashes,
+    /// Who watches which name; as many as there are names that somebody in this process waits for.
+    pub(super) bells: BTreeMap<String, Bell>,
     durable: bool,
-    /// Encoded commands, and what waits for their answers in the same order.
-    out: BytesMut,
-    slots: VecDeque<Slot>,
-    /// Releases at the end of `slots`, not encoded yet as more may join them in one call.
-    run: Vec<Releasing>,
     waiting: VecDeque<Waiting>,
-    /// Whether a vote was encoded after the last reading of the epoch.
-    open_votes: bool,
     /// How many slots the driver holds.
     in_flight: usize,
+    looked: Option<Moment>,
 }
 
 impl Queue {
@@ -88,22 +79,19 @@ impl Queue {
             },
             epoch: None,
             facts: Facts::default(),
-            bells: BTreeMap::new(),
+            outbox: Outbox::default(),
             owed: Owed::default(),
-            hashes: Hashes::default(),
+            bells: BTreeMap::new(),
             durable,
-            out: BytesMut::new(),
-            slots: VecDeque::new(),
-            run: Vec::with_capacity(RUN_LIMIT),
             waiting: VecDeque::new(),
-            open_votes: false,
             in_flight: 0,
+            looked: None,
         }
     }
 
     /// How many commands wait for an answer.
     pub(super) fn len(&self) -> usize {
-        self.in_flight + self.slots.len() + self.run.len() + self.waiting.len()
+        self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
     /// Takes a command in; `Ok(true)` if the driver must be woken for it. A refused command's answer comes back.
@@ -113,24 +101,17 @@ impl Queue {
         answer: Answer,
         around: &Surroundings,
     ) -> Result<bool, (Answer, NodeError)> {
-        match self.admit(command, around) {
-            Err(cause) => {
-                self.owe(command, around);
-                return Err((answer, cause));
-            }
-            Ok(()) if matches!(self.phase, Phase::Ready) => {}
-            Ok(()) => {
-                self.waiting.push_back(Waiting {
-                    command: command.clone(),
-                    answer,
-                    since: around.clock.now(),
-                });
-                return Ok(false);
-            }
+        if let Err(cause) = self.admit(command, around) {
+            self.owe(command, around);
+            return Err((answer, cause));
         }
-        let was_empty = self.out.is_empty() && self.run.is_empty();
-        self.encode(command, answer);
-        Ok(was_empty)
+        if matches!(self.phase, Phase::Ready) {
+            let must_wake = self.outbox.is_empty();
+            self.encode(command, answer);
+            return Ok(must_wake);
+        }
+        self.waiting.push_back(Waiting { command: command.clone(), answer, since: around.clock.now() });
+        Ok(false)
     }
 
     fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {
@@ -150,96 +131,57 @@ impl Queue {
         }
     }
 
-    /// Keeps a release that cannot be sent now.
+    fn encode(&mut self, command: &Command, answer: Answer) {
+        let guarded = !matches!(self.standing, Standing::Unguarded);
+        self.outbox.command(command, answer, guarded);
+    }
+
+    /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(super) fn owe(&mut self, command: &Command, around: &Surroundings) {
-        if let Command::Release { name, token } = command {
-            let release = Releasing::new(name.clone(), *token, None);
-            self.keep(release, around);
+        match command {
+            Command::Release { name, token } if !self.owed.is_unsent(*token) => {
+                self.keep(Releasing::new(name.clone(), *token, None), around);
+            }
+            // The token of a refill is that of a lock which the server may hold already.
+            Command::Acquire(vote) if !vote.top_up && !matches!(self.phase, Phase::Ready) => {
+                self.owed.note_unsent(vote.token);
+            }
+            _ => {}
         }
     }
 
+    /// Keeps a release that was not acknowledged.
     pub(super) fn keep(&mut self, release: Releasing, around: &Surroundings) {
         self.owed.add(release, around.clock.now(), around.longest_ttl);
     }
 
-    /// Encodes a command that was admitted.
-    fn encode(&mut self, command: &Command, answer: Answer) {
-        if let Command::Release { name, token } = command {
-            self.release(Releasing::new(name.clone(), *token, Some(answer)));
-            return;
+    /// Sends what is owed, as far as there is room for it.
+    pub(super) fn pay(&mut self, now: Moment) {
+        while self.len() < QUEUE_LIMIT + RELEASE_HEADROOM {
+            match self.owed.take(now) {
+                Some(release) => self.outbox.release(release),
+                None => break,
+            }
         }
-        self.end_run();
-        let slot = match command {
-            Command::Acquire(vote) => {
-                commands::acquire(&mut self.out, vote);
-                self.open_votes = !matches!(self.standing, Standing::Unguarded);
-                Slot::Vote(Vote { name: vote.name.clone(), token: vote.token, top_up: vote.top_up, answer })
-            }
-            Command::Stamp { name, token, fence } => {
-                let kind = ChangeKind::Stamp { fence: *fence };
-                self.changed(name, *token, kind, answer)
-            }
-            Command::Extend { name, token, ttl, .. } => {
-                let kind = ChangeKind::Extend { ttl: *ttl };
-                self.changed(name, *token, kind, answer)
-            }
-            Command::Inspect { name } => {
-                commands::inspect(&mut self.out, name);
-                Slot::Inspect(answer)
-            }
-            Command::Release { .. } => return,
-        };
-        self.slots.push_back(slot);
     }
 
-    fn changed(
-        &mut self,
-        name: &Name,
-        token: quorlock_core::Token,
-        kind: ChangeKind,
-        answer: Answer,
-    ) -> Slot {
-        let change = Change { name: name.clone(), token, kind, answer, whole: false };
-        commands::change(&mut self.out, &self.hashes, &change);
-        Slot::Change(change)
-    }
-
-    /// Sends a release, in one call with those just before it.
-    pub(super) fn release(&mut self, release: Releasing) {
-        let differs = self.run.first().is_some_and(|first| first.whole != release.whole);
-        if differs || self.run.len() == RUN_LIMIT {
-            self.end_run();
-        }
-        self.run.push(release);
-    }
-
-    /// Sends an extend or stamp again with the whole script.
-    pub(super) fn change_whole(&mut self, mut change: Change) {
-        self.end_run();
-        change.whole = true;
-        commands::change(&mut self.out, &self.hashes, &change);
-        self.slots.push_back(Slot::Change(change));
-    }
-
-    /// Encodes the releases that were waiting for more of their kind.
-    fn end_run(&mut self) {
-        let count = self.run.len();
-        let Some(first) = self.run.first_mut() else {
-            return;
-        };
-        first.run = count;
-        let whole = first.whole;
-        commands::releases(&mut self.out, &self.hashes, self.run.iter(), whole);
-        self.slots.extend(self.run.drain(..).map(Slot::Release));
-    }
-
-    /// Asks the server for its epoch again; nobody votes there until it answers.
+    /// Asks the server for its epoch.
     pub(super) fn verify(&mut self, verify: Verify, around: &Surroundings) {
-        self.end_run();
-        let hashes = (!verify.whole).then_some(&self.hashes);
         let longest = self.longest_seen();
-        encode_verify(&mut self.out, hashes, around, self.durable, longest);
-        self.slots.push_back(Slot::Verify(verify));
+        self.outbox.verify(verify, around, self.durable, longest);
+    }
+
+    /// Asks a server in quarantine for its epoch, now and then: somebody may have declared it fresh.
+    /// `true` if the driver must be woken for it.
+    pub(super) fn look_again(&mut self, around: &Surroundings) -> bool {
+        let now = around.clock.now();
+        let is_due = self.looked.is_none_or(|looked| now.since(looked) >= LOOK_AGAIN);
+        if !is_due || !matches!(self.phase, Phase::Ready) {
+            return false;
+        }
+        self.looked = Some(now);
+        self.verify(Verify::default(), around);
+        true
     }
 
     /// The longest ttl that the server was seen to be built for.
@@ -249,9 +191,9 @@ impl Queue {
 
     /// Takes a reading of the epoch; `true` if it is not the epoch known before.
     pub(super) fn learn(&mut self, reading: &Reading, around: &Surroundings) -> bool {
-        let now = around.clock.now();
-        let epoch = Verified::new(reading, self.epoch.as_ref(), around.longest_ttl, now);
-        let is_new = self.epoch.as_ref().is_none_or(|before| before.nonce() != epoch.nonce());
+        let before = self.epoch.as_ref();
+        let epoch = Verified::new(reading, before, around.quarantine(), around.clock.now());
+        let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified { epoch: epoch.clone(), mature: false };
         }
@@ -259,44 +201,25 @@ impl Queue {
         is_new
     }
 
-    /// Sends a command of any kind; `true` if the driver must be woken for it.
-    pub(super) fn call(&mut self, args: &[&[u8]], caller: oneshot::Sender<Result<Value, NodeError>>) -> bool {
-        let was_empty = self.out.is_empty() && self.run.is_empty();
-        self.end_run();
-        commands::raw(&mut self.out, args);
-        self.slots.push_back(Slot::Call(caller));
-        was_empty
-    }
-
-    /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it.
+    /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it, and where the
+    /// queue is full they are done without: they cost time, never safety.
     pub(super) fn hints(&mut self, name: &str, wanted: bool) {
-        if matches!(self.phase, Phase::Ready) {
-            self.end_run();
-            commands::hints(&mut self.out, name, wanted);
-            self.slots.push_back(Slot::Hints);
-        }
-    }
-
-    /// Sends what is owed, as far as there is room for it.
-    pub(super) fn pay(&mut self, now: Moment) {
-        while self.len() < QUEUE_LIMIT + RELEASE_HEADROOM {
-            match self.owed.take(now) {
-                Some(release) => self.release(release),
-                None => break,
-            }
+        if matches!(self.phase, Phase::Ready) && self.len() < QUEUE_LIMIT {
+            self.outbox.hints(name, wanted);
         }
     }
 
     /// Begins a new connection: first what is owed, then hints, then what waited. Too late is too late for
     /// everything but releases: an acquire whose caller has gone would take the name for nobody.
-    pub(super) fn begin(&mut self, around: &Surroundings, refused: &mut Vec<(Answer, NodeError)>) {
+    pub(super) fn begin(&mut self, around: &Surroundings) -> Vec<(Answer, NodeError)> {
         let now = around.clock.now();
         self.phase = Phase::Ready;
+        self.owed.forget_unsent();
         self.pay(now);
-        let watched: Vec<String> = self.bells.keys().cloned().collect();
-        for name in watched {
-            self.hints(&name, true);
+        for name in self.bells.keys() {
+            self.outbox.hints(name, true);
         }
+        let mut refused = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
             let is_release = matches!(waiting.command, Command::Release { .. });
             let verdict = if now.since(waiting.since) > around.node_timeout && !is_release {
@@ -306,47 +229,49 @@ impl Queue {
             };
             match verdict {
                 Ok(()) => self.encode(&waiting.command, waiting.answer),
-                Err(cause) => refused.push((waiting.answer, cause)),
+                Err(cause) => {
+                    self.owe(&waiting.command, around);
+                    refused.push((waiting.answer, cause));
+                }
             }
         }
+        refused
     }
 
-    /// Hands everything to be written over to the driver. `out` must be empty; the buffers are exchanged.
+    /// Hands everything to be written over to the driver, if `out` has room for it.
     pub(super) fn hand_over(&mut self, out: &mut BytesMut, flight: &mut VecDeque<Slot>) {
-        self.end_run();
-        if std::mem::take(&mut self.open_votes) {
-            commands::epoch(&mut self.out);
-            self.slots.push_back(Slot::Epoch);
+        if out.is_empty() {
+            self.outbox.hand_over(out, flight);
         }
-        std::mem::swap(&mut self.out, out);
-        flight.append(&mut self.slots);
         self.in_flight = flight.len();
     }
 
-    /// Notes how many slots the driver still holds.
-    pub(super) fn set_in_flight(&mut self, count: usize) {
-        self.in_flight = count;
-    }
-
-    /// Empties the queue for `phase`; what was in it fails, and releases are owed.
+    /// Ends the connection and gives back what is to be failed. Commands go on waiting while another is made.
     pub(super) fn end(&mut self, phase: Phase, flight: impl Iterator<Item = Slot>) -> Vec<Slot> {
-        self.end_run();
-        self.out.clear();
-        self.open_votes = false;
         self.in_flight = 0;
-        let mut failed: Vec<Slot> = flight.chain(self.slots.drain(..)).collect();
+        let mut failed: Vec<Slot> = flight.chain(self.outbox.empty()).collect();
         if !matches!(phase, Phase::Connecting) {
-            for Waiting { command, answer, .. } in self.waiting.drain(..) {
-                failed.push(match command {
-                    Command::Release { name, token } => {
-                        Slot::Release(Releasing::new(name, token, Some(answer)))
-                    }
-                    // Only the answer is needed to fail it.
-                    _ => Slot::Inspect(answer),
-                });
+            for waiting in self.waiting.drain(..) {
+                if let Command::Acquire(vote) = &waiting.command
+                    && !vote.top_up
+                {
+                    self.owed.note_unsent(vote.token);
+                }
+                failed.push(waiting.into_slot());
             }
         }
         self.phase = phase;
         failed
+    }
+}
+
+impl Waiting {
+    /// What is to be failed in its place.
+    fn into_slot(self) -> Slot {
+        match self.command {
+            Command::Release { name, token } => Slot::Release(Releasing::new(name, token, Some(self.answer))),
+            // Of other commands only the answer matters now.
+            _ => Slot::Inspect(self.answer),
+        }
     }
 }

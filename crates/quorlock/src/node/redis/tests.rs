@@ -6,6 +6,7 @@ mod outages;
 mod refusals;
 mod server;
 mod speed;
+mod streams;
 mod votes;
 
 use super::RedisNode;

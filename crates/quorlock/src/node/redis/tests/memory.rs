@@ -25,10 +25,8 @@ async fn init_lifts_the_quarantine_for_every_link() {
     first.init().await.unwrap();
     assert!(first.health().trouble.is_none());
     assert!(matches!(ask(&first, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
-    // The other link still believes in its quarantine until a refill shows it the new epoch.
-    let refill = Command::Acquire(Acquire { top_up: true, ..acquire("b", 2, 7) });
-    let reply = ask(&second, refill).await;
-    assert!(matches!(reply, Reply::Failed(NodeError::EpochChanged)), "{reply:?}");
+    // The other link believes in its quarantine until it looks again, which votes make it do.
+    ask(&second, vote("b", 2, 7)).await;
     until("the other link votes", || second.health().trouble.is_none()).await;
     assert!(matches!(ask(&second, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
 }
@@ -109,4 +107,35 @@ async fn a_longer_ttl_of_another_client_lengthens_the_quarantine_of_all() {
         panic!("another cause");
     };
     assert!(left > Duration::from_secs(290), "{left:?}");
+}
+
+/// A wall clock that is wrong.
+#[derive(Debug)]
+struct Wrong;
+
+impl crate::Clock for Wrong {
+    fn now(&self) -> quorlock_core::Moment {
+        crate::SystemClock.now()
+    }
+
+    fn wall(&self) -> quorlock_core::Wall {
+        quorlock_core::Wall::from_micros(crate::SystemClock.wall().as_micros() - 60_000_000)
+    }
+}
+
+#[tokio::test]
+async fn a_clock_far_from_ours_is_flagged_with_and_without_the_guard() {
+    let server = Server::start(&[]);
+    for around in [calm(), guarded()] {
+        let diary = Diary::default();
+        let around = Surroundings { clock: Arc::new(Wrong), ..diary.observe(around) };
+        let node = connect(&server.url(), around);
+        node.settle().await;
+        until("the skew is told", || {
+            diary.count(|e| matches!(e, Event::ClockSkew { ahead_micros, .. } if *ahead_micros > 55_000_000))
+                == 1
+        })
+        .await;
+        assert!(node.health().clock_ahead_micros.unwrap() > 55_000_000);
+    }
 }

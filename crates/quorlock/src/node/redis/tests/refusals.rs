@@ -16,7 +16,11 @@ async fn a_replica_is_refused() {
 
 #[tokio::test]
 async fn a_cluster_node_is_refused() {
-    let server = Server::start(&["--port", "0", "--cluster-enabled", "yes", "--cluster-port", "0"]);
+    // The port of the cluster's own traffic cannot be left to the system.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let server = Server::start(&["--cluster-enabled", "yes", "--cluster-port", &port]);
     assert!(matches!(refusal(&server.url(), calm()).await, NodeError::Cluster));
 }
 

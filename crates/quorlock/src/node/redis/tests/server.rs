@@ -44,6 +44,9 @@ impl Server {
             assert!(Instant::now() < end, "the server does not start");
             std::thread::sleep(Duration::from_millis(5));
         }
+        while matches!(self.run_command("PING"), Value::Error(text) if text.starts_with(b"LOADING")) {
+            assert!(Instant::now() < end, "the server does not load");
+        }
     }
 
     pub(super) fn socket(&self) -> PathBuf {

@@ -11,7 +11,7 @@ async fn speed_of_acquire_and_release() {
     node.init().await.unwrap();
     for clients in [1, 100, 400] {
         let total = if clients == 1 { 20_000 } else { 400_000 };
-        let start = std::time::Instant::now();
+        let (start, server_start, own_start) = (std::time::Instant::now(), server_cpu(&server), own_cpu());
         let tasks: Vec<_> = (0..clients)
             .map(|client| {
                 let node = node.clone();
@@ -34,7 +34,26 @@ async fn speed_of_acquire_and_release() {
         for task in tasks {
             task.await.unwrap();
         }
-        let rate = total as f64 / start.elapsed().as_secs_f64();
-        println!("{clients} clients: {rate:.0} cycles/s");
+        let per_cycle = |seconds: f64| seconds * 1e6 / total as f64;
+        println!(
+            "{clients} clients: {:.0} cycles/s, server {:.1} us/cycle, client {:.1} us/cycle",
+            total as f64 / start.elapsed().as_secs_f64(),
+            per_cycle(server_cpu(&server) - server_start),
+            per_cycle(own_cpu() - own_start),
+        );
     }
+}
+
+/// The processor time that the server has used, in seconds.
+fn server_cpu(server: &Server) -> f64 {
+    let info = server.text("INFO cpu").unwrap();
+    let fields = info.lines().filter_map(|line| line.split_once(':'));
+    let used = |field: &str| matches!(field, "used_cpu_user" | "used_cpu_sys");
+    fields.filter(|(field, _)| used(field)).map(|(_, seconds)| seconds.parse::<f64>().unwrap()).sum()
+}
+
+/// The processor time that this process has used, in seconds.
+fn own_cpu() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -213,3 +213,24 @@ fn a_new_runtime_takes_over_from_one_that_died() {
         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
     }
 }
+
+#[tokio::test]
+async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    server.run_command("CONFIG RESETSTAT");
+    let nodes: Nodes = [node.clone()];
+    let send = |command: Command| Round::send(&nodes, [0], &command, PATIENCE);
+    let locks: Vec<String> = (0..130).map(|number| format!("n{number}")).collect();
+    let votes: Vec<_> = locks.iter().map(|lock| send(vote(lock, 1, 7))).collect();
+    let releases: Vec<_> = locks.iter().map(|lock| send(release(lock, 1))).collect();
+    for mut round in votes.into_iter().chain(releases) {
+        assert!(matches!(round.next().await, Some((0, Reply::Done(_)))));
+    }
+    let calls = server.text("INFO commandstats").unwrap();
+    assert!(calls.contains("cmdstat_set:calls=130,"), "{calls}");
+    // One reading of the epoch, and one reading of each name by the three release scripts.
+    assert!(calls.contains("cmdstat_get:calls=131,"), "{calls}");
+    assert!(calls.contains("cmdstat_evalsha:calls=3,"), "{calls}");
+}

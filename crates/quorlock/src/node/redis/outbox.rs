@@ -1,0 +1,145 @@
+//! Commands that are encoded and not handed over yet, each with what waits for its answer.
+
+use super::commands;
+use super::handshake::encode_verify;
+use super::resp::Value;
+use super::script::Hashes;
+use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
+use crate::node::{Answer, Command, NodeError};
+use crate::surroundings::Surroundings;
+use bytes::BytesMut;
+use quorlock_core::{Name, Token};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// The most releases in one script call: a script blocks the server.
+const RUN_LIMIT: usize = 64;
+
+/// What the next write will carry.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Encoded commands, and what waits for their answers in the same order.
+    out: BytesMut,
+    slots: VecDeque<Slot>,
+    /// Releases after all of `slots`, not encoded yet as more may join them in one call.
+    run: Vec<Releasing>,
+    /// Whether a vote was encoded after the last reading of the epoch.
+    open_votes: bool,
+    /// What the server calls our scripts.
+    pub(super) hashes: Hashes,
+}
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.out.is_empty() && self.run.is_empty()
+    }
+
+    /// How many things in it wait for an answer.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() + self.run.len()
+    }
+
+    /// Encodes `command`; a vote that is `guarded` counts only with the epoch after it.
+    pub(super) fn command(&mut self, command: &Command, answer: Answer, guarded: bool) {
+        if let Command::Release { name, token } = command {
+            self.release(Releasing::new(name.clone(), *token, Some(answer)));
+            return;
+        }
+        self.end_run();
+        let slot = match command {
+            Command::Acquire(vote) => {
+                commands::acquire(&mut self.out, vote);
+                self.open_votes |= guarded;
+                Slot::Vote(Vote { name: vote.name.clone(), token: vote.token, top_up: vote.top_up, answer })
+            }
+            Command::Stamp { name, token, fence } => {
+                let kind = ChangeKind::Stamp { fence: *fence };
+                return self.change(name, *token, kind, answer);
+            }
+            Command::Extend { name, token, ttl, .. } => {
+                let kind = ChangeKind::Extend { ttl: *ttl };
+                return self.change(name, *token, kind, answer);
+            }
+            Command::Inspect { name } => {
+                commands::inspect(&mut self.out, name);
+                Slot::Inspect(answer)
+            }
+            Command::Release { .. } => return,
+        };
+        self.slots.push_back(slot);
+    }
+
+    fn change(&mut self, name: &Name, token: Token, kind: ChangeKind, answer: Answer) {
+        self.push_change(Change { name: name.clone(), token, kind, answer, whole: false });
+    }
+
+    /// Sends an extend or a stamp.
+    pub(super) fn push_change(&mut self, change: Change) {
+        self.end_run();
+        commands::change(&mut self.out, &self.hashes, &change);
+        self.slots.push_back(Slot::Change(change));
+    }
+
+    /// Sends a release, in one call with those just before it.
+    pub(super) fn release(&mut self, release: Releasing) {
+        let first = self.run.first();
+        if first.is_some_and(|first| first.whole != release.whole) || self.run.len() == RUN_LIMIT {
+            self.end_run();
+        }
+        self.run.push(release);
+    }
+
+    /// Encodes the releases that were waiting for more of their kind.
+    fn end_run(&mut self) {
+        let count = self.run.len();
+        let Some(first) = self.run.first_mut() else {
+            return;
+        };
+        first.run = count;
+        let whole = first.whole;
+        commands::releases(&mut self.out, &self.hashes, self.run.iter(), whole);
+        self.slots.extend(self.run.drain(..).map(Slot::Release));
+    }
+
+    /// Asks the server for its epoch.
+    pub(super) fn verify(&mut self, verify: Verify, around: &Surroundings, durable: bool, longest: Duration) {
+        self.end_run();
+        let hashes = (!verify.whole).then_some(&self.hashes);
+        encode_verify(&mut self.out, hashes, around, durable, longest);
+        self.slots.push_back(Slot::Verify(verify));
+    }
+
+    /// Sends a command of any kind.
+    pub(super) fn call(&mut self, args: &[&[u8]], caller: oneshot::Sender<Result<Value, NodeError>>) {
+        self.end_run();
+        commands::raw(&mut self.out, args);
+        self.slots.push_back(Slot::Call(caller));
+    }
+
+    /// Asks for hints about `name`, or for no more of them.
+    pub(super) fn hints(&mut self, name: &str, wanted: bool) {
+        self.end_run();
+        commands::hints(&mut self.out, name, wanted);
+        self.slots.push_back(Slot::Hints);
+    }
+
+    /// Hands everything over. `out` must be empty: the buffers are exchanged, so that neither is ever allocated anew.
+    pub(super) fn hand_over(&mut self, out: &mut BytesMut, flight: &mut VecDeque<Slot>) {
+        self.end_run();
+        if std::mem::take(&mut self.open_votes) {
+            commands::epoch(&mut self.out);
+            self.slots.push_back(Slot::Epoch);
+        }
+        std::mem::swap(&mut self.out, out);
+        flight.append(&mut self.slots);
+    }
+
+    /// Forgets what was encoded and gives back what waited for answers.
+    pub(super) fn empty(&mut self) -> impl Iterator<Item = Slot> {
+        self.out.clear();
+        self.open_votes = false;
+        let run = self.run.drain(..).map(Slot::Release);
+        self.slots.drain(..).chain(run)
+    }
+}
