@@ -41,6 +41,11 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
+    /// How long a node that may have forgotten stays without a vote: longest ttl + 2 x clock tolerance.
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.longest_ttl + 2 * CLOCK_TOLERANCE
+    }
+
     pub(crate) fn emit(&self, event: &Event) {
         self.observers.emit(event);
     }
