@@ -2,8 +2,9 @@
 //!
 //! The rule for the fence: a number to which a majority of nodes, where we hold the name, was strictly raised by
 //! us. The vote carries a proposal, and where a majority both gave us the name and was raised to it, one round
-//! trip is enough. Where a majority gave us the name but fewer were raised, a *stamp* round asks the voters for a
-//! higher number. See DESIGN.md, section 3.
+//! trip is enough. Where a majority gave us the name but fewer were raised, a *stamp* round makes each voter raise its
+//! counter strictly, to at least one number, and tell which; a majority that tells the same has our fence.
+//! See DESIGN.md, section 2.
 
 use crate::fence::Fence;
 use crate::tally::{Quorum, Tally, Verdict, Vote};
@@ -30,12 +31,10 @@ pub enum Ballot {
 /// What one voter answered to the stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// The name is still ours here, and we raised the counter to the stamped number.
-    Stamped,
-    /// The name is still ours here, but the counter was at the number or above already.
-    Behind {
-        /// The counter.
-        counter: Fence,
+    /// The name is still ours here, and we strictly raised the counter.
+    Stamped {
+        /// To this number.
+        to: Fence,
     },
     /// The name is no longer ours here.
     NotHeld,
@@ -50,7 +49,7 @@ pub enum Step {
     Wait,
     /// A majority is ours and was raised to this number. It is held if the deadline has not passed.
     Granted(Fence),
-    /// Call [`Attempt::stamp`] and ask the voters to raise to the number that it gives.
+    /// Call [`Attempt::stamp`] and ask the voters to raise to at least the number that it gives.
     Stamp,
     /// It cannot be had in this attempt. Undo everywhere.
     Refused,
@@ -66,6 +65,8 @@ pub struct Attempt {
     raised: Tally,
     voters: Vec<usize>,
     stamps: u8,
+    /// What each voter was raised to in this stamp round.
+    stamped: Vec<Fence>,
 }
 
 impl Attempt {
@@ -79,6 +80,7 @@ impl Attempt {
             raised: Tally::new(quorum),
             voters: Vec::with_capacity(quorum.nodes()),
             stamps: 0,
+            stamped: Vec::new(),
         }
     }
 
@@ -104,7 +106,7 @@ impl Attempt {
         }
     }
 
-    /// Starts a stamp round: the number to raise to, above everything seen and not below `floor`.
+    /// Starts a stamp round: the least number to raise to, above everything seen and not below `floor`.
     ///
     /// `None` if the numbers are used up. Ask exactly the [voters](Attempt::voters).
     pub fn stamp(&mut self, floor: Fence) -> Option<Fence> {
@@ -112,6 +114,7 @@ impl Attempt {
         self.target = self.highest.next()?.max(floor);
         self.highest = self.target;
         self.raised = Tally::new(self.quorum);
+        self.stamped.clear();
         for _ in self.voters.len()..self.quorum.nodes() {
             self.raised.count(Vote::Missing);
         }
@@ -120,23 +123,30 @@ impl Attempt {
 
     /// Counts the answer of a voter to the stamp.
     pub fn on_mark(&mut self, mark: Mark) -> Step {
-        let raised = match mark {
-            Mark::Stamped => Vote::For,
-            Mark::Behind { counter } => {
-                self.highest = self.highest.max(counter);
-                Vote::Against
+        let vote = match mark {
+            Mark::Stamped { to } => {
+                self.highest = self.highest.max(to);
+                self.stamped.push(to);
+                if self.alike(to) >= self.quorum.needed() {
+                    return Step::Granted(to);
+                }
+                Vote::For
             }
             Mark::NotHeld => Vote::Against,
             Mark::Missing => Vote::Missing,
         };
-        match self.raised.count(raised) {
-            Verdict::Granted => Step::Granted(self.target),
-            Verdict::Pending => Step::Wait,
-            // More answers may still name a higher counter, which the next number must exceed.
-            Verdict::Refused if self.raised.outstanding() > 0 => Step::Wait,
-            Verdict::Refused if self.stamps < MOST_STAMPS => Step::Stamp,
-            Verdict::Refused => Step::Refused,
+        self.raised.count(vote);
+        // All voters are heard before another round, which must go above whatever each was raised to.
+        match self.raised.outstanding() {
+            1.. => Step::Wait,
+            0 if self.stamps < MOST_STAMPS => Step::Stamp,
+            0 => Step::Refused,
         }
+    }
+
+    /// How many voters were raised to exactly `to`.
+    fn alike(&self, to: Fence) -> usize {
+        self.stamped.iter().filter(|stamped| **stamped == to).count()
     }
 
     /// The nodes where the name is ours.
@@ -224,6 +234,10 @@ mod tests {
         assert_eq!(vote(&mut attempt(4, 1), "ccdd"), Step::Refused);
     }
 
+    fn stamped(to: u64) -> Mark {
+        Mark::Stamped { to: Fence::new(to) }
+    }
+
     #[test]
     fn a_stamp_goes_above_everything_seen_and_counts_voters_only() {
         let mut attempt = attempt(3, 5);
@@ -232,18 +246,31 @@ mod tests {
         assert_eq!(attempt.on_ballot(2, Ballot::Confirmed), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::new(3)), Some(Fence::new(9)));
         assert_eq!(attempt.voters(), [0, 2]);
-        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Wait);
-        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Granted(Fence::new(9)));
+        assert_eq!(attempt.on_mark(stamped(9)), Step::Wait);
+        assert_eq!(attempt.on_mark(stamped(9)), Step::Granted(Fence::new(9)));
     }
 
     #[test]
-    fn a_stamp_that_comes_too_low_is_tried_once_more_above_the_answer() {
-        let mut attempt = attempt(1, 5);
-        assert_eq!(vote(&mut attempt, "v"), Step::Stamp);
+    fn voters_that_were_all_raised_to_the_same_number_need_one_stamp_whatever_was_asked() {
+        // The holder before us had a faster clock: all counters are at 40, which we could not know.
+        let mut attempt = attempt(5, 5);
+        assert_eq!(vote(&mut attempt, "vvv"), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(6)));
-        assert_eq!(attempt.on_mark(Mark::Behind { counter: Fence::new(40) }), Step::Stamp);
-        assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(41)));
-        assert_eq!(attempt.on_mark(Mark::Behind { counter: Fence::new(50) }), Step::Refused);
+        assert_eq!(attempt.on_mark(stamped(41)), Step::Wait);
+        assert_eq!(attempt.on_mark(stamped(41)), Step::Wait);
+        assert_eq!(attempt.on_mark(stamped(41)), Step::Granted(Fence::new(41)));
+    }
+
+    #[test]
+    fn voters_that_were_raised_to_different_numbers_are_stamped_once_more_above_all() {
+        let mut attempt = attempt(3, 5);
+        vote(&mut attempt, "vv-");
+        attempt.stamp(Fence::default());
+        assert_eq!(attempt.on_mark(stamped(41)), Step::Wait);
+        assert_eq!(attempt.on_mark(stamped(6)), Step::Stamp);
+        assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(42)));
+        assert_eq!(attempt.on_mark(stamped(42)), Step::Wait);
+        assert_eq!(attempt.on_mark(stamped(50)), Step::Refused);
     }
 
     #[test]
@@ -252,10 +279,10 @@ mod tests {
         vote(&mut attempt, "vv");
         attempt.stamp(Fence::default());
         assert_eq!(attempt.on_mark(Mark::NotHeld), Step::Wait);
-        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Stamp);
+        assert_eq!(attempt.on_mark(stamped(6)), Step::Stamp);
         attempt.stamp(Fence::default());
         attempt.on_mark(Mark::NotHeld);
-        assert_eq!(attempt.on_mark(Mark::Stamped), Step::Refused);
+        assert_eq!(attempt.on_mark(stamped(7)), Step::Refused);
     }
 
     #[test]

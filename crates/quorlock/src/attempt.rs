@@ -2,7 +2,7 @@
 
 use crate::entropy;
 use crate::error::NodeReport;
-use crate::node::{Acquire, Command, Denied, Done, Reply};
+use crate::node::{Acquire, Command, Done, Reply};
 use crate::options::Options;
 use crate::round::Round;
 use crate::voters::{Poll, Voters};
@@ -142,11 +142,11 @@ impl<'a> Ask<'a> {
 
     async fn stamp(&mut self) -> Step {
         let wall = self.voters.around.clock.wall();
-        let Some(fence) = self.state.stamp(self.candidate.propose(wall)) else {
+        let Some(at_least) = self.state.stamp(self.candidate.propose(wall)) else {
             return Step::Refused;
         };
         let name = self.candidate.name.clone();
-        let command = Command::Stamp { name, token: self.token, fence };
+        let command = Command::Stamp { name, token: self.token, at_least };
         let mut round = self.voters.ask_some(self.state.voters().iter().copied(), &command);
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.next().await {
@@ -171,8 +171,7 @@ fn ballot_of(reply: &Reply) -> Ballot {
 
 fn mark_of(reply: &Reply) -> Mark {
     match reply {
-        Reply::Done(Done::Raised) => Mark::Stamped,
-        Reply::Denied(Denied::Behind { counter }) => Mark::Behind { counter: *counter },
+        Reply::Done(Done::Stamped { to }) => Mark::Stamped { to: *to },
         Reply::Denied(_) => Mark::NotHeld,
         Reply::Done(_) | Reply::Failed(_) => Mark::Missing,
     }

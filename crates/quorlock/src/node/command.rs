@@ -11,15 +11,15 @@ use std::time::Duration;
 pub enum Command {
     /// Vote: take the name if it is free, and raise its counter to the proposal.
     Acquire(Acquire),
-    /// If the name still holds `token` and the counter is below `fence`: raise it to `fence`, note that as the
-    /// holder's fence, and answer [`Done::Raised`]; else [`Denied::Behind`], [`Denied::Gone`] or [`Denied::Taken`].
+    /// If the name still holds `token`: raise its counter to `at_least`, or to one above what it is if that is more,
+    /// note the number as the holder's fence, and answer it as [`Done::Stamped`].
     Stamp {
         /// The lock.
         name: Name,
         /// The attempt that holds it.
         token: Token,
-        /// The number to raise to.
-        fence: Fence,
+        /// The least number to raise to.
+        at_least: Fence,
     },
     /// If the name still holds `token`: keep it for `ttl` from now, never for less than before.
     Extend {
@@ -103,12 +103,17 @@ pub enum Reply {
 /// How a command was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// Acquire and stamp: the name is ours, and we strictly raised the counter to our number.
+    /// Acquire: the name is ours, and we strictly raised the counter to the proposal.
     Raised,
     /// Acquire: the name is ours, but the counter was at the proposal or above.
     Unraised {
         /// The counter, where the node tells it.
         counter: Option<Fence>,
+    },
+    /// Stamp: the name is still ours, and we strictly raised the counter.
+    Stamped {
+        /// To this number.
+        to: Fence,
     },
     /// Extend and release: done.
     Plain,
@@ -123,11 +128,6 @@ pub enum Denied {
     Gone,
     /// Something else is stored under the name.
     Taken,
-    /// Stamp: the name is ours, but the counter is at the number or above.
-    Behind {
-        /// The counter.
-        counter: Fence,
-    },
 }
 
 /// What one node stores for a name.

@@ -51,7 +51,7 @@ pub(super) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied
 
 pub(super) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Stamp { name, token, fence: Fence::new(fence) }
+    Command::Stamp { name, token, at_least: Fence::new(fence) }
 }
 
 pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
@@ -64,18 +64,18 @@ pub(super) fn release(text: &str, holder: u8) -> Command {
     Command::Release { name, token }
 }
 
-/// The reply in short, for example `raised`, `taken` or `behind 9`.
+/// The reply in short, for example `raised`, `taken` or `stamped 9`.
 pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
     let mut round = Round::send(&nodes, [0], command, Duration::from_secs(20));
     match round.next().await.unwrap().1 {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),
+        Reply::Done(Done::Stamped { to }) => format!("stamped {to}"),
         Reply::Done(Done::Plain) => "done".to_owned(),
         Reply::Done(Done::Seen(view)) => short(&view),
         Reply::Denied(Denied::Gone) => "gone".to_owned(),
         Reply::Denied(Denied::Taken) => "taken".to_owned(),
-        Reply::Denied(Denied::Behind { counter }) => format!("behind {counter}"),
         Reply::Failed(error) => format!("failed: {error}"),
     }
 }
@@ -142,10 +142,13 @@ async fn only_the_holder_can_stamp_extend_and_release(node: &Arc<dyn Node>) {
 
 async fn a_stamp_raises_strictly_and_is_noted(node: &Arc<dyn Node>) {
     ask(node, &acquire("stamped", 1, 5, TTL, false)).await;
-    assert_eq!(ask(node, &stamp("stamped", 1, 5)).await, "behind 5");
-    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "raised");
-    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "behind 8");
-    assert_eq!(inspect(node, "stamped").await, "ann1@web fence 8 left 10 counter 8");
+    assert_eq!(ask(node, &stamp("stamped", 1, 3)).await, "stamped 6");
+    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "stamped 8");
+    assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "stamped 9");
+    assert_eq!(inspect(node, "stamped").await, "ann1@web fence 9 left 10 counter 9");
+    let last = Fence::MAX.get();
+    assert_eq!(ask(node, &stamp("stamped", 1, last)).await, format!("stamped {last}"));
+    assert!(ask(node, &stamp("stamped", 1, 1)).await.contains("used up"));
 }
 
 async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clock: &HandClock) {

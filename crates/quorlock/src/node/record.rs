@@ -1,6 +1,7 @@
 //! What one name's record becomes by a command: the rules that the memory node and the file node share.
 
 use super::command::{Acquire, Command, Content, Denied, Done, Reply, View};
+use super::error::NodeError;
 use quorlock_core::{Fence, Moment, Token};
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ impl Record {
     pub(super) fn execute(&mut self, command: &Command, now: Moment, place: &Place) -> Reply {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire, now, place),
-            Command::Stamp { token, fence, .. } => self.stamp(token, *fence),
+            Command::Stamp { token, at_least, .. } => self.stamp(token, *at_least),
             Command::Extend { token, ttl, tied, .. } => match self.held_by(token) {
                 Ok(hold) => {
                     hold.extend(now, *ttl);
@@ -87,15 +88,20 @@ impl Record {
         Reply::Done(if raised { Done::Raised } else { Done::Unraised { counter: self.counter } })
     }
 
-    fn stamp(&mut self, token: &Token, fence: Fence) -> Reply {
-        if let Err(denied) = self.held_by(token) {
-            return Reply::Denied(denied);
-        }
-        if self.raise(fence) {
-            self.hold.iter_mut().for_each(|hold| hold.note(fence));
-            return Reply::Done(Done::Raised);
-        }
-        Reply::Denied(Denied::Behind { counter: self.counter.unwrap_or_default() })
+    fn stamp(&mut self, token: &Token, at_least: Fence) -> Reply {
+        let counter = self.counter;
+        let hold = match self.held_by(token) {
+            Ok(hold) => hold,
+            Err(denied) => return Reply::Denied(denied),
+        };
+        let above = counter.map_or(Some(at_least), Fence::next);
+        let Some(to) = above.map(|above| above.max(at_least)) else {
+            let message = "the fence counter of this name is used up".into();
+            return Reply::Failed(NodeError::Server { message });
+        };
+        hold.note(to);
+        self.counter = Some(to);
+        Reply::Done(Done::Stamped { to })
     }
 
     /// Whether the counter was below `fence`, and is `fence` now.

@@ -76,7 +76,7 @@ impl Store {
         let (reply, after) = self.apply(before, command);
         let freed = before.hold.is_some() && after.hold.is_none();
         if after != *before {
-            let confirmed = matches!(reply, Reply::Done(Done::Raised));
+            let confirmed = matches!(reply, Reply::Done(Done::Raised | Done::Stamped { .. }));
             self.write(&file, &image, after, confirmed)?;
         }
         Ok(Executed { reply, freed })

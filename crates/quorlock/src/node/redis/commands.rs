@@ -51,7 +51,7 @@ pub(super) fn releases<'a>(
 pub(super) fn change(out: &mut BytesMut, hashes: &Hashes, change: &Change) {
     let (which, number) = match change.kind {
         ChangeKind::Extend { ttl } => (Script::Extend, millis(ttl)),
-        ChangeKind::Stamp { fence } => (Script::Stamp, fence.get()),
+        ChangeKind::Stamp { at_least } => (Script::Stamp, at_least.get()),
     };
     script(out, hashes, which, change.whole, 1, 2)
         .arg(change.name.as_str())

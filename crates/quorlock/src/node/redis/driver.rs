@@ -3,6 +3,7 @@
 use super::flight::Flight;
 use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
+use super::parting::Parting;
 use super::queue::Phase;
 use super::wire::{Wire, broken};
 use crate::entropy;
@@ -94,13 +95,15 @@ impl Driver {
     }
 
     /// Writes what comes and reads what is answered, until the connection breaks or is no longer needed.
-    async fn serve(&mut self, mut wire: Wire) -> End {
+    async fn serve(&mut self, wire: Wire) -> End {
         let link = self.link.clone();
+        let mut parting = Parting::new(link.clone(), wire);
+        let wire = &mut parting.wire;
         let mut watch = Watch::new(link.around.clock.now());
         let mut tick = Box::pin(sleep(TICK));
         loop {
-            let unpaid = self.hand_over(&mut wire, &mut watch);
-            if self.is_over(&wire, unpaid) {
+            let unpaid = self.hand_over(wire, &mut watch);
+            if self.is_over(wire, unpaid) {
                 wire.close().await;
                 return End::Closed;
             }
@@ -108,7 +111,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 outcome = wire.exchange() => {
-                    let outcome = outcome.and_then(|()| self.read(&mut wire, &mut watch));
+                    let outcome = outcome.and_then(|()| self.read(wire, &mut watch));
                     if let Err(cause) = outcome {
                         return End::Broken(cause);
                     }

@@ -11,6 +11,7 @@ mod handshake;
 mod link;
 mod outbox;
 mod owed;
+mod parting;
 mod queue;
 mod replies;
 mod resp;

@@ -53,8 +53,8 @@ impl Outbox {
                 self.open_votes |= guarded;
                 Slot::Vote(Vote { name: vote.name.clone(), token: vote.token, top_up: vote.top_up, answer })
             }
-            Command::Stamp { name, token, fence } => {
-                let kind = ChangeKind::Stamp { fence: *fence };
+            Command::Stamp { name, token, at_least } => {
+                let kind = ChangeKind::Stamp { at_least: *at_least };
                 return self.change(name, *token, kind, answer);
             }
             Command::Extend { name, token, ttl, .. } => {
@@ -133,6 +133,15 @@ impl Outbox {
         }
         std::mem::swap(&mut self.out, out);
         flight.append(&mut self.slots);
+    }
+
+    /// Encodes the releases among what was not handed over once more, for a connection that is given up.
+    pub(super) fn last_words(&mut self, out: &mut BytesMut) {
+        self.end_run();
+        let releases: Vec<&Releasing> = self.slots.iter().filter_map(Slot::as_release).collect();
+        for run in releases.chunks(RUN_LIMIT) {
+            commands::releases(out, &self.hashes, run.iter().copied(), false);
+        }
     }
 
     /// Forgets what was encoded and gives back what waited for answers.

@@ -24,12 +24,11 @@ pub(super) fn vote(set: &Value, raise: &Value) -> Reply {
 pub(super) fn change(answer: &Value, kind: Option<ChangeKind>) -> Reply {
     match (answer, kind) {
         (Value::Error(text), _) => Reply::Failed(classify(text)),
-        (Value::Integer(1), Some(ChangeKind::Stamp { .. })) => Reply::Done(Done::Raised),
-        (Value::Integer(1), _) => Reply::Done(Done::Plain),
+        (Value::Integer(1), None | Some(ChangeKind::Extend { .. })) => Reply::Done(Done::Plain),
         (Value::Integer(0), _) => Reply::Denied(Denied::Gone),
         (Value::Integer(-1), _) => Reply::Denied(Denied::Taken),
         (Value::Text(_), Some(ChangeKind::Stamp { .. })) => match answer.number() {
-            Some(counter) => Reply::Denied(Denied::Behind { counter: Fence::new(counter) }),
+            Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
             None => odd("a stamp"),
         },
         _ => odd("a script"),

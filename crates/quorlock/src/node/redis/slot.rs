@@ -65,7 +65,7 @@ pub(super) struct Change {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChangeKind {
     Extend { ttl: Duration },
-    Stamp { fence: Fence },
+    Stamp { at_least: Fence },
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +82,13 @@ impl Slot {
             Slot::Vote(_) => 2,
             Slot::Inspect(_) => 3,
             _ => 1,
+        }
+    }
+
+    pub(super) fn as_release(&self) -> Option<&Releasing> {
+        match self {
+            Slot::Release(release) => Some(release),
+            _ => None,
         }
     }
 

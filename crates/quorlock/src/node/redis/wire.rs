@@ -8,7 +8,7 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// How much is read at once.
@@ -93,8 +93,13 @@ impl Wire {
         }
     }
 
+    /// Writes as much as goes without waiting, for a connection that is given up.
+    pub(super) fn write_now(&mut self) {
+        let _ = self.poll_write_all(&mut Context::from_waker(Waker::noop()));
+    }
+
     /// Says goodbye, as TLS wants it. Failure does not matter any more.
-    pub(super) async fn close(mut self) {
+    pub(super) async fn close(&mut self) {
         let _ = self.stream.shutdown().await;
     }
 }

@@ -167,19 +167,10 @@ async fn take(node: &Arc<dyn Node>) -> u64 {
         match ask(node, &acquire("x", me, proposal, LONG, true)).await.as_str() {
             "raised" => return proposal,
             "taken" => tokio::time::sleep(Duration::from_micros(300)).await,
-            unraised => return restamp(node, unraised.to_owned()).await,
-        }
-    }
-}
-
-/// Stamps `x` above the counter that `reply` ends with; those who are denied raise it meanwhile, so perhaps often.
-async fn restamp(node: &Arc<dyn Node>, mut reply: String) -> u64 {
-    loop {
-        let (_, counter) = reply.split_once(' ').unwrap();
-        let above = counter.parse::<u64>().unwrap() + 1;
-        reply = ask(node, &stamp("x", process_number(), above)).await;
-        if reply == "raised" {
-            return above;
+            _ => {
+                let stamped = ask(node, &stamp("x", me, proposal)).await;
+                return stamped.strip_prefix("stamped ").unwrap().parse().unwrap();
+            }
         }
     }
 }

@@ -38,24 +38,23 @@ async fn a_stamp_raises_above_the_counter_and_rewrites_the_fence() {
     let node = connect(&server.url(), calm());
     let big = (1 << 53) - 10;
     ask(&node, vote("a", 1, big)).await;
-    let stamp = |by, fence| Command::Stamp { name: name("a"), token: token(by), fence: Fence::new(fence) };
-    let behind = ask(&node, stamp(1, big)).await;
-    assert!(
-        matches!(behind, Reply::Denied(Denied::Behind { counter }) if counter == Fence::new(big)),
-        "{behind:?}"
-    );
-    assert!(matches!(ask(&node, stamp(1, big + 1)).await, Reply::Done(Done::Raised)));
-    assert!(matches!(ask(&node, stamp(2, big + 2)).await, Reply::Denied(Denied::Taken)));
+    let stamp = |by, fence| Command::Stamp { name: name("a"), token: token(by), at_least: Fence::new(fence) };
+    let stamped = |reply: Reply| {
+        if let Reply::Done(Done::Stamped { to }) = reply { to.get() } else { panic!("{reply:?}") }
+    };
+    assert_eq!(stamped(ask(&node, stamp(1, 7)).await), big + 1, "strictly above what was there");
+    assert_eq!(stamped(ask(&node, stamp(1, big + 4)).await), big + 4, "at least what was asked");
+    assert!(matches!(ask(&node, stamp(2, big + 5)).await, Reply::Denied(Denied::Taken)));
     let view = view(&node, "a").await;
-    assert_eq!(view.counter, Some(Fence::new(big + 1)));
+    assert_eq!(view.counter, Some(Fence::new(big + 4)));
     let Content::Lock(stored) = view.content else {
         panic!("no lock");
     };
-    assert_eq!(stored.fence, Fence::new(big + 1));
+    assert_eq!(stored.fence, Fence::new(big + 4));
     assert_eq!(stored.owner.reason.as_deref(), Some("testing"));
     assert!(view.left.is_some_and(|left| left > Duration::from_secs(10)));
     ask(&node, release("a", 1)).await;
-    assert!(matches!(ask(&node, stamp(1, big + 3)).await, Reply::Denied(Denied::Gone)));
+    assert!(matches!(ask(&node, stamp(1, big + 6)).await, Reply::Denied(Denied::Gone)));
 }
 
 #[tokio::test]
@@ -104,7 +103,7 @@ async fn what_other_programs_stored_is_never_touched() {
             vote(lock, 1, 7),
             release(lock, 1),
             Command::Extend { name: name(lock), token: token(1), ttl: PATIENCE, tied: false },
-            Command::Stamp { name: name(lock), token: token(1), fence: Fence::new(9) },
+            Command::Stamp { name: name(lock), token: token(1), at_least: Fence::new(9) },
         ];
         for command in commands {
             let reply = ask(&node, command).await;
