@@ -698,3 +698,29 @@ fn handles_are_send_and_sync() {
     check_future(&lock.acquire());
     check_future(&lock.run(|_| async {}));
 }
+
+/// Goal: one round trip in the normal case, two where our clock lags behind the last holder's, then one again.
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_clock_lags_needs_one_stamp_and_then_none() {
+    let world = World::of(5);
+    let lagging = TestClock::start();
+    lagging.jump_wall_millis(-3_000);
+    let lagging = world.builder_with_clock(lagging).build().unwrap();
+    let rounds = || {
+        let verbs = world.nodes[0].verbs();
+        ["acquire", "stamp"].map(|verb| verbs.iter().filter(|seen| **seen == verb).count())
+    };
+    let fast = world.locker();
+    drop(fast.named("a").unwrap().acquire().await.unwrap());
+    assert_eq!(rounds(), [1, 0]);
+    sleep(ms(1)).await;
+    drop(lagging.named("a").unwrap().acquire().await.unwrap());
+    assert_eq!(rounds(), [2, 1]);
+    for _ in 0..5 {
+        sleep(ms(1)).await;
+        drop(fast.named("a").unwrap().acquire().await.unwrap());
+        sleep(ms(1)).await;
+        drop(lagging.named("a").unwrap().acquire().await.unwrap());
+    }
+    assert_eq!(rounds(), [12, 1], "it has learnt its lag");
+}

@@ -335,7 +335,11 @@ async fn a_guard_can_be_dropped_on_a_thread_without_a_runtime() {
 fn a_guard_dropped_just_before_its_runtime_ends_still_releases() {
     let servers = Servers::start(3);
     for round in 0..20 {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut kind = match round % 2 {
+            0 => tokio::runtime::Builder::new_current_thread(),
+            _ => tokio::runtime::Builder::new_multi_thread(),
+        };
+        let runtime = kind.enable_all().build().unwrap();
         runtime.block_on(async {
             let locker = fresh(&servers).await;
             drop(locker.named(format!("n{round}")).unwrap().acquire().await.unwrap());
