@@ -12,20 +12,22 @@ const TTL: Duration = Duration::from_millis(1_500);
 /// Everything that must happen soon happens within this on the slowest machine.
 const SOON: Duration = Duration::from_secs(10);
 
-/// Runs all checks on lockers that `builder` makes, each on names of its own.
+/// Runs all checks at the same time on lockers that `builder` makes, each on names of its own.
 pub async fn conforms(builder: impl Fn() -> Builder) {
     let locker = || builder().ttl(TTL).node_timeout(Duration::from_millis(300)).build().unwrap();
-    let (one, other) = (locker(), locker());
-    excludes_until_released(&one, &other).await;
-    a_dropped_guard_releases(&one, &other).await;
-    fences_grow(&one, &other).await;
-    an_expired_lock_is_free_and_its_release_an_outcome(&one, &other).await;
-    the_watchdog_outlives_the_ttl(&one, &other).await;
-    a_wrong_token_changes_nothing(&one, &other).await;
-    a_waiter_is_woken_by_the_release(&one, &other).await;
-    a_handle_moves_the_lock(&one, &other).await;
-    any_text_can_be_a_name(&one, &other).await;
-    concurrent_increments_are_not_lost(&one, &other).await;
+    let (one, other) = (&locker(), &locker());
+    tokio::join!(
+        excludes_until_released(one, other),
+        a_dropped_guard_releases(one, other),
+        fences_grow(one, other),
+        an_expired_lock_is_free_and_its_release_an_outcome(one, other),
+        the_watchdog_outlives_the_ttl(one, other),
+        a_wrong_token_changes_nothing(one, other),
+        a_waiter_is_woken_by_the_release(one, other),
+        a_handle_moves_the_lock(one, other),
+        any_text_can_be_a_name(one, other),
+        concurrent_increments_are_not_lost(one, other),
+    );
 }
 
 async fn excludes_until_released(one: &Locker, other: &Locker) {
