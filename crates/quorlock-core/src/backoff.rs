@@ -25,9 +25,15 @@ impl Backoff {
         self.previous
     }
 
-    /// Makes every following delay at least `floor`, for example as long as an attempt takes.
+    /// Makes every following delay at least `floor`, for example as long as an attempt takes. The cap rises to three
+    /// times that, if it is below.
     pub fn raise_floor(&mut self, floor: Duration) {
-        self.floor = self.floor.max(floor).min(self.cap);
+        if floor <= self.floor {
+            return;
+        }
+        self.floor = floor;
+        // Without room above the floor there is no jitter, and contenders stay in step.
+        self.cap = self.cap.max(self.floor.saturating_mul(3));
     }
 
     /// Starts again from the floor.
@@ -62,6 +68,13 @@ mod tests {
     }
 
     #[test]
+    fn delays_stay_jittered_and_longer_than_a_slow_attempt() {
+        let mut backoff = Backoff::new(ms(2), ms(500));
+        backoff.raise_floor(ms(600));
+        assert_eq!([backoff.next(0), backoff.next(u64::MAX)], [ms(600), ms(1_800)]);
+    }
+
+    #[test]
     fn a_zero_delay_does_not_panic() {
         let mut backoff = Backoff::new(Duration::ZERO, Duration::ZERO);
         assert_eq!(backoff.next(u64::MAX), Duration::ZERO);
@@ -74,10 +87,10 @@ mod tests {
         ) {
             let mut backoff = Backoff::new(ms(floor), ms(cap));
             backoff.raise_floor(ms(raised));
-            let cap = ms(cap).max(ms(floor));
+            let cap = if raised > floor { ms(cap).max(3 * ms(raised)) } else { ms(cap).max(ms(floor)) };
             for random in randoms {
                 let delay = backoff.next(random);
-                prop_assert!(delay >= ms(floor) && delay >= ms(raised).min(cap) && delay <= cap);
+                prop_assert!(delay >= ms(floor) && delay >= ms(raised) && delay <= cap);
             }
         }
     }

@@ -84,7 +84,13 @@ impl FenceClock {
         let lag = Wall::from_micros(counter.get()).since(now);
         if lag <= Self::LONGEST_LEAD {
             self.lead = self.lead.max(lag);
-        } else if self.ahead.len() < Self::MOST_NAMES || self.ahead.contains_key(name) {
+            return;
+        }
+        if self.ahead.len() >= Self::MOST_NAMES {
+            // The clock has passed some of them by now.
+            self.ahead.retain(|_, seen| seen.get() > now.as_micros());
+        }
+        if self.ahead.len() < Self::MOST_NAMES || self.ahead.contains_key(name) {
             let seen = self.ahead.entry(name.clone()).or_default();
             *seen = counter.max(*seen);
         }

@@ -31,6 +31,9 @@ pub enum Loss {
     /// The machine slept, or its clock jumped, past the end of the lease.
     #[error("the machine was suspended past its end")]
     Suspended,
+    /// Its guard let it go.
+    #[error("its guard let it go")]
+    Released,
     /// The task that kept it alive is gone, as its runtime was shut down.
     #[error("the runtime that kept it alive has ended")]
     Unwatched,
@@ -135,8 +138,12 @@ impl Lease {
         if now >= self.deadline {
             return Err(self.lose(if self.at_longest_hold() { Loss::MaxHold } else { Loss::Expired }));
         }
-        self.deadline = capped(ttl.deadline(start.0), self.ends_by).max(self.deadline);
-        self.confirmed = start;
+        let deadline = capped(ttl.deadline(start.0), self.ends_by);
+        // After an unseen pause the old deadline is worth nothing: it was counted on a clock that stood still.
+        if deadline >= self.deadline || self.slept_unseen(start.0, start.1) {
+            self.deadline = deadline;
+            self.confirmed = start;
+        }
         Ok(())
     }
 
@@ -145,10 +152,15 @@ impl Lease {
         *self.lost.get_or_insert(loss)
     }
 
-    fn slept_unseen(&self, now: Moment, wall: Wall) -> bool {
+    /// By how much the wall clock ran ahead of the boot clock since a majority confirmed.
+    pub fn unseen(&self, now: Moment, wall: Wall) -> Duration {
         let by_wall = wall.since(self.confirmed.1);
         let by_boot = now.since(self.confirmed.0);
-        by_wall.saturating_sub(by_boot) >= UNSEEN_PAUSE
+        by_wall.saturating_sub(by_boot)
+    }
+
+    fn slept_unseen(&self, now: Moment, wall: Wall) -> bool {
+        self.unseen(now, wall) >= UNSEEN_PAUSE
     }
 }
 

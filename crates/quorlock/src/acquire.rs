@@ -6,9 +6,9 @@ use crate::error::{AcquireError, Holder, Said};
 use crate::event::Event;
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::options::Options;
-use crate::queue::Line;
+use crate::queue::{Line, Turn};
 use crate::voters::Voters;
-use quorlock_core::{Backoff, Moment, Name, Standing};
+use quorlock_core::{Backoff, Moment, Name, Standing, backoff};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -19,6 +19,9 @@ const POLL_CAP: Duration = Duration::from_secs(1);
 /// The delay after a split vote or without quorum: at least as long as the attempt took.
 const RETRY_FLOOR: Duration = Duration::from_millis(2);
 const RETRY_CAP: Duration = Duration::from_millis(500);
+
+/// How long a busy line holds back, so that waiters of other processes can use the hint that they got.
+const COURTESY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 /// Which bounds a call has.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +58,8 @@ pub(crate) struct Contender<'a> {
     watching: Option<Watching<'a>>,
     last: Option<Refusal>,
     seen: Option<Inspection>,
+    refused_as_held: bool,
+    turn: Option<Turn<'a>>,
 }
 
 impl<'a> Contender<'a> {
@@ -76,6 +81,8 @@ impl<'a> Contender<'a> {
             watching: None,
             last: None,
             seen: None,
+            refused_as_held: false,
+            turn: None,
         }
     }
 
@@ -83,7 +90,7 @@ impl<'a> Contender<'a> {
     ///
     /// # Cancel safety
     /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
-    pub(crate) async fn run(mut self) -> Result<Grant, AcquireError> {
+    pub(crate) async fn run(mut self) -> Result<(Grant, Option<Turn<'a>>), AcquireError> {
         let cancel = self.candidate.options.cancel.clone();
         let result = tokio::select! {
             biased;
@@ -107,7 +114,9 @@ impl<'a> Contender<'a> {
                 attempts: self.attempts,
             }),
         }
-        result
+        // The subscription ends before the next in line can begin its own.
+        self.watching = None;
+        result.map(|grant| (grant, self.turn.take()))
     }
 
     async fn contend(&mut self) -> Result<Grant, AcquireError> {
@@ -116,24 +125,27 @@ impl<'a> Contender<'a> {
         }
         let line = self.line;
         // A single attempt does not queue: it answers what is true now.
-        let _turn = if self.limits.attempts > 1 {
+        if self.limits.attempts > 1 {
             match timeout(self.left(), line.turn()).await {
-                Ok(Ok(turn)) => Some(turn),
+                Ok(Ok(turn)) => self.turn = Some(turn),
                 Ok(Err(waiters)) => {
                     return Err(AcquireError::Crowded { lock: self.candidate.name.clone(), waiters });
                 }
                 Err(_) => return self.give_up().await,
             }
-        } else {
-            None
-        };
+        }
         loop {
             if self.limits.attempts > 1 && self.wait_for_neighbour().await.is_err() {
                 return self.give_up().await;
             }
+            if self.turn.is_some() && self.line.owes_a_turn() {
+                let pause = backoff::between(COURTESY.0, COURTESY.1, self.random());
+                sleep(pause.min(self.left())).await;
+            }
             match timeout(self.grace(), attempt(self.voters, &self.candidate)).await {
                 Ok(Ok(grant)) => {
                     self.attempts += 1;
+                    self.line.note(true);
                     return Ok(grant);
                 }
                 Ok(Err(refusal)) => self.note(refusal),
@@ -166,7 +178,7 @@ impl<'a> Contender<'a> {
 
     fn note(&mut self, refusal: Refusal) {
         self.attempts += 1;
-        self.retry.raise_floor(refusal.took);
+        self.retry.raise_floor(refusal.took.min(self.voters.around.node_timeout * 3));
         self.voters.around.emit(&Event::Refused {
             name: self.candidate.name.clone(),
             attempt: self.attempts,
@@ -174,6 +186,8 @@ impl<'a> Contender<'a> {
             denied: refusal.denied,
             missing: refusal.missing,
         });
+        self.line.note(false);
+        self.refused_as_held = refusal.cause == Cause::Held;
         self.last = Some(refusal);
     }
 
@@ -203,7 +217,11 @@ impl<'a> Contender<'a> {
 
     /// Asks who has the lock, for the wait and for the error.
     async fn look(&mut self) {
-        self.seen = inspect(self.voters, self.candidate.name, Hear::Majority).await.ok();
+        let look = inspect(self.voters, self.candidate.name, Hear::Majority);
+        match timeout(self.left(), look).await {
+            Ok(seen) => self.seen = seen.ok(),
+            Err(_) => return,
+        }
         if let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) {
             let holder = match &seen.holder {
                 Holder::Owner { owner, .. } => Some(owner.clone()),
@@ -249,6 +267,9 @@ impl<'a> Contender<'a> {
             Some(seen) => {
                 Err(AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited: self.waited() })
             }
+            None if self.refused_as_held => {
+                Err(AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited: self.waited() })
+            }
             None => Err(AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() }),
         }
     }
@@ -263,7 +284,7 @@ impl<'a> Contender<'a> {
 
     /// What is left for an attempt: the wait limit is kept to within one node timeout.
     fn grace(&self) -> Duration {
-        self.left() + self.voters.around.node_timeout
+        self.limits.wait.saturating_add(self.voters.around.node_timeout).saturating_sub(self.waited())
     }
 
     fn random(&self) -> u64 {

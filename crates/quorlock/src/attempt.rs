@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::round::Round;
 use crate::voters::{Poll, Voters};
 use quorlock_core::attempt::Mark;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Name, Step, Token, Wall};
+use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Name, Owner, Step, Stored, Token, Wall};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use std::time::Duration;
 pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a Name,
     pub(crate) options: &'a Options,
-    pub(crate) label: Arc<str>,
+    /// Who asks; `since` is filled in by each attempt.
+    pub(crate) owner: &'a Owner,
     pub(crate) fences: &'a Mutex<FenceClock>,
 }
 
@@ -25,6 +26,8 @@ pub(crate) struct Candidate<'a> {
 pub(crate) struct Grant {
     pub(crate) lease: Lease,
     pub(crate) votes: usize,
+    /// What the nodes store about the owner.
+    pub(crate) label: Arc<str>,
 }
 
 /// Why an attempt was refused. Everything that it may have set is being undone.
@@ -58,11 +61,12 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
     let (start, wall) = (clock.now(), clock.wall());
     let token = entropy::token(voters.around.entropy.as_ref());
     let proposal = candidate.propose(wall);
+    let label: Arc<str> = Stored::label(&Owner { since: wall, ..candidate.owner.clone() }).into();
     let ballot = Command::Acquire(Acquire {
         name: candidate.name.clone(),
         token,
         proposal,
-        label: candidate.label.clone(),
+        label: label.clone(),
         ttl: candidate.options.ttl.span(),
         tied: candidate.options.tied,
         top_up: false,
@@ -76,13 +80,15 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
     }
     let now = clock.now();
     match step {
-        Step::Granted(fence) if now < candidate.options.ttl.deadline(start) => {
-            undo.disarm();
-            let lease =
-                Lease::new(token, fence, candidate.options.ttl, candidate.options.max_hold, start, wall);
-            Ok(Grant { lease, votes: ask.state.votes().yes() })
+        Step::Granted(fence) => {
+            let options = candidate.options;
+            let lease = Lease::new(token, fence, options.ttl, options.max_hold, start, wall);
+            if now < lease.deadline() {
+                undo.disarm();
+                return Ok(Grant { lease, votes: ask.state.votes().yes(), label });
+            }
+            Err(Refusal::new(Cause::TooSlow, poll, now.since(start)))
         }
-        Step::Granted(_) => Err(Refusal::new(Cause::TooSlow, poll, now.since(start))),
         _ if ask.state.lacks_quorum() => {
             drop(undo);
             let poll = hear_out(poll, round).await;

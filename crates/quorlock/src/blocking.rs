@@ -11,7 +11,7 @@
 //! let locker = Locker::builder().nodes(["file:"]).build()?;
 //! let guard = locker.named("nightly-report")?.acquire()?;
 //! println!("fence {}", guard.fence());
-//! guard.release();
+//! println!("{}", guard.release());
 //! # Ok(()) }
 //! ```
 
@@ -22,6 +22,7 @@ use crate::inspect::{InspectError, Inspection};
 use crate::node::{Health, NodeError};
 use crate::release::Release;
 use quorlock_core::{Name, NameError, Quorum, Standing, Token};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
@@ -30,16 +31,26 @@ use tokio_util::sync::CancellationToken;
 
 /// The one background thread. Never shut down: held locks of any part of the program may depend on it.
 static ENGINE: LazyLock<Runtime> = LazyLock::new(|| {
-    let built =
-        RuntimeBuilder::new_multi_thread().worker_threads(1).thread_name("quorlock").enable_all().build();
+    let mut builder = RuntimeBuilder::new_multi_thread();
+    let builder = builder.worker_threads(1).thread_name("quorlock").on_thread_start(|| IS_ENGINE.set(true));
+    let built = builder.enable_all().build();
     match built {
         Ok(runtime) => runtime,
         Err(error) => panic!("cannot start the background thread of quorlock::blocking: {error}"),
     }
 });
 
+thread_local! {
+    /// Whether this is the background thread.
+    static IS_ENGINE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Runs `future` on the background thread and waits for what it returns.
+///
+/// # Panics
+/// On the background thread itself, where an observer may run: it would wait for itself for ever.
 fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
+    assert!(!IS_ENGINE.get(), "quorlock::blocking cannot be called from an observer");
     let (done, result) = mpsc::sync_channel(1);
     ENGINE.spawn(async move {
         let _ = done.send(future.await);
@@ -144,8 +155,8 @@ impl Lock {
 
     /// Runs `work` while the lock is held, and releases it.
     ///
-    /// Blocking work cannot be cancelled from outside: look at [`Held::is_held`] or [`Held::lost_token`] between
-    /// its steps. What it returns comes back as it is.
+    /// Blocking work cannot be cancelled from outside, so look at [`Held::is_held`] between its steps and before its
+    /// last write; what to do when the lock is lost is the work's decision. What it returns comes back as it is.
     ///
     /// # Errors
     /// [`AcquireError`] if the lock could not be taken; the work was then not started.

@@ -276,6 +276,11 @@ fn open_all(
         return Err(ConfigError::NoNodes);
     }
     Quorum::of(urls.len() + nodes.len())?;
+    for (at, node) in nodes.iter().enumerate() {
+        if nodes[..at].iter().any(|other| other.id() == node.id()) {
+            return Err(ConfigError::SameNode { node: node.id().to_owned() });
+        }
+    }
     if let (Some(url), Some(node)) = (urls.first(), nodes.first()) {
         return Err(ConfigError::MixedKinds { first: url.to_string(), second: node.id().to_owned() });
     }

@@ -173,6 +173,7 @@ impl fmt::Display for Holder {
 /// A lock was lost, or an extend found that it is. Stop the work that it protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("lock `{lock}` was lost: {loss}")]
+#[non_exhaustive]
 pub struct Lost {
     /// The lock.
     pub lock: Name,
@@ -206,6 +207,7 @@ pub enum ExtendError {
 
 /// What one node said in a round that failed.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeReport {
     /// The node.
     pub node: Arc<str>,
@@ -215,6 +217,7 @@ pub struct NodeReport {
 
 /// What one node said.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Said {
     /// It agreed.
     Yes,

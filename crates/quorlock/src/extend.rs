@@ -51,17 +51,22 @@ pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
         hold.voters.around.emit(&Event::Extended { name: hold.name.clone(), left, votes });
         return Ok(Rest { round, gone });
     }
-    Err(refused(hold, round, poll).await)
+    Err(refused(hold, round, poll, gone).await)
 }
 
 /// Hears the remaining nodes to tell "lost" from "unreachable".
-async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>) -> ExtendError {
+async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Vec<usize>) -> ExtendError {
     while let Some((node, reply)) = round.next().await {
+        if matches!(reply, Reply::Denied(Denied::Gone)) {
+            gone.push(node);
+        }
         poll.count(node, &reply);
     }
     if poll.tally.denied_by_answers() {
         return hold.lose(Loss::Taken).into();
     }
+    // The lease stands, so nobody else can have a majority: the next round may count on them.
+    gone.into_iter().for_each(|node| refill(hold, node));
     let (answered, left) = (poll.tally.yes(), hold.now().until(hold.deadline()));
     let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
     hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });

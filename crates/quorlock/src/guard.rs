@@ -71,8 +71,13 @@ impl Guard {
         let hold = &self.held.hold;
         hold.untie();
         extend(hold, hold.options.ttl).await?.top_up(hold).await;
+        if let Standing::Lost(loss) = hold.standing() {
+            return Err(hold.lose(loss).into());
+        }
         let handle = Handle::of(hold);
         hold.close();
+        // Neighbours must watch the nodes from now on.
+        hold.hand_over();
         Ok(handle)
     }
 }
@@ -157,7 +162,7 @@ impl Held {
     /// Waits until the lock is lost. The announcement comes from a local timer before the deadline, whatever the
     /// nodes do, so that there is time to stop.
     ///
-    /// Never returns for a lock that is released in time.
+    /// Also returns when the guard lets the lock go, so that tasks with a copy of this do not wait for ever.
     ///
     /// # Cancel safety
     /// Cancel safe, and may be called any number of times.

@@ -8,8 +8,11 @@ use std::time::Duration;
 /// A held lock as data. Whoever has it can take the lock over, so keep it as secret as the token in it.
 ///
 /// Made by [`Guard::into_handle`](crate::Guard::into_handle), taken over by
-/// [`Locker::adopt`](crate::Locker::adopt), on the same machine or another.
+/// [`Locker::adopt`](crate::Locker::adopt), on the same machine or another. It is meant to be adopted once: two
+/// processes that adopt the same handle share one lock and one fence, and nothing can tell them apart. A maximal hold
+/// starts anew with the adoption.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[must_use = "the lock stays held until its ttl is over unless somebody adopts it"]
 #[non_exhaustive]
 pub struct Handle {
     /// The lock.

@@ -101,6 +101,15 @@ impl Hold {
         self.deadline() - self.options.margin()
     }
 
+    /// Whether an unseen pause may have outlasted the lease.
+    pub(crate) fn is_doubtful(&self) -> bool {
+        let clock = &self.voters.around.clock;
+        let (now, wall) = (clock.now(), clock.wall());
+        let state = self.state();
+        state.lease.standing(now, wall) == Standing::Unverified
+            && now + state.lease.unseen(now, wall) + self.options.margin() >= state.lease.deadline()
+    }
+
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
@@ -166,14 +175,19 @@ impl Hold {
             tied: state.tied,
             top_up: true,
         });
-        drop(self.voters.ask_some([node], &command));
+        self.voters.tell_one(node, &command);
         true
     }
 
     /// Stops the watchdog for good. `false` if that was done before.
     pub(crate) fn close(&self) -> bool {
-        let first = !std::mem::replace(&mut self.state().closed, true);
+        let first = {
+            let mut state = self.state();
+            state.lease.lose(Loss::Released);
+            !std::mem::replace(&mut state.closed, true)
+        };
         self.closed.cancel();
+        self.lost.cancel();
         first
     }
 

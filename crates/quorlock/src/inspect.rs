@@ -23,7 +23,7 @@ pub struct Inspection {
     /// How many nodes the holder has it on.
     pub votes: usize,
     /// The highest fence counter of any node: no fence above it was handed out.
-    pub fence: Option<u64>,
+    pub fence: Option<Fence>,
     /// What each node stores, in the order of configuration.
     pub nodes: Vec<NodeView>,
 }
@@ -37,6 +37,7 @@ impl Inspection {
 
 /// What one node stores for a lock.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeView {
     /// The node.
     pub node: Arc<str>,
@@ -150,7 +151,7 @@ fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeErr
         holder,
         left,
         votes,
-        fence: fence.map(Fence::get),
+        fence,
         nodes: views.into_iter().map(|(node, view)| NodeView { node: voters.id(node), view }).collect(),
     }
 }

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
 ///
-/// The settings come from the [`Locker`] and can be changed for this lock alone.
+/// The settings come from the [`Locker`] and can be changed for this lock alone; each setter gives the changed lock back.
 ///
 /// | you want to | call |
 /// |---|---|
@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 /// | run something while it is held, and stop when it is lost | [`Lock::run`] |
 /// | look without taking | [`Lock::inspect`] |
 #[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     locker: Locker,
     name: Name,
@@ -47,7 +48,8 @@ impl Lock {
     /// Takes the lock, waiting for it if somebody else has it.
     ///
     /// Waits at most the [wait limit](Lock::wait) (10 s by default) and makes at most so many
-    /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked.
+    /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked; a call whose
+    /// turn has come keeps it until it is done or dropped, so do not hold on to this future without polling it.
     ///
     /// # Errors
     /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
@@ -138,7 +140,7 @@ impl Lock {
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
-        let hold = self.hold(lease, self.label());
+        let hold = self.hold(lease, Stored::label(&self.owner()).into());
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -146,17 +148,20 @@ impl Lock {
     }
 
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
-        let label = self.label();
+        let owner = self.owner();
         let line = self.locker.lines().of(&self.name);
         let candidate = Candidate {
             name: &self.name,
             options: &self.options,
-            label: label.clone(),
+            owner: &owner,
             fences: self.locker.fences(),
         };
-        let grant = Contender::new(self.locker.voters(), candidate, &line, limits).run().await?;
+        let (grant, turn) = Contender::new(self.locker.voters(), candidate, &line, limits).run().await?;
         // No await from here on: the grant must reach its guard.
-        Ok(self.guard(self.hold(grant.lease, label)))
+        let guard = self.guard(self.hold(grant.lease, grant.label));
+        // The next in line sees the new neighbour before it contends.
+        drop(turn);
+        Ok(guard)
     }
 
     fn hold(&self, lease: Lease, label: Arc<str>) -> Arc<Hold> {
@@ -167,18 +172,18 @@ impl Lock {
 
     fn guard(&self, hold: Arc<Hold>) -> Guard {
         hold.announce();
-        let ticking = self.locker.ticker().keep(&self.locker.voters().around);
+        let around = &self.locker.voters().around;
+        let ticking = around.ticker.keep(around);
         Guard::new(hold, self.locker.rules(), ticking)
     }
 
-    fn label(&self) -> Arc<str> {
-        let owner = Owner {
+    fn owner(&self) -> Owner {
+        Owner {
             who: self.locker.who().to_owned(),
             pid: std::process::id(),
             since: self.locker.voters().around.clock.wall(),
             reason: self.options.reason.as_deref().map(str::to_owned),
-        };
-        Stored::label(&owner).into()
+        }
     }
 }
 

@@ -8,10 +8,10 @@ use crate::lock::Lock;
 use crate::node::{Health, NodeError};
 use crate::options::{Options, TtlRules};
 use crate::queue::Lines;
-use crate::ticker::Ticker;
 use crate::voters::Voters;
 use quorlock_core::{FenceClock, Name, NameError, Quorum};
 use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
 
 /// The environment variable that names the nodes.
 pub(crate) const NODES_VARIABLE: &str = "QUORLOCK_NODES";
@@ -30,7 +30,6 @@ struct Shared {
     who: String,
     fences: Mutex<FenceClock>,
     lines: Lines,
-    ticker: Ticker,
 }
 
 impl Locker {
@@ -48,8 +47,8 @@ impl Locker {
     }
 
     pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules, who: String) -> Self {
-        let (fences, lines, ticker) = Default::default();
-        Self(Arc::new(Shared { voters, defaults, rules, who, fences, lines, ticker }))
+        let (fences, lines) = Default::default();
+        Self(Arc::new(Shared { voters, defaults, rules, who, fences, lines }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -61,7 +60,8 @@ impl Locker {
     }
 
     /// Takes over a lock that another process gave away with
-    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held.
+    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held. Adopt a handle
+    /// once: see [`Handle`].
     ///
     /// # Errors
     /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
@@ -90,11 +90,14 @@ impl Locker {
     /// # Cancel safety
     /// Dropped half-way, some nodes may have been declared fresh.
     pub async fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
-        let mut results = Vec::new();
-        for node in self.0.voters.nodes.iter() {
-            results.push((node.id().to_owned(), node.init().await));
+        let mut tasks = JoinSet::new();
+        for (number, node) in self.0.voters.nodes.iter().enumerate() {
+            let node = node.clone();
+            tasks.spawn(async move { (number, node.id().to_owned(), node.init().await) });
         }
-        results
+        let mut results = tasks.join_all().await;
+        results.sort_by_key(|(number, ..)| *number);
+        results.into_iter().map(|(_, node, result)| (node, result)).collect()
     }
 
     /// What is known about each node right now, without asking any.
@@ -118,10 +121,6 @@ impl Locker {
 
     pub(crate) fn lines(&self) -> &Lines {
         &self.0.lines
-    }
-
-    pub(crate) fn ticker(&self) -> &Ticker {
-        &self.0.ticker
     }
 
     pub(crate) fn rules(&self) -> TtlRules {

@@ -43,7 +43,11 @@ impl Options {
 
     /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise.
     pub(crate) fn margin(&self) -> Duration {
-        self.loss_margin.unwrap_or(self.ttl.span() / 50).max(LEAST_MARGIN).min(self.ttl.validity() / 2)
+        self.loss_margin
+            .unwrap_or(self.ttl.span() / 50)
+            .max(LEAST_MARGIN)
+            .min(self.ttl.validity() / 2)
+            .min(self.max_hold.unwrap_or(Duration::MAX) / 2)
     }
 }
 

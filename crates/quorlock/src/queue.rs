@@ -4,9 +4,12 @@ use crate::hold::Hold;
 use crate::node::Bell;
 use quorlock_core::Name;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// After so many handovers within this process, the next in line lets other processes go first.
+const MOST_IN_A_ROW: u32 = 16;
 
 /// At most so many tasks of one process may wait for one name.
 pub(crate) const MOST_WAITERS: usize = 65_536;
@@ -29,6 +32,7 @@ impl Lines {
             waiters: AtomicUsize::new(0),
             bell: Bell::new(),
             holder: Mutex::new(Weak::new()),
+            in_a_row: AtomicU32::new(0),
         });
         lines.insert(name.clone(), Arc::downgrade(&line));
         line
@@ -44,6 +48,7 @@ pub(crate) struct Line {
     waiters: AtomicUsize,
     bell: Bell,
     holder: Mutex<Weak<Hold>>,
+    in_a_row: AtomicU32,
 }
 
 impl Line {
@@ -68,6 +73,24 @@ impl Line {
     /// The guard of this process that has the name, if there is one.
     pub(crate) fn holder(&self) -> Option<Arc<Hold>> {
         self.holder.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    }
+
+    /// Whether the one whose turn it is should hold back for a moment.
+    ///
+    /// A handover enqueues the next acquire right behind the release, so that no other process can come between. A
+    /// line that is never empty would keep the lock for ever.
+    pub(crate) fn owes_a_turn(&self) -> bool {
+        let in_a_row = self.in_a_row.load(Ordering::Relaxed);
+        if in_a_row >= MOST_IN_A_ROW {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        }
+        in_a_row >= MOST_IN_A_ROW
+    }
+
+    /// Notes that this process was granted the lock once more, or that somebody else has it.
+    pub(crate) fn note(&self, granted: bool) {
+        let in_a_row = self.in_a_row.load(Ordering::Relaxed);
+        self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
     }
 
     pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {

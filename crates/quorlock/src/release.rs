@@ -65,6 +65,9 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
                 return outcome;
             }
         }
+        if let Some(outcome) = answers.free_on_a_majority() {
+            return outcome;
+        }
         if left > 0 {
             sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
             round = voters.ask_some(answers.failed(), command);
@@ -85,7 +88,10 @@ impl<'a> Answers<'a> {
     }
 
     fn take(&mut self, node: usize, reply: &Reply) {
-        self.said[node] = Some(self.voters.hear(node, reply));
+        let said = self.voters.hear(node, reply);
+        // Gone after an answer that we missed: it was our own release.
+        let ours = matches!((&self.said[node], &said), (Some(Said::Failed(_)), Said::No));
+        self.said[node] = Some(if ours { Said::Yes } else { said });
     }
 
     fn outcome(&self) -> Option<Release> {
@@ -97,6 +103,14 @@ impl<'a> Answers<'a> {
             return Some(Release::Released);
         }
         tally.denied_by_answers().then_some(Release::AlreadyGone)
+    }
+
+    /// What a majority of answers of both kinds means once all were heard.
+    fn free_on_a_majority(&self) -> Option<Release> {
+        let count =
+            |wanted: fn(&Said) -> bool| self.said.iter().flatten().filter(|said| wanted(said)).count();
+        let (yes, no) = (count(|said| matches!(said, Said::Yes)), count(|said| matches!(said, Said::No)));
+        (yes > 0 && yes + no >= self.voters.quorum.needed()).then_some(Release::Released)
     }
 
     fn failed(&self) -> Vec<usize> {

@@ -58,9 +58,13 @@ impl Round {
     }
 }
 
-/// Sends `command` to every node without waiting for any reply: for undo and drop, from any thread.
-pub(crate) fn send_and_forget(nodes: &[Arc<dyn Node>], command: &Command) {
-    enqueue(nodes, 0..nodes.len(), command);
+/// Sends `command` without waiting for any reply: for undo and drop, from any thread.
+pub(crate) fn send_and_forget(
+    nodes: &[Arc<dyn Node>],
+    to: impl IntoIterator<Item = usize>,
+    command: &Command,
+) {
+    enqueue(nodes, to, command);
 }
 
 fn enqueue(

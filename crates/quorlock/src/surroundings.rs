@@ -4,6 +4,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::event::{Event, Observers};
 use crate::node::NodeError;
+use crate::ticker::Ticker;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub(crate) struct Surroundings {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) observers: Observers,
     pub(crate) alarm: Alarm,
+    pub(crate) ticker: Ticker,
     pub(crate) siblings: Siblings,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
@@ -58,6 +60,7 @@ impl Default for Surroundings {
             entropy: Arc::new(SystemEntropy),
             observers: Observers::default(),
             alarm: Alarm::default(),
+            ticker: Ticker::default(),
             siblings: Siblings::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),

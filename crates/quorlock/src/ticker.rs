@@ -1,7 +1,7 @@
 //! Notices that the machine slept or its wall clock jumped ahead, and raises the alarm.
 
 use crate::event::Event;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Alarm, Surroundings};
 use quorlock_core::{Moment, Wall};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -27,10 +27,16 @@ impl Ticker {
     /// Compares clocks until the returned value, and every other like it, is dropped.
     pub(crate) fn keep(&self, around: &Surroundings) -> Ticking {
         self.0.holds.fetch_add(1, Ordering::SeqCst);
-        if !self.0.running.swap(true, Ordering::SeqCst) {
-            tokio::spawn(tick(Running(self.0.clone()), around.clone(), Clocks::read(around)));
-        }
+        self.start(around);
         Ticking(self.0.clone())
+    }
+
+    /// Starts the one task that compares clocks, on the current runtime, unless it runs.
+    pub(crate) fn start(&self, around: &Surroundings) {
+        if !self.0.running.swap(true, Ordering::SeqCst) {
+            let running = Running { count: self.0.clone(), alarm: around.alarm.clone(), is_over: false };
+            tokio::spawn(tick(running, around.clone(), Clocks::read(around)));
+        }
     }
 }
 
@@ -44,23 +50,33 @@ impl Drop for Ticking {
     }
 }
 
-/// The one task that compares clocks. Dropped, also with its runtime, it lets the next hold start another.
-struct Running(Arc<Count>);
+/// The one task that compares clocks.
+struct Running {
+    count: Arc<Count>,
+    alarm: Alarm,
+    is_over: bool,
+}
 
 impl Running {
     /// Whether a lock is held. If none is, the task must end, unless one came in this very moment.
-    fn wanted(&self) -> bool {
-        if self.0.holds.load(Ordering::SeqCst) > 0 {
+    fn is_wanted(&mut self) -> bool {
+        if self.count.holds.load(Ordering::SeqCst) > 0 {
             return true;
         }
-        self.0.running.store(false, Ordering::SeqCst);
-        self.0.holds.load(Ordering::SeqCst) > 0 && !self.0.running.swap(true, Ordering::SeqCst)
+        self.count.running.store(false, Ordering::SeqCst);
+        let again = self.count.holds.load(Ordering::SeqCst) > 0;
+        self.is_over = !again || self.count.running.swap(true, Ordering::SeqCst);
+        !self.is_over
     }
 }
 
 impl Drop for Running {
+    /// Dropped with its runtime, while watchdogs of other runtimes may go on: woken, they start another.
     fn drop(&mut self) {
-        self.0.running.store(false, Ordering::SeqCst);
+        if !self.is_over {
+            self.count.running.store(false, Ordering::SeqCst);
+            self.alarm.raise();
+        }
     }
 }
 
@@ -85,8 +101,8 @@ impl Clocks {
     }
 }
 
-async fn tick(running: Running, around: Surroundings, mut before: Clocks) {
-    while running.wanted() {
+async fn tick(mut running: Running, around: Surroundings, mut before: Clocks) {
+    while running.is_wanted() {
         sleep(TICK).await;
         let now = Clocks::read(&around);
         let jump = now.jump_since(&before);

@@ -36,7 +36,12 @@ impl Voters {
 
     /// Sends `command` to all nodes and waits for none.
     pub(crate) fn tell(&self, command: &Command) {
-        send_and_forget(&self.nodes, command);
+        send_and_forget(&self.nodes, 0..self.nodes.len(), command);
+    }
+
+    /// Sends `command` to one node and does not wait.
+    pub(crate) fn tell_one(&self, node: usize, command: &Command) {
+        send_and_forget(&self.nodes, [node], command);
     }
 
     /// The node's name.

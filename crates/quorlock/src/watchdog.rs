@@ -65,6 +65,10 @@ impl Watchdog {
         if matches!(woken, Woken::Closed) || self.hold.lost().is_cancelled() {
             return false;
         }
+        if matches!(woken, Woken::Alarm) {
+            // The runtime that compared the clocks may be gone.
+            self.hold.voters.around.ticker.start(&self.hold.voters.around);
+        }
         let slept = self.slept();
         if self.hold.now() >= self.hold.announce_at() {
             self.hold.lose(self.reason(slept));
@@ -102,6 +106,10 @@ impl Watchdog {
             }
             Err(error) => {
                 self.failed = true;
+                if self.hold.is_doubtful() {
+                    self.hold.lose(Loss::Suspended);
+                    return false;
+                }
                 let random = entropy::number(self.hold.voters.around.entropy.as_ref());
                 self.extend_at = self.hold.now() + self.retry.next(random);
                 is_lost(&error).is_none()
@@ -110,7 +118,8 @@ impl Watchdog {
     }
 
     fn extends(&self) -> bool {
-        self.hold.options.watchdog && !self.hold.at_longest_hold()
+        let unverified = self.hold.standing() == Standing::Unverified;
+        self.hold.options.watchdog && (unverified || !self.hold.at_longest_hold())
     }
 
     /// Whether the machine slept since the last look.

@@ -6,8 +6,8 @@ mod common;
 use common::{NODE_TIMEOUT, TTL, World};
 use quorlock::node::NodeError;
 use quorlock::{
-    AcquireError, CancellationToken, Event, ExtendError, Handle, Holder, Locker, Loss, Release, RunError,
-    Standing,
+    AcquireError, CancellationToken, Event, ExtendError, Fence, Handle, Holder, Locker, Loss, Release,
+    RunError, Standing,
 };
 use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
@@ -545,7 +545,7 @@ async fn an_inspection_changes_nothing_and_tells_per_node() {
     let guard = world.lock("a").acquire().await.unwrap();
     world.nodes[2].set(Fault::Deaf);
     let seen = world.lock("a").inspect().await.unwrap();
-    assert_eq!((seen.votes, seen.fence), (2, Some(guard.fence())));
+    assert_eq!((seen.votes, seen.fence), (2, Some(Fence::new(guard.fence()))));
     assert!(seen.left.unwrap() <= TTL && seen.nodes[2].view.is_err());
     world.nodes[1].set(Fault::Deaf);
     let error = world.lock("a").inspect().await.unwrap_err();

@@ -91,6 +91,7 @@ impl Acquire {
 
 /// What a node answered.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Reply {
     /// It did what was asked.
     Done(Done),
@@ -102,6 +103,7 @@ pub enum Reply {
 
 /// How a command was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Done {
     /// Acquire: the name is ours, and we strictly raised the counter to the proposal.
     Raised,
@@ -123,6 +125,7 @@ pub enum Done {
 
 /// Why a healthy node did not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Denied {
     /// Nothing is stored under the name.
     Gone,
@@ -143,19 +146,20 @@ pub struct View {
 
 /// What stands under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Content {
     /// Nothing.
     #[default]
     Free,
     /// A lock of quorlock.
     Lock(Stored),
-    /// Something that another program wrote: a short printable piece of it.
+    /// Something that another program wrote: its first few characters, as the rest may be that program's secret.
     Foreign(String),
 }
 
 impl Content {
     /// The longest piece of a foreign value that is kept, in characters.
-    const MAX_PREVIEW: usize = 64;
+    const MAX_PREVIEW: usize = 6;
 
     /// What the bytes stored under a name mean.
     pub fn from_value(value: &[u8]) -> Self {
@@ -163,7 +167,12 @@ impl Content {
             Some(stored) => Content::Lock(stored),
             None => {
                 let text = String::from_utf8_lossy(value);
-                Content::Foreign(text.chars().filter(|c| !c.is_control()).take(Self::MAX_PREVIEW).collect())
+                let mut shown = text.chars().filter(|c| !c.is_control());
+                let mut piece: String = shown.by_ref().take(Self::MAX_PREVIEW).collect();
+                if shown.next().is_some() {
+                    piece.push_str("..");
+                }
+                Content::Foreign(piece)
             }
         }
     }

@@ -170,8 +170,8 @@ async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clo
 async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     let nodes = [node.clone()];
     for proposal in 1..100 {
-        crate::round::send_and_forget(&nodes, &acquire("order", 1, proposal, TTL, false));
-        crate::round::send_and_forget(&nodes, &release("order", 1));
+        crate::round::send_and_forget(&nodes, [0], &acquire("order", 1, proposal, TTL, false));
+        crate::round::send_and_forget(&nodes, [0], &release("order", 1));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }

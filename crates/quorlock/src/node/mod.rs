@@ -41,7 +41,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///   can never overtake it, also when the answer to the acquire was never waited for.
 /// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes of the
 ///   caller.
-/// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command.
+/// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never
+///   calls back into locks, guards or lockers.
 /// - **One answer.** Each [`Answer`] is given once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
 ///   and what happened is unknown.
 /// - **Owner only.** Stamp, extend and release change nothing unless the node still stores that token.

@@ -48,7 +48,7 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "raised");
-    crate::round::send_and_forget(std::slice::from_ref(&node), &release("x", 1));
+    crate::round::send_and_forget(std::slice::from_ref(&node), [0], &release("x", 1));
     drop(node);
     let node = open(dir.path());
     until(&node, "free, counter 50").await;
