@@ -2,7 +2,7 @@
 //!
 //! A lock with a time limit can end under a paused holder. What then saves the data is the resource: it remembers the
 //! highest fence that wrote and refuses lower ones. This is that check for a value kept in Redis or Valkey; for SQL
-//! see the example `fenced_sql`.
+//! see `examples/fenced-sql` in the repository.
 //!
 //! ```no_run
 //! # async fn example(guard: quorlock::Guard) -> Result<(), Box<dyn std::error::Error>> {

@@ -2,7 +2,7 @@
 //!
 //! The pattern is one column and one condition. It works in any SQL database; here it is SQLite.
 //!
-//! `cargo run --example fenced_sql`
+//! `cargo run -p fenced-sql`
 
 use quorlock::blocking::Locker;
 use rusqlite::{Connection, params};
