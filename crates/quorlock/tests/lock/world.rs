@@ -1,12 +1,14 @@
 //! A locker on memory nodes that can be broken, in a world whose time is paused.
-#![allow(clippy::unwrap_used, unreachable_pub)]
-#![allow(dead_code)]
 
 use quorlock::node::MemoryNode;
 use quorlock::{Builder, Event, Lock, Locker, RestartGuard};
 use quorlock_testkit::{Fault, FaultyNode, TestClock};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+pub fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
 
 pub const TTL: Duration = Duration::from_secs(10);
 pub const NODE_TIMEOUT: Duration = Duration::from_millis(50);

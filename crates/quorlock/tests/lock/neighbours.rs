@@ -1,0 +1,242 @@
+//! Waiters of one process: their line, and fairness to others.
+
+use crate::world::{NODE_TIMEOUT, World, ms};
+use quorlock::node::{Answer, Bell, Command, Health, MemoryNode, Node};
+use quorlock::{Event, Locker, Loss, Name, Release};
+use quorlock_testkit::Fault;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
+
+#[tokio::test(start_paused = true)]
+async fn waiters_of_one_process_are_served_in_order() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let (served, mut order) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..20 {
+        let (lock, served) = (locker.named("a").unwrap(), served.clone());
+        tokio::spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            served.send(number).unwrap();
+            sleep(ms(10)).await;
+            let _ = guard.release().await;
+        });
+        tokio::task::yield_now().await;
+    }
+    drop(served);
+    let before = world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
+    sleep(ms(1_000)).await;
+    let waiting = world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count() - before;
+    assert_eq!(waiting, 0, "nobody asks the nodes while a neighbour holds the lock");
+    drop(guard);
+    for expected in 0..20 {
+        assert_eq!(order.recv().await, Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_goes_away_gives_its_place_to_the_next() {
+    let world = World::of(1);
+    let locker = world.locker();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let first = tokio::spawn({
+        let lock = locker.named("a").unwrap();
+        async move { lock.acquire().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    let second = tokio::spawn({
+        let lock = locker.named("a").unwrap();
+        async move { lock.acquire().await.map(drop) }
+    });
+    tokio::task::yield_now().await;
+    first.abort();
+    drop(guard);
+    assert!(timeout(ms(50), second).await.unwrap().unwrap().is_ok());
+}
+
+/// A waiter behind a guard of its own process must hear that the lock was given away.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_woken_when_its_neighbour_gives_the_lock_away() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        async move { lock.acquire().await.map(drop) }
+    });
+    sleep(ms(100)).await;
+    let handle = guard.into_handle().await.unwrap();
+    let adopted = world.locker().adopt(&handle).await.unwrap();
+    sleep(ms(500)).await;
+    let start = Instant::now();
+    assert!(matches!(adopted.release().await, Release::Released));
+    waiter.await.unwrap().unwrap();
+    assert!(start.elapsed() < ms(50), "the lock was free for {:?}", start.elapsed());
+}
+
+/// A node that counts who watches.
+#[derive(Debug)]
+struct Counting {
+    node: MemoryNode,
+    watches: AtomicI64,
+    log: Mutex<Vec<&'static str>>,
+}
+
+impl Node for Counting {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+    fn send(&self, command: &Command, answer: Answer) {
+        self.node.send(command, answer);
+    }
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.log.lock().unwrap().push("watch");
+        self.watches.store(1, Ordering::SeqCst);
+        self.node.watch(name, bell);
+    }
+    fn unwatch(&self, name: &Name) {
+        self.log.lock().unwrap().push("unwatch");
+        self.watches.store(0, Ordering::SeqCst);
+        self.node.unwatch(name);
+    }
+    fn health(&self) -> Health {
+        self.node.health()
+    }
+}
+
+/// The first in line lets the next one go before it has ended its own subscription, which then ends the next one's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn the_subscription_of_the_next_in_line_survives_the_first_ones_end() {
+    let clock: Arc<dyn quorlock::Clock> = Arc::new(quorlock::SystemClock);
+    let node = Arc::new(Counting {
+        node: MemoryNode::new("one", clock),
+        watches: AtomicI64::new(0),
+        log: Mutex::default(),
+    });
+    // An observer that is not quick, or a thread that is preempted here.
+    let slow = |event: &Event| {
+        if matches!(event, Event::Acquired { .. }) {
+            std::thread::sleep(ms(100));
+        }
+    };
+    let other = Locker::builder().node(node.clone()).build().unwrap();
+    let held = other.named("a").unwrap().acquire().await.unwrap();
+    let locker = Locker::builder().node(node.clone()).observe(slow).build().unwrap();
+    let lock = locker.named("a").unwrap();
+    let first = tokio::spawn({
+        let lock = lock.clone();
+        async move {
+            let guard = lock.acquire().await.unwrap();
+            sleep(ms(600)).await;
+            drop(guard);
+        }
+    });
+    sleep(ms(100)).await;
+    // On the thread of the test itself: a spawned task would be woken into the slot of the slow observer's thread.
+    let look = tokio::spawn({
+        let node = node.clone();
+        async move {
+            sleep(ms(100)).await;
+            drop(held);
+            sleep(ms(400)).await;
+            // The second waits at the nodes now, and must be subscribed; or behind its neighbour, and never asked.
+            (node.watches.load(Ordering::SeqCst), node.log.lock().unwrap().clone())
+        }
+    });
+    drop(lock.acquire().await.unwrap());
+    let (watches, log) = look.await.unwrap();
+    first.await.unwrap();
+    let asked = log.iter().filter(|entry| **entry == "watch").count() > 1;
+    assert!(!asked || watches == 1, "the second in line lost its subscription: {log:?}");
+}
+
+/// L3: a process whose line is never empty hands the lock over to itself; others must get it now and then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_process_does_not_starve_another() {
+    let servers = quorlock_testkit::Servers::start(3);
+    let build = || {
+        let builder = Locker::builder().nodes(servers.urls()).ttl(Duration::from_secs(5));
+        builder.node_timeout(ms(300)).build().unwrap()
+    };
+    let (busy, other) = (build(), build());
+    for (node, result) in busy.init_fresh_nodes().await {
+        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    }
+    other.connect().await;
+    let turns = Arc::new(AtomicI64::new(0));
+    let tasks: Vec<_> = (0..4)
+        .map(|_| {
+            let (lock, turns) = (busy.named("a").unwrap().wait(Duration::from_secs(60)), turns.clone());
+            tokio::spawn(async move {
+                loop {
+                    let guard = lock.acquire().await.unwrap();
+                    turns.fetch_add(1, Ordering::SeqCst);
+                    sleep(ms(5)).await;
+                    let _ = guard.release().await;
+                }
+            })
+        })
+        .collect();
+    sleep(ms(300)).await;
+    let before = turns.load(Ordering::SeqCst);
+    let start = std::time::Instant::now();
+    let got = other.named("a").unwrap().wait(Duration::from_secs(6)).acquire().await;
+    let (waited, passed) = (start.elapsed(), turns.load(Ordering::SeqCst) - before);
+    tasks.iter().for_each(|task| task.abort());
+    eprintln!("{:?} after {waited:?} and {passed} turns of the busy process", got.is_ok());
+    assert!(got.is_ok() && passed < 100, "{passed} turns of the busy process went before, in {waited:?}");
+}
+
+/// Mutant: `Hold::lose` does not ring.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_tries_at_once_when_its_neighbour_is_lost_early() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        async move { lock.acquire().await.map(drop) }
+    });
+    sleep(ms(100)).await;
+    let _ = world.lock("a").force_release(guard.token()).await;
+    assert_eq!(guard.lost().await.loss, Loss::Taken);
+    let start = Instant::now();
+    waiter.await.unwrap().unwrap();
+    assert!(start.elapsed() < ms(50), "free for {:?}", start.elapsed());
+}
+
+/// Mutant: a waiter does not see that its neighbour has let go while the release is still under way.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_does_not_wait_for_the_answers_to_its_neighbours_release() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = locker.named("a").unwrap();
+        async move { lock.acquire().await.map(drop) }
+    });
+    sleep(ms(100)).await;
+    world.break_nodes(3, &Fault::Slow(ms(30)));
+    let start = Instant::now();
+    let release = tokio::spawn(guard.release());
+    waiter.await.unwrap().unwrap();
+    assert!(start.elapsed() < ms(40), "one round trip, not {:?}", start.elapsed());
+    assert!(matches!(release.await.unwrap(), Release::Released));
+}
+
+/// Mutant: waiting behind a neighbour has no limit.
+#[tokio::test(start_paused = true)]
+async fn the_wait_limit_is_kept_behind_a_neighbour() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let _guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let start = Instant::now();
+    let first = locker.named("a").unwrap().wait(ms(300));
+    let second = locker.named("a").unwrap().wait(ms(400));
+    let both = async { tokio::join!(first.acquire(), second.acquire()) };
+    let (first, second) = tokio::time::timeout(ms(1_000), both).await.unwrap();
+    assert!(first.is_err() && second.is_err());
+    assert!(start.elapsed() <= ms(400) + NODE_TIMEOUT, "{:?}", start.elapsed());
+}

@@ -1,0 +1,124 @@
+//! Letting a lock go.
+
+use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use quorlock::{Held, Release};
+use quorlock_testkit::Fault;
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_guard_releases() {
+    let world = World::of(5);
+    drop(world.lock("a").acquire().await.unwrap());
+    assert_eq!(world.copies("a").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn releasing_an_expired_lock_is_an_outcome_and_quick() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    sleep(2 * TTL).await;
+    let start = Instant::now();
+    let outcome = guard.release().await;
+    assert!(matches!(outcome, Release::AlreadyGone), "{outcome:?}");
+    assert!(start.elapsed() < NODE_TIMEOUT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn releasing_without_a_quorum_is_unconfirmed_and_bounded() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Deaf);
+    let start = Instant::now();
+    let outcome = guard.release().await;
+    assert!(matches!(&outcome, Release::Unconfirmed { nodes } if nodes.len() == 3), "{outcome:?}");
+    assert!(start.elapsed() < ms(600), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_a_node_missed_is_tried_again() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Deaf);
+    let release = tokio::spawn(guard.release());
+    sleep(ms(60)).await;
+    world.break_nodes(2, &Fault::None);
+    assert!(matches!(release.await.unwrap(), Release::Released));
+    assert_eq!(world.copies("a").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_straggler_that_was_not_waited_for_keeps_nothing() {
+    let world = World::of(3);
+    world.nodes[2].set(Fault::Slow(ms(30)));
+    let start = Instant::now();
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(matches!(guard.release().await, Release::Released));
+    assert!(start.elapsed() < ms(30), "answered at the quorum");
+    assert_eq!(world.copies("a").await, 0, "its release followed its acquire");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_command_follows_a_release() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    sleep(TTL).await;
+    assert!(matches!(guard.release().await, Release::Released));
+    sleep(2 * TTL).await;
+    for node in &world.nodes {
+        assert_eq!(node.verbs().last(), Some(&"release"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_two_nodes_answered_is_not_unconfirmed() {
+    let world = World::of(3);
+    world.nodes[0].set(Fault::Deaf);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.nodes[0].set(Fault::None);
+    world.nodes[2].set(Fault::Deaf);
+    let start = Instant::now();
+    // Node 1 never had it, node 2 frees it, node 3 is silent: free on a majority.
+    let outcome = guard.release().await;
+    assert!(matches!(outcome, Release::Released), "{outcome} after {:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_first_answer_was_lost_is_still_ours() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Mute);
+    let release = tokio::spawn(guard.release());
+    sleep(ms(60)).await;
+    world.break_nodes(2, &Fault::None);
+    let outcome = release.await.unwrap();
+    assert!(matches!(outcome, Release::Released), "we released it, nobody else did: {outcome}");
+}
+
+/// S1: at most one client has time left on a name. A `Held` outlives its guard.
+#[tokio::test(start_paused = true)]
+async fn a_clone_of_held_has_no_time_left_once_the_guard_is_released() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    let stale = Held::clone(&guard);
+    assert!(matches!(guard.release().await, Release::Released));
+    let next = world.lock("a").acquire().await.unwrap();
+    assert!(next.is_held());
+    assert!(
+        !stale.is_held(),
+        "two holders with time left: {:?} and {:?}",
+        stale.remaining(),
+        next.remaining()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn force_release_demands_the_current_token() {
+    let world = World::of(3);
+    let old = world.lock("a").acquire().await.unwrap();
+    let old_token = old.token();
+    drop(old);
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(matches!(world.lock("a").force_release(old_token).await, Release::AlreadyGone));
+    assert!(guard.is_held() && world.copies("a").await == 3);
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+}

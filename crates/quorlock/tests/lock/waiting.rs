@@ -1,0 +1,138 @@
+//! Waiting for a lock: hints, polls and limits.
+
+use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use quorlock::node::{Answer, Bell, BoxFuture, Command, Node};
+use quorlock::{AcquireError, CancellationToken, Holder, Locker, Name, Release};
+use quorlock_testkit::{Fault, TestClock};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_limit_is_kept_whatever_the_nodes_do() {
+    for fault in [Fault::Deaf, Fault::Mute, Fault::Slow(ms(500)), Fault::Slow(ms(49))] {
+        let world = World::of(3);
+        world.break_nodes(2, &fault);
+        let lock = world.lock("a").wait(ms(300));
+        let start = Instant::now();
+        let result = lock.acquire().await;
+        assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{fault:?}: {:?}", start.elapsed());
+        if !matches!(fault, Fault::Slow(delay) if delay < NODE_TIMEOUT) {
+            assert!(matches!(result, Err(AcquireError::NoQuorum { .. })), "{fault:?}: {result:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_held_lock_ends_at_the_limit_with_the_holder() {
+    let world = World::of(3);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    let start = Instant::now();
+    let refused = world.lock("a").wait(ms(1_500)).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { holder: Holder::Owner { .. }, .. })), "{refused:?}");
+    assert!(
+        start.elapsed() >= ms(1_500) && start.elapsed() <= ms(1_500) + NODE_TIMEOUT,
+        "{:?}",
+        start.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_gets_the_lock_as_soon_as_it_is_released() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = world.lock("a");
+        async move { lock.acquire().await.map(|guard| (Instant::now(), guard)) }
+    });
+    sleep(ms(700)).await;
+    let released = Instant::now();
+    assert!(matches!(guard.release().await, Release::Released));
+    let (acquired, _guard) = waiter.await.unwrap().unwrap();
+    assert!(acquired - released < ms(5), "woken by the hint, not by the poll: {:?}", acquired - released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_without_hints_gets_the_lock_by_polling() {
+    let world = World::of(1);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    let start = Instant::now();
+    // Nobody releases: the lock simply runs out, and no hint tells.
+    let next = world.lock("a").wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(start.elapsed() >= ms(9_900) && start.elapsed() < ms(10_500), "{:?}", start.elapsed());
+    assert!(next.fence() > guard.fence());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_token_ends_the_wait_at_once_and_says_so() {
+    let world = World::of(3);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    let cancel = CancellationToken::new();
+    let lock = world.lock("a").cancel_on(cancel.clone());
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    sleep(ms(500)).await;
+    let start = Instant::now();
+    cancel.cancel();
+    assert!(matches!(waiter.await.unwrap(), Err(AcquireError::Cancelled { .. })));
+    assert!(start.elapsed() < ms(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_without_a_limit_does_not_panic() {
+    let world = World::of(3);
+    let guard = world.lock("a").wait(Duration::MAX).acquire().await;
+    assert!(guard.is_ok());
+}
+
+/// L2: the limit is kept to within one node timeout, also when somebody holds the lock and nodes are slow.
+#[tokio::test(start_paused = true)]
+async fn the_wait_limit_is_kept_on_slow_nodes_while_somebody_holds_the_lock() {
+    let mut worst = (Duration::ZERO, 0);
+    for wait in (100..600).step_by(5) {
+        let world = World::of(3);
+        let _guard = world.lock("a").acquire().await.unwrap();
+        world.break_nodes(3, &Fault::Slow(ms(49)));
+        let start = Instant::now();
+        assert!(world.lock("a").wait(ms(wait)).acquire().await.is_err());
+        worst = worst.max((start.elapsed().saturating_sub(ms(wait)), wait));
+    }
+    assert!(worst.0 <= NODE_TIMEOUT + ms(2), "over by {:?} for a limit of {} ms", worst.0, worst.1);
+}
+
+/// The same when nodes fall silent, and when there are no connections yet.
+#[tokio::test(start_paused = true)]
+async fn the_wait_limit_is_kept_when_the_nodes_never_settle() {
+    #[derive(Debug)]
+    struct Unsettled;
+    impl Node for Unsettled {
+        fn id(&self) -> &str {
+            "unsettled"
+        }
+        fn send(&self, _: &Command, answer: Answer) {
+            std::mem::forget(answer);
+        }
+        fn watch(&self, _: &Name, _: &Bell) {}
+        fn unwatch(&self, _: &Name) {}
+        fn settle(&self) -> BoxFuture<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let locker = Locker::builder().node(Arc::new(Unsettled)).clock(TestClock::start()).build().unwrap();
+    let start = Instant::now();
+    assert!(locker.named("a").unwrap().wait(ms(300)).acquire().await.is_err());
+    assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{:?}", start.elapsed());
+}
+
+/// Mutant: the poll is not bounded by what the holder has left.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_polls_when_the_holder_runs_out_not_a_second_later() {
+    for left in [7_130, 8_130, 9_130, 9_530, 9_830] {
+        let world = World::of(1);
+        std::mem::forget(world.lock("a").watchdog(false).acquire().await.unwrap());
+        sleep(ms(left)).await;
+        let start = Instant::now();
+        let _guard = world.lock("a").wait(Duration::from_secs(20)).acquire().await.unwrap();
+        let late = start.elapsed().saturating_sub(TTL - ms(left));
+        assert!(late <= ms(5), "free for {late:?}");
+    }
+}
