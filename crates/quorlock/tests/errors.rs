@@ -4,6 +4,7 @@
 mod net;
 
 use net::{Net, SOON, init, kinds, release, until_granted, until_refused};
+use quorlock::AcquireError;
 use quorlock_testkit::{Port, Server, until};
 use std::thread::JoinHandle;
 
@@ -120,13 +121,17 @@ async fn a_user_who_loses_a_right_is_told_so_and_goes_on_with_it() {
 async fn servers_that_load_their_data_are_named() {
     let slow = Server::builder()
         .aof(quorlock_testkit::Fsync::No)
-        .line("aof-use-rdb-preamble no")
-        .line("key-load-delay 500")
+        .line("rdbcompression no")
+        .line("key-load-delay 1000")
         .line("loading-process-events-interval-bytes 1024");
     let net = Net::start_like(&slow, 0).await;
     for server in &net.servers[..2] {
-        server.cli(&["EVAL", "for i = 1, 4000 do redis.call('SET', 'key' .. i, 'x') end", "0"]);
-        // A rewritten log is loaded key by key.
+        server.cli(&[
+            "EVAL",
+            "for i = 1, 3000 do redis.call('SET', 'key' .. i, string.rep('x', 1000)) end",
+            "0",
+        ]);
+        // A rewritten log is loaded key by key, and the server looks up after each.
         server.cli(&["BGREWRITEAOF"]);
         until("the log is rewritten", SOON, async || {
             let info = server.cli(&["INFO", "persistence"]);
@@ -144,7 +149,12 @@ async fn servers_that_load_their_data_are_named() {
         });
         servers
     });
-    until_refused(&locker, "a", "loading").await;
+    // They load at the same time, but need not be asked at the same time.
+    until("one is loading", SOON, async || match locker.named("a").unwrap().try_acquire().await {
+        Err(refused @ AcquireError::NoQuorum { .. }) => kinds(&refused).contains(&"loading"),
+        _ => false,
+    })
+    .await;
     let _servers = loading.await.unwrap();
     until("they are quarantined", SOON, async || {
         let refused = locker.named("a").unwrap().try_acquire().await;
