@@ -216,6 +216,7 @@ impl<L: From<Locker>> Builder<L> {
         let node_timeout = self.node_timeout.unwrap_or_else(|| default_timeout(&urls, self.ttl));
         check_timeout("a node timeout", node_timeout)?;
         check_timeout("a connect timeout", self.around.connect_timeout)?;
+        check_longest(self.around.longest_ttl)?;
         let rules =
             TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.around.longest_ttl };
         let ttl = rules.check(self.ttl)?;
@@ -262,6 +263,14 @@ fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
 fn check_timeout(what: &'static str, timeout: Duration) -> Result<(), ConfigError> {
     if timeout < Duration::from_millis(1) || timeout > Duration::from_secs(60) {
         return Err(setting(what, format!("{timeout:?}"), "give 1 ms to 60 s"));
+    }
+    Ok(())
+}
+
+/// Nodes forget the fence of a name that was idle for 7 days, so no lock may live longer without a word.
+fn check_longest(longest: Duration) -> Result<(), ConfigError> {
+    if longest > Duration::from_secs(7 * 24 * 3600) {
+        return Err(setting("a longest ttl", format!("{longest:?}"), "give at most 7 days"));
     }
     Ok(())
 }

@@ -58,9 +58,19 @@ impl Voters {
                 let mut waits = JoinSet::new();
                 for node in self.nodes.iter() {
                     let node = node.clone();
-                    waits.spawn(async move { node.settle().await });
+                    waits.spawn(async move {
+                        node.settle().await;
+                        node.health().trouble.is_none()
+                    });
                 }
-                while waits.join_next().await.is_some() && !self.majority_is_well() {}
+                // Only nodes that settled count: one that still connects has no trouble to tell of yet.
+                let mut well = 0;
+                while let Some(is_well) = waits.join_next().await {
+                    well += usize::from(is_well.unwrap_or(false));
+                    if well >= self.quorum.needed() {
+                        break;
+                    }
+                }
             })
             .await;
     }
@@ -87,11 +97,6 @@ impl Voters {
                 said: Said::Failed(node.health().trouble.unwrap_or_else(silent)),
             })
             .collect()
-    }
-
-    fn majority_is_well(&self) -> bool {
-        let well = self.nodes.iter().filter(|node| node.health().trouble.is_none()).count();
-        well >= self.quorum.needed()
     }
 }
 

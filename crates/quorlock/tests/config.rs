@@ -40,6 +40,15 @@ fn a_url_that_is_refused_never_shows_its_password() {
 }
 
 #[test]
+fn a_longest_ttl_without_measure_is_refused() {
+    for longest in [Duration::MAX, Duration::from_secs(8 * 24 * 3600)] {
+        let error = refused(on(&["memory:"]).longest_ttl(longest));
+        assert!(error.contains("7 days"), "{error}");
+    }
+    assert!(on(&["memory:"]).longest_ttl(Duration::from_secs(7 * 24 * 3600)).build().is_ok());
+}
+
+#[test]
 fn mixed_kinds_are_refused() {
     let error = refused(on(&["redis://a", "memory:b"]));
     assert!(error.contains("different kinds") && error.contains("memory:b"), "{error}");

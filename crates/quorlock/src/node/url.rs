@@ -210,6 +210,12 @@ pub enum UrlError {
         /// What was given.
         host: String,
     },
+    /// A directory of another machine was named.
+    #[error("`file://{host}` names another machine; write `file:/directory`, with one slash or with three")]
+    Elsewhere {
+        /// What stands where a machine's name should.
+        host: String,
+    },
     /// The port cannot be a port.
     #[error("`{port}` is no port; give a number from 1 to 65535")]
     Port {

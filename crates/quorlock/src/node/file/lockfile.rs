@@ -58,7 +58,10 @@ impl LockFile {
         for _ in 0..MOST_REOPENS {
             let file = match open(&path, mode) {
                 Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // Without its directory a file cannot be made: no state, and so no grant.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && mode != Mode::Create => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(failed("open", &path, error)),
             };
             lock(&file, mode, patience, &path)?;
@@ -72,11 +75,18 @@ impl LockFile {
         Err(failed("lock", &path, error))
     }
 
+    #[cfg(test)]
+    pub(super) fn inherit(&self) -> File {
+        self.file.try_clone().unwrap()
+    }
+
     /// The content; `None` if a crash came before the first state was written.
     pub(super) fn load(&self, name: &Name) -> Result<Option<Image>, NodeError> {
         let bytes = read(&self.file).map_err(|error| failed("read", &self.path, error))?;
-        if bytes.is_empty() {
-            return Ok(None);
+        // Before anything else is written a file has its full length; a shorter one was never begun, or was cut.
+        if bytes.len() < FILE_BYTES {
+            let torn = Image::is_torn_beginning(&bytes, name);
+            return if torn { Ok(None) } else { Err(unreadable(&self.path, Unreadable::Corrupt)) };
         }
         match Image::read(&bytes) {
             Ok(image) if image.state.name == *name => Ok(Some(image)),
@@ -123,6 +133,14 @@ impl LockFile {
     /// Waits until what was written is on the disk.
     pub(super) fn sync(&self) -> Result<(), NodeError> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, error))
+    }
+}
+
+impl Drop for LockFile {
+    /// Closing is not enough: a child that was forked meanwhile has the same open file, and would keep the lock.
+    fn drop(&mut self) {
+        // What is not locked any more needs no unlocking.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 

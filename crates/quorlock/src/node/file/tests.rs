@@ -1,5 +1,6 @@
 //! The file node re-opened, damaged and at its limits.
 
+mod damage;
 mod processes;
 
 use super::super::contract::{acquire, ask, extend, inspect, name, release};

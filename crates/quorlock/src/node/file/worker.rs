@@ -10,6 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The most commands that may wait.
 pub(super) const MOST_WAITING: usize = 4096;
+/// So many more releases may wait, so that an undo finds room where its acquire did.
+const RELEASE_HEADROOM: usize = 4096;
 
 /// The way to the thread. Dropping it lets the thread finish what waits, and end.
 #[derive(Debug)]
@@ -31,10 +33,14 @@ impl Worker {
 
     /// Puts `command` behind those that wait.
     pub(super) fn enqueue(&self, command: &Command, answer: Answer) {
+        let limit = match command {
+            Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
+            _ => MOST_WAITING,
+        };
         let mut jobs = self.0.lock();
-        if jobs.waiting.len() >= MOST_WAITING {
+        if jobs.waiting.len() >= limit {
             drop(jobs);
-            return answer.give(Reply::Failed(NodeError::QueueFull { limit: MOST_WAITING }));
+            return answer.give(Reply::Failed(NodeError::QueueFull { limit }));
         }
         if let Some(run) = jobs.unstarted.take() {
             let queue = self.0.clone();

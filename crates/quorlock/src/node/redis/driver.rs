@@ -104,7 +104,7 @@ impl Driver {
         loop {
             let unpaid = self.hand_over(wire, &mut watch);
             if self.is_over(wire, unpaid) {
-                wire.close().await;
+                wire.close(link.around.connect_timeout).await;
                 return End::Closed;
             }
             let is_busy = unpaid || !self.flight.is_empty() || self.end_by.is_some();

@@ -34,9 +34,8 @@ impl Reading {
         })
     }
 
-    /// How long the node may not vote yet, given our own `quarantine`. A server clock that went back counts as no age at all.
+    /// How long the node may not vote yet. A server clock that went back counts as no age at all.
     fn left(&self, quarantine: Duration) -> Duration {
-        let quarantine = quarantine.max(self.longest + 2 * CLOCK_TOLERANCE);
         let age = Duration::from_micros(self.now.as_micros()).saturating_sub(self.since);
         quarantine.saturating_sub(age)
     }
@@ -47,6 +46,8 @@ impl Reading {
 pub(super) struct Verified {
     value: Bytes,
     pub(super) longest: Duration,
+    /// When we first saw it, by our own clock.
+    seen_at: Moment,
     eligible_at: Moment,
 }
 
@@ -54,22 +55,27 @@ impl Verified {
     /// The epoch as it follows from a reading taken at `now`, after `before`, with our own `quarantine`.
     ///
     /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the server's
-    /// clock does not lift its quarantine.
+    /// clock does not lift its quarantine. At the latest it ends a quarantine after we first saw it, so that a
+    /// server clock that was set back does not lengthen it for as long as it was wrong.
     pub(super) fn new(
         reading: &Reading,
         before: Option<&Verified>,
         quarantine: Duration,
         now: Moment,
     ) -> Self {
+        let quarantine = quarantine.max(reading.longest.saturating_add(2 * CLOCK_TOLERANCE));
         let fresh = Self {
             value: reading.value.clone(),
             longest: reading.longest,
+            seen_at: now,
             eligible_at: now + reading.left(quarantine),
         };
         match before {
-            Some(before) if before.nonce() == fresh.nonce() => {
-                Self { eligible_at: before.eligible_at.max(fresh.eligible_at), ..fresh }
-            }
+            Some(before) if before.nonce() == fresh.nonce() => Self {
+                seen_at: before.seen_at,
+                eligible_at: before.eligible_at.max(fresh.eligible_at).min(before.seen_at + quarantine),
+                ..fresh
+            },
             _ => fresh,
         }
     }
@@ -174,6 +180,28 @@ mod tests {
         assert_eq!(jumped.left(at(1)), Duration::from_secs(39));
         let other = Verified::new(&reading("m", 1000, 5000), Some(&young), QUARANTINE, at(1));
         assert_eq!(other.left(at(1)), Duration::ZERO);
+    }
+
+    /// Goal: a server that began its epoch with a clock far ahead is not out for as long as the clock was wrong.
+    #[test]
+    fn a_server_clock_that_was_set_back_keeps_an_epoch_young_for_one_quarantine_only() {
+        let begun = Verified::new(&reading("n", 9000, 9000), None, QUARANTINE, at(0));
+        let later =
+            |before, now| Verified::new(&reading("n", 9000, 1000 + now), Some(before), QUARANTINE, at(now));
+        let looked = later(&begun, 1);
+        assert_eq!(looked.left(at(1)), Duration::from_secs(39));
+        let looked = later(&looked, 39);
+        assert_eq!(looked.left(at(39)), Duration::from_secs(1));
+        let looked = later(&looked, 5000);
+        assert_eq!(looked.left(at(5000)), Duration::ZERO, "once old enough, always");
+    }
+
+    #[test]
+    fn a_longest_ttl_that_grows_lengthens_the_quarantine() {
+        let short = Verified::new(&reading("n", 1000, 1000), None, QUARANTINE, at(0));
+        let raised = Reading { longest: Duration::from_secs(300), ..reading("n", 1000, 1020) };
+        let long = Verified::new(&raised, Some(&short), QUARANTINE, at(20));
+        assert_eq!(long.left(at(20)), Duration::from_secs(290));
     }
 
     #[test]

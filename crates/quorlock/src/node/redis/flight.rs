@@ -116,7 +116,11 @@ impl Flight {
     fn count_votes(&mut self, epoch: &Value, link: &Link) {
         let mut queue = link.lock();
         let (known, eligible) = match epoch {
-            Value::Error(text) => (Err(classify(text)), Ok(())),
+            Value::Error(text) => match classify(text) {
+                // Something else stands there: the mark is gone, whatever removed it.
+                NodeError::WrongType { .. } => (Err(NodeError::EpochChanged), Ok(())),
+                cause => (Err(cause), Ok(())),
+            },
             epoch if queue.standing.confirms(epoch) => {
                 (Ok(()), queue.standing.admit(|| link.around.clock.now()))
             }

@@ -9,7 +9,9 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
 
 /// How much is read at once.
 const READ_CHUNK: usize = 16 * 1024;
@@ -98,9 +100,10 @@ impl Wire {
         let _ = self.poll_write_all(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Says goodbye, as TLS wants it. Failure does not matter any more.
-    pub(super) async fn close(&mut self) {
-        let _ = self.stream.shutdown().await;
+    /// Says goodbye, as TLS wants it, for at most `limit`: a server that does not read would never hear it.
+    /// Failure does not matter any more.
+    pub(super) async fn close(&mut self, limit: Duration) {
+        let _ = timeout(limit, self.stream.shutdown()).await;
     }
 }
 

@@ -6,16 +6,15 @@ use std::path::PathBuf;
 const DEFAULT_PORT: u16 = 6379;
 /// A database number over this is a typing error.
 const MAX_DB: u32 = 1 << 24;
+/// Stands in errors for what may be a piece of a password.
+const HIDDEN: &str = "...";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
 const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 
 /// The place that `text` names.
 pub(super) fn parse(text: &str) -> Result<Place, UrlError> {
     let text = text.trim();
-    let (scheme, rest) = text.split_once(':').ok_or_else(|| UrlError::Scheme {
-        // Without a scheme the text may be anything, a password included: show a bare word only.
-        scheme: text.split(['@', '/', '?']).next().unwrap_or_default().into(),
-    })?;
+    let (scheme, rest) = text.split_once(':').ok_or_else(|| unknown_scheme(text))?;
     match scheme.to_ascii_lowercase().as_str() {
         "redis" | "valkey" => tcp(scheme, rest, None),
         "rediss" | "valkeys" => tcp(scheme, rest, Some(TlsFiles::default())),
@@ -23,29 +22,41 @@ pub(super) fn parse(text: &str) -> Result<Place, UrlError> {
         "file" => file(rest),
         "memory" => Ok(Place::Process(decode(rest.trim_start_matches('/'), "label")?)),
         // `host:6379` has no scheme but looks like one; the text after it may hold a secret.
-        _ => Err(UrlError::Scheme { scheme: scheme.into() }),
+        _ => Err(unknown_scheme(scheme)),
     }
 }
 
+/// Without a known scheme the text may be anything, a password included: only a bare word is shown.
+fn unknown_scheme(text: &str) -> UrlError {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
+    UrlError::Scheme { scheme: if text.chars().all(is_bare) { text.into() } else { HIDDEN.into() } }
+}
+
 fn file(rest: &str) -> Result<Place, UrlError> {
-    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path = match rest.strip_prefix("//") {
+        // As in any URL, a host stands between two slashes and the path; taken for a relative directory it would
+        // lock nobody out who was started elsewhere.
+        Some(rest) => match rest.split_once('/').unwrap_or((rest, "")) {
+            ("" | "localhost", _) => rest.strip_prefix("localhost").unwrap_or(rest),
+            (host, _) => return Err(UrlError::Elsewhere { host: host.into() }),
+        },
+        None => rest,
+    };
     let path = decode(path, "path")?;
     Ok(Place::Directory((!path.is_empty()).then(|| PathBuf::from(path))))
 }
 
 fn unix(scheme: &str, rest: &str) -> Result<Place, UrlError> {
-    let (path, query) = split_query(rest.strip_prefix("//").unwrap_or(rest));
-    let path = decode(path, "path")?;
+    let (place, query) = split_query(rest.strip_prefix("//").unwrap_or(rest));
+    // Credentials stand before the first slash; an `@` after it belongs to the path.
+    let (before, _) = place.split_once('/').unwrap_or((place, ""));
+    let (user, password) = before.rsplit_once('@').map_or(Ok((None, None)), |it| user_and_password(it.0))?;
+    let path = decode(&place[before.rfind('@').map_or(0, |at| at + 1)..], "path")?;
     if path.is_empty() {
         return Err(UrlError::Missing { scheme: format!("{scheme}://"), what: "path" });
     }
-    let mut server = Server {
-        endpoint: Endpoint::Unix(PathBuf::from(path)),
-        db: 0,
-        user: None,
-        password: None,
-        durable: None,
-    };
+    let mut server =
+        Server { endpoint: Endpoint::Unix(PathBuf::from(path)), db: 0, user, password, durable: None };
     apply(&mut server, None, query)?;
     Ok(Place::Server(server))
 }
@@ -122,7 +133,11 @@ fn host_and_port(address: &str) -> Result<(String, u16), UrlError> {
         None | Some("") => DEFAULT_PORT,
         Some(text) => match text.parse() {
             Ok(port) if port != 0 => port,
-            _ => return Err(UrlError::Port { port: text.into() }),
+            // Where the host was forgotten, the password stands in the place of the port.
+            _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                return Err(UrlError::Port { port: text.into() });
+            }
+            _ => return Err(UrlError::Port { port: HIDDEN.into() }),
         },
     };
     Ok((host.to_ascii_lowercase(), port))
@@ -155,8 +170,10 @@ fn apply(server: &mut Server, mut tls: Option<&mut TlsFiles>, query: Option<&str
             ("cert", Some(_)) => cert = Some(file_option("cert", value)?),
             ("key", Some(_)) => key = Some(file_option("key", value)?),
             (_, tls) => {
+                // A bare `&` in a password ends it here, and what follows is a piece of it.
+                let is_secret = query.is_some_and(|query| query.contains("password="));
                 return Err(UrlError::Option {
-                    option: option.into(),
+                    option: if is_secret { HIDDEN } else { option }.into(),
                     allowed: if tls.is_some() { TLS_OPTIONS } else { PLAIN_OPTIONS },
                 });
             }

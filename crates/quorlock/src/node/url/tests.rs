@@ -48,6 +48,23 @@ fn a_socket_takes_its_credentials_as_options() {
     assert_eq!(read.password.as_deref(), Some("p&q@x"));
 }
 
+/// Goal: the form that other clients read is not taken for a path, which is shown everywhere.
+#[test]
+fn a_socket_may_carry_credentials_before_its_path() {
+    let read = server("unix://ann:s%40cret@/run/redis.sock?db=2");
+    assert_eq!(read.endpoint, Endpoint::Unix("/run/redis.sock".into()));
+    assert_eq!((read.user.as_deref(), read.password.as_deref()), (Some("ann"), Some("s@cret")));
+    assert_eq!(server("unix:///run/a@b.sock").endpoint, Endpoint::Unix("/run/a@b.sock".into()));
+    assert_eq!(server("unix:run/redis.sock").endpoint, Endpoint::Unix("run/redis.sock".into()));
+}
+
+#[test]
+fn a_directory_of_another_machine_is_refused_and_not_taken_for_a_relative_one() {
+    assert_eq!(url("file://localhost/var/x").identity(), "file:/var/x");
+    assert!(matches!(refused("file://var/x"), UrlError::Elsewhere { .. }));
+    assert_eq!(url("file:var/x").identity(), "file:var/x");
+}
+
 #[test]
 fn tls_takes_files_and_plain_tcp_does_not() {
     let read = server("valkeys://a?ca=/ca.pem&cert=/c.pem&key=/k.pem");
@@ -109,6 +126,18 @@ fn nothing_shows_the_password() {
         "unix:///s?password=hunter2&db=x",
         "u:hunter2@h",
         "redis://u:hunter2?x=1@h:99999",
+        // The host was forgotten, or the scheme.
+        "redis://u:hunter2",
+        "redis://u:hunter2/0",
+        "hunter2@h",
+        "hunter2@h:6379",
+        "u:hunter2@h:6379/0",
+        // Special characters that were not encoded.
+        "redis://h?password=x&hunter2",
+        "redis://h?user=u&password=x&hunter2=y",
+        "redis://h?password=hunter2%",
+        "redis://u:hunter2#@h#",
+        "unix://u:hunter2@/s?colour=red",
     ] {
         let error = refused(bad);
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{bad}: {error}");

@@ -8,8 +8,9 @@ for i, name in ipairs(KEYS) do
     answers[i] = -1
   else
     answers[i] = redis.pcall('DEL', name)
-    redis.pcall('EXPIRE', 'quorlock:fence:' .. name, 604800)
     redis.pcall('PUBLISH', 'quorlock:free:' .. name, '')
   end
+  -- Losers raised the counter, too: without an end, names that were never ours would fill the server.
+  redis.pcall('EXPIRE', 'quorlock:fence:' .. name, 604800)
 end
 return answers

@@ -11,7 +11,8 @@ end
 if not nonce or (old_run ~= run and ARGV[3] ~= '1') then
   since, longest, nonce = now, ARGV[1], ARGV[2]
 end
-since, longest = tonumber(since), math.max(tonumber(longest), tonumber(ARGV[1]))
+-- A clock that was set back since would keep the epoch young until it has caught up.
+since, longest = math.min(tonumber(since), now), math.max(tonumber(longest), tonumber(ARGV[1]))
 local value = string.format('v1:%s:%.0f:%.0f:%s', run, since, longest, nonce)
 if value ~= old then redis.call('SET', KEYS[1], value) end
 return {value, since, longest, time[1] * 1000000 + time[2]}

@@ -233,3 +233,16 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     assert!(calls.contains("cmdstat_get:calls=131,"), "{calls}");
     assert!(calls.contains("cmdstat_evalsha:calls=3,"), "{calls}");
 }
+
+/// Goal: names that somebody else holds, of which there may be ever new ones, do not fill the server.
+#[tokio::test]
+async fn the_counter_of_a_name_that_was_never_ours_expires_after_the_undo() {
+    let server = Server::start(&[]);
+    server.run_command("SET theirs somebody");
+    let node = connect(&server.url(), calm());
+    assert!(matches!(ask(&node, vote("theirs", 1, 7)).await, Reply::Denied(Denied::Taken)));
+    assert_eq!(server.text("EXISTS quorlock:fence:theirs").unwrap(), "1");
+    assert!(matches!(ask(&node, release("theirs", 1)).await, Reply::Denied(Denied::Taken)));
+    let left: i64 = server.text("TTL quorlock:fence:theirs").unwrap().parse().unwrap();
+    assert!(left > 600_000, "{left}");
+}

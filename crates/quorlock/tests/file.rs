@@ -1,0 +1,97 @@
+//! The file node through the locker: one machine, many hands on one directory.
+#![allow(clippy::unwrap_used)]
+
+use quorlock::{AcquireError, Locker};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+fn locker(dir: &Path) -> Locker {
+    let url = format!("file:{}", dir.display());
+    // Generous, as the disk of a test machine is shared with everything else that runs there.
+    Locker::builder().nodes([url]).node_timeout(Duration::from_secs(2)).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lockers_of_one_process_exclude_each_other_also_through_a_link_to_the_directory() {
+    let base = tempfile::tempdir().unwrap();
+    let (real, link) = (base.path().join("real"), base.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let lockers = [locker(&real), locker(&link), locker(&real.join("../real"))];
+    let inside = Arc::new(AtomicUsize::new(0));
+    let work = lockers.into_iter().map(|locker| {
+        let inside = inside.clone();
+        tokio::spawn(async move {
+            for _ in 0..20 {
+                let lock = locker.named("one").unwrap().wait(Duration::from_secs(60));
+                let guard = lock.acquire().await.unwrap();
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                tokio::task::yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                drop(guard);
+            }
+        })
+    });
+    for worker in work.collect::<Vec<_>>() {
+        worker.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn names_that_only_look_alike_are_different_locks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (locker(dir.path()), locker(dir.path()));
+    let alike =
+        ["Job", "job", "JOB", "caf\u{e9}", "cafe\u{301}", "job ", " job", "job.lock", "job%20", "./job"];
+    let mut guards = Vec::new();
+    for name in alike {
+        guards.push(one.named(name).unwrap().try_acquire().await.unwrap());
+    }
+    for name in alike {
+        let refused = other.named(name).unwrap().try_acquire().await;
+        assert!(matches!(refused, Err(AcquireError::Held { .. })), "{name:?}");
+    }
+}
+
+/// Goal: an operator who clears the directory under running programs makes them fail, not share.
+#[tokio::test]
+async fn a_directory_that_disappears_is_an_error_and_no_lock() {
+    let base = tempfile::tempdir().unwrap();
+    let dir = base.path().join("locks");
+    let (one, other) = (locker(&dir), locker(&dir));
+    let guard = one.named("a").unwrap().watchdog(false).acquire().await.unwrap();
+    std::fs::remove_dir_all(&dir).unwrap();
+    for locker in [&one, &other] {
+        let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
+        assert!(matches!(refused, AcquireError::NoQuorum { .. }), "{refused}");
+        assert!(refused.to_string().contains("locks/a.lock"), "{refused}");
+    }
+    assert!(guard.extend().await.is_err());
+    assert!(!dir.exists(), "what somebody removed is not made again");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_is_started_inherits_no_state_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let locker = locker(dir.path());
+    let done = Arc::new(AtomicUsize::new(0));
+    let stop = done.clone();
+    let busy = tokio::spawn(async move {
+        for number in 0.. {
+            if stop.load(Ordering::SeqCst) > 0 {
+                return;
+            }
+            drop(locker.named(format!("n{}", number % 5)).unwrap().acquire().await.unwrap());
+        }
+    });
+    for _ in 0..30 {
+        let ls = tokio::process::Command::new("ls").args(["-l", "/proc/self/fd"]).output().await.unwrap();
+        let open = String::from_utf8_lossy(&ls.stdout).into_owned();
+        assert!(!open.contains(".lock") && !open.contains("inotify"), "{open}");
+    }
+    done.store(1, Ordering::SeqCst);
+    busy.await.unwrap();
+}
