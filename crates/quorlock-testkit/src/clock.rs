@@ -1,7 +1,7 @@
 //! A clock that follows tokio's timers, paused or not, and can be made to jump.
 
 use quorlock::Clock;
-use quorlock::core::{Moment, Wall};
+use quorlock::{Moment, Wall};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;

@@ -94,7 +94,7 @@ impl<L: From<Locker>> Builder<L> {
     /// How long the nodes keep a lock without hearing from its holder (default 10 s).
     ///
     /// Without the watchdog choose at least twice the time that the work takes; see
-    /// [`advised_ttl`](quorlock_core::advised_ttl).
+    /// [`advised_ttl`](crate::advised_ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self

@@ -85,7 +85,8 @@ pub use inspect::{InspectError, Inspection, NodeView};
 pub use lock::{Lock, RunError};
 pub use locker::Locker;
 pub use quorlock_core::{
-    self as core, Fence, Loss, Name, NameError, Owner, Quorum, Standing, Token, advised_ttl,
+    Drift, DriftError, Fence, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Standing, Stored,
+    Token, TokenError, TtlError, Wall, advised_ttl,
 };
 pub use release::Release;
 pub use surroundings::RestartGuard;

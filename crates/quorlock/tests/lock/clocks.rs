@@ -1,8 +1,8 @@
 //! Machines that sleep and clocks that jump.
 
 use crate::world::{TTL, World, ms};
-use quorlock::core::{Drift, Lease, Moment, Token, Ttl, Wall};
 use quorlock::{Fence, Loss, Standing};
+use quorlock_core::{Drift, Lease, Moment, Token, Ttl, Wall};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
