@@ -40,7 +40,6 @@ pub struct FencedStore {
 /// What became of a fenced write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a stale write means that somebody else holds the lock now"]
-#[non_exhaustive]
 pub enum Written {
     /// The value was written.
     Yes,

@@ -164,11 +164,10 @@ async fn servers_that_load_their_data_are_named() {
 }
 
 #[tokio::test]
-async fn servers_that_begin_to_evict_are_named_at_the_next_connection() {
+async fn servers_that_begin_to_evict_are_named_soon() {
     let net = Net::start(0).await;
     let locker = net.locker().await;
     ask_two(&net, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    ask_two(&net, &["CLIENT", "KILL", "TYPE", "normal"]);
     until_refused(&locker, "a", "evicts").await;
     ask_two(&net, &["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     until_granted(&locker, "a").await;

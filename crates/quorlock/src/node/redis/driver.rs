@@ -21,6 +21,8 @@ const RECONNECT: (Duration, Duration) = (Duration::from_millis(20), Duration::fr
 const STEADY: Duration = Duration::from_secs(1);
 /// How often a connection that owes or is owed answers is looked at.
 const TICK: Duration = Duration::from_millis(250);
+/// How often a server that is in use is looked at again: whether it is a primary and evicts nothing.
+const SURVEY: Duration = Duration::from_secs(5);
 /// A server that answers nothing for this long, or 20 node timeouts, is given up.
 const MUTE: Duration = Duration::from_secs(2);
 
@@ -147,6 +149,10 @@ impl Driver {
                 watch.heard = now;
             }
             watch.probe = Some((self.flight.answered + self.flight.slots.len() as u64, now));
+            if now.since(watch.surveyed) >= SURVEY {
+                watch.surveyed = now;
+                self.link.lock().outbox.survey();
+            }
         }
         unpaid
     }
@@ -217,6 +223,7 @@ impl Drop for Driver {
 /// When the server was last heard, and how long its answers take.
 struct Watch {
     heard: Moment,
+    surveyed: Moment,
     /// Which answer is timed, by its number, and when its command was handed over.
     probe: Option<(u64, Moment)>,
     round_trip: Option<Duration>,
@@ -224,7 +231,7 @@ struct Watch {
 
 impl Watch {
     fn new(now: Moment) -> Self {
-        Self { heard: now, probe: None, round_trip: None }
+        Self { heard: now, surveyed: now, probe: None, round_trip: None }
     }
 
     fn answered(&mut self, count: u64, now: Moment) {

@@ -7,6 +7,7 @@ use super::link::Link;
 use super::replies;
 use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
+use super::survey::Survey;
 use super::wire::protocol;
 use crate::node::{NodeError, Reply};
 use crate::surroundings::RestartGuard;
@@ -101,6 +102,10 @@ impl Flight {
             (Slot::Change(change), [answer]) => settle_change(change, answer, link),
             (Slot::Inspect(answer), [stored, left, counter]) => {
                 answer.give(replies::view(stored, left, counter));
+            }
+            (Slot::Survey, [info]) => {
+                let info = String::from_utf8_lossy(info.text().unwrap_or_default());
+                return Survey::parse(&info).check(link.around.allow_eviction);
             }
             // Only an error comes as a reply: no hints, which cost time and nothing else.
             (Slot::Hints, [Value::Error(_)]) => {}

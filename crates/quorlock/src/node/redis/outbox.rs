@@ -110,6 +110,13 @@ impl Outbox {
         self.slots.push_back(Slot::Verify(verify));
     }
 
+    /// Asks what the server is now; its settings and role may change under us.
+    pub(super) fn survey(&mut self) {
+        self.end_run();
+        commands::raw(&mut self.out, &[b"INFO"]);
+        self.slots.push_back(Slot::Survey);
+    }
+
     /// Sends a command of any kind.
     pub(super) fn call(&mut self, args: &[&[u8]], caller: oneshot::Sender<Result<Value, NodeError>>) {
         self.end_run();

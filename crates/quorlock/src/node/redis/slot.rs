@@ -19,6 +19,8 @@ pub(super) enum Slot {
     /// Answered by a push, or by an error where the user may not subscribe.
     Hints,
     Verify(Verify),
+    /// Answered by `INFO`: whether the server can still be a node.
+    Survey,
     Call(oneshot::Sender<Result<Value, NodeError>>),
 }
 
@@ -107,7 +109,7 @@ impl Slot {
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
-            Slot::Epoch | Slot::Hints => {}
+            Slot::Epoch | Slot::Hints | Slot::Survey => {}
         }
         None
     }
