@@ -18,6 +18,7 @@ mod server_config;
 mod servers;
 mod spawn;
 mod until;
+pub mod world;
 
 pub use certs::Certs;
 pub use clock::TestClock;

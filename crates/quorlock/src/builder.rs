@@ -207,6 +207,14 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
+    /// Switches a bug on that the simulator must find.
+    #[cfg(feature = "plants")]
+    #[doc(hidden)]
+    pub fn plant(mut self, bug: crate::Planted) -> Self {
+        self.around.planted = Some(bug);
+        self
+    }
+
     /// Checks everything and makes the locker. Connects to nobody yet.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use crate::error::{ExtendError, Lost};
 use crate::event::Event;
 use crate::hold::Hold;
 use crate::node::{Denied, Reply};
+use crate::planted::Planted;
 use crate::round::Round;
 use crate::voters::Poll;
 use quorlock_core::{Loss, Standing, Ttl, Verdict};
@@ -47,6 +48,8 @@ pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     }
     let votes = poll.tally.yes();
     if verdict == Verdict::Granted {
+        let is_late = hold.voters.around.is_planted(Planted::LateDeadline);
+        let start = if is_late { (clock.now(), clock.wall()) } else { start };
         hold.confirm(ttl, start).map_err(|loss| hold.lose(loss))?;
         hold.voters.around.emit(&Event::Extended { name: hold.name.clone(), left, votes });
         return Ok(Rest { round, gone });

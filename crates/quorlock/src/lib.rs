@@ -66,6 +66,7 @@ mod lock;
 mod locker;
 pub mod node;
 mod options;
+mod planted;
 mod queue;
 mod release;
 mod round;
@@ -84,6 +85,9 @@ pub use handle::Handle;
 pub use inspect::{InspectError, Inspection, NodeView};
 pub use lock::{Lock, RunError};
 pub use locker::Locker;
+#[cfg(feature = "plants")]
+#[doc(hidden)]
+pub use planted::Planted;
 pub use quorlock_core::{
     Drift, DriftError, Fence, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Standing, Stored,
     Token, TokenError, TtlError, Wall, advised_ttl,

@@ -4,6 +4,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Entropy, SystemEntropy};
 use crate::event::{Event, Observers};
 use crate::node::NodeError;
+use crate::planted::Planted;
 use crate::ticker::Ticker;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,12 +41,27 @@ pub(crate) struct Surroundings {
     pub(crate) longest_ttl: Duration,
     pub(crate) allow_eviction: bool,
     pub(crate) durable: bool,
+    /// A bug to be found by the simulator.
+    #[cfg(feature = "plants")]
+    pub(crate) planted: Option<Planted>,
 }
 
 impl Surroundings {
     /// How long a node that may have forgotten stays without a vote: longest ttl + 2 x clock tolerance.
     pub(crate) fn quarantine(&self) -> Duration {
         self.longest_ttl + 2 * CLOCK_TOLERANCE
+    }
+
+    /// Whether a bug was switched on. Never, without the feature `plants`.
+    #[cfg(feature = "plants")]
+    pub(crate) fn is_planted(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    /// Whether a bug was switched on. Never, without the feature `plants`.
+    #[cfg(not(feature = "plants"))]
+    pub(crate) fn is_planted(&self, _: Planted) -> bool {
+        false
     }
 
     pub(crate) fn emit(&self, event: &Event) {
@@ -68,6 +84,8 @@ impl Default for Surroundings {
             longest_ttl: Duration::from_secs(30),
             allow_eviction: false,
             durable: false,
+            #[cfg(feature = "plants")]
+            planted: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::entropy;
 use crate::extend::{extend, is_lost};
 use crate::hold::Hold;
+use crate::planted::Planted;
 use quorlock_core::{Backoff, Loss, Moment, Standing};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,11 +52,8 @@ impl Watchdog {
 
     /// Sleeps until there is something to do and does it. `false` when there is nothing left to watch.
     async fn look(&mut self) -> bool {
-        let wake_at = if self.extends() {
-            self.extend_at.min(self.hold.announce_at())
-        } else {
-            self.hold.announce_at()
-        };
+        let wake_at =
+            if self.extends() { self.extend_at.min(self.announce_at()) } else { self.announce_at() };
         let woken = tokio::select! {
             biased;
             () = self.hold.closed().cancelled() => Woken::Closed,
@@ -70,7 +68,7 @@ impl Watchdog {
             self.hold.voters.around.ticker.start(&self.hold.voters.around);
         }
         let slept = self.slept();
-        if self.hold.now() >= self.hold.announce_at() {
+        if self.hold.now() >= self.announce_at() {
             self.hold.lose(self.reason(slept));
             return false;
         }
@@ -83,7 +81,7 @@ impl Watchdog {
 
     /// Extends, but never past the moment at which the loss must be announced.
     async fn extend(&mut self) -> bool {
-        let limit = self.hold.now().until(self.hold.announce_at());
+        let limit = self.hold.now().until(self.announce_at());
         let hold = self.hold.clone();
         let round = async {
             let rest = extend(&hold, hold.options.ttl).await?;
@@ -115,6 +113,12 @@ impl Watchdog {
                 is_lost(&error).is_none()
             }
         }
+    }
+
+    /// When the loss is announced unless an extension comes first.
+    fn announce_at(&self) -> Moment {
+        let is_silent = self.hold.voters.around.is_planted(Planted::LossByAnswer);
+        if is_silent { self.hold.now() + Duration::from_secs(3_600) } else { self.hold.announce_at() }
     }
 
     fn extends(&self) -> bool {

@@ -1,0 +1,182 @@
+//! Runs many simulated worlds and reports what was promised and broken.
+
+use quorlock_testkit::world::{Counts, Fault, Outcome, Plant, Setting, run};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const USAGE: &str = "\
+Runs simulated worlds: the shipped lock on simulated servers, with trouble.
+
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plant NAME] [--list-plants]
+
+  --seeds N      how many worlds (default 100)
+  --first N      the seed of the first (default 1)
+  --seed N       one world only, with everything that happens in it
+  --nodes N      how many servers vote (default 5)
+  --clients N    how many machines contend (default 3)
+  --plant NAME   plant a bug; the run passes if it is found
+  --list-plants  the bugs that can be planted";
+
+struct Options {
+    seeds: u64,
+    first: u64,
+    verbose: bool,
+    setting: Setting,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(Some(options)) => simulate(&options),
+        Ok(None) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("sim: {problem}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
+    let mut options = Options { seeds: 100, first: 1, verbose: false, setting: Setting::new(1) };
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--seeds" => options.seeds = number(&value()?)?,
+            "--first" => options.first = number(&value()?)?,
+            "--seed" => {
+                (options.first, options.seeds, options.verbose) = (number(&value()?)?, 1, true);
+            }
+            "--nodes" => options.setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--clients" => {
+                options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
+            }
+            "--plant" => options.setting.plant = Some(value()?.parse()?),
+            "--list-plants" => {
+                Plant::ALL.iter().for_each(|plant| println!("{plant}"));
+                return Ok(None);
+            }
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(None);
+            }
+            other => return Err(format!("unknown argument `{other}`")),
+        }
+    }
+    if options.setting.nodes == 0 || options.setting.nodes > 31 || options.setting.clients == 0 {
+        return Err("give 1 to 31 nodes and at least one client".to_owned());
+    }
+    Ok(Some(options))
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number"))
+}
+
+/// Sums over all worlds.
+#[derive(Default)]
+struct Report {
+    passed: u64,
+    failed: u64,
+    simulated: Duration,
+    acquisitions: u64,
+    refusals: u64,
+    contended: u64,
+    losses: u64,
+    lost_updates: u64,
+    fenced_off: u64,
+    faults: Counts,
+}
+
+fn simulate(options: &Options) -> ExitCode {
+    let start = Instant::now();
+    let mut report = Report::default();
+    for seed in options.first..options.first.saturating_add(options.seeds) {
+        let outcome = run(&Setting { seed, ..options.setting.clone() });
+        if options.verbose {
+            outcome.history.timeline().iter().for_each(|line| println!("{line}"));
+        }
+        let is_broken = !outcome.history.violations().is_empty();
+        for violation in outcome.history.violations().iter().take(3) {
+            println!("seed {seed}: {violation}");
+        }
+        report.add(outcome);
+        if is_broken && options.setting.plant.is_some() {
+            println!("planted bug found; replay: {}", replay(options, seed));
+            return close(&report, true);
+        }
+        if is_broken {
+            println!("replay: {}", replay(options, seed));
+        }
+    }
+    report.print(options);
+    eprintln!("took {:?}", start.elapsed());
+    let plenty = report.had_enough(options);
+    close(&report, report.failed == 0 && plenty && options.setting.plant.is_none())
+}
+
+fn replay(options: &Options, seed: u64) -> String {
+    let plant = options.setting.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+    let Setting { nodes, clients, .. } = options.setting;
+    format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plant}")
+}
+
+fn close(report: &Report, is_good: bool) -> ExitCode {
+    println!("{} passed, {} failed", report.passed, report.failed);
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+impl Report {
+    fn add(&mut self, outcome: Outcome) {
+        let history = &outcome.history;
+        if history.violations().is_empty() {
+            self.passed += 1
+        } else {
+            self.failed += 1
+        }
+        self.simulated += outcome.lasted;
+        self.acquisitions += history.acquisitions;
+        self.refusals += history.refusals;
+        self.contended += history.contended;
+        self.losses += history.losses;
+        self.lost_updates += history.lost_updates;
+        self.fenced_off += history.fenced_off;
+        for (fault, count) in outcome.faults {
+            *self.faults.entry(fault).or_default() += count;
+        }
+    }
+
+    fn print(&self, options: &Options) {
+        let last = options.first + options.seeds - 1;
+        println!("seeds            {} to {last}", options.first);
+        println!("simulated hours  {:.1}", self.simulated.as_secs_f64() / 3_600.0);
+        println!("acquisitions     {}", self.acquisitions);
+        println!("refused          {}", self.refusals);
+        println!("contended        {}", self.contended);
+        println!("locks lost       {}", self.losses);
+        println!("updates lost     {} without fences at the resource", self.lost_updates);
+        println!("writes refused   {} by fences at the resource", self.fenced_off);
+        for fault in Fault::ALL {
+            println!("fault {fault:<18} {}", self.faults.get(&fault).copied().unwrap_or_default());
+        }
+        println!("worlds broken    {}", self.failed);
+    }
+
+    /// A run that saw too little proves too little.
+    fn had_enough(&self, options: &Options) -> bool {
+        if options.seeds < 20 {
+            return true;
+        }
+        let mut is_enough = true;
+        for fault in Fault::ALL.iter().filter(|fault| !self.faults.contains_key(fault)) {
+            println!("not enough: fault {fault} never came");
+            is_enough = false;
+        }
+        if self.contended * 10 < self.acquisitions {
+            println!(
+                "not enough: only {} of {} acquisitions were contended",
+                self.contended, self.acquisitions
+            );
+            is_enough = false;
+        }
+        is_enough
+    }
+}

@@ -1,0 +1,176 @@
+//! What happened in a world, and whether it may have happened.
+
+use quorlock::{Held, Name, Standing};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Which promises the world's troubles leave standing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// Clocks run within the drift factor and memory loss is seen: all promises hold.
+    Tame,
+    /// Server clocks jump ahead and single locks are evicted: exclusion is not promised, fences are.
+    Wild,
+}
+
+/// The record of one run.
+#[derive(Debug)]
+pub struct History {
+    mood: Mood,
+    lines: Vec<String>,
+    violations: Vec<String>,
+    holds: Vec<Hold>,
+    fences: BTreeMap<Name, Fences>,
+    registers: BTreeMap<Name, Register>,
+    /// Locks that were granted.
+    pub acquisitions: u64,
+    /// Acquire calls that ended without a lock.
+    pub refusals: u64,
+    /// Grants for which somebody else had been waiting or holding.
+    pub contended: u64,
+    /// Locks that were lost while held.
+    pub losses: u64,
+    /// Writes that an unprotected resource lost.
+    pub lost_updates: u64,
+    /// Writes that a resource with fences refused.
+    pub fenced_off: u64,
+}
+
+#[derive(Debug)]
+struct Hold {
+    client: usize,
+    held: Held,
+    was_lost: bool,
+}
+
+#[derive(Debug, Default)]
+struct Fences {
+    all: BTreeSet<u64>,
+    /// When each grant was returned, and its fence.
+    returned: Vec<(Duration, u64)>,
+}
+
+/// A protected value: who wrote last, with which fence, and how often it was read and written.
+#[derive(Debug, Default)]
+struct Register {
+    value: u64,
+    fence: u64,
+}
+
+impl History {
+    pub(super) fn new(mood: Mood) -> Self {
+        Self {
+            mood,
+            lines: Vec::new(),
+            violations: Vec::new(),
+            holds: Vec::new(),
+            fences: BTreeMap::new(),
+            registers: BTreeMap::new(),
+            acquisitions: 0,
+            refusals: 0,
+            contended: 0,
+            losses: 0,
+            lost_updates: 0,
+            fenced_off: 0,
+        }
+    }
+
+    /// What was promised and broken.
+    pub fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
+    /// Everything that happened, one line each.
+    pub fn timeline(&self) -> &[String] {
+        &self.lines
+    }
+
+    pub(super) fn tell(&mut self, now: Duration, what: &str) {
+        let mut line = String::new();
+        let _ = write!(line, "{:>10.4}s  {what}", now.as_secs_f64());
+        self.lines.push(line);
+    }
+
+    pub(super) fn violate(&mut self, now: Duration, what: &str) {
+        self.tell(now, &format!("VIOLATION {what}"));
+        self.violations.push(what.to_owned());
+    }
+
+    /// A grant: checks fence order and uniqueness, then exclusion.
+    pub(super) fn granted(&mut self, client: usize, called: Duration, now: Duration, held: Held) {
+        let (name, fence) = (held.name().clone(), held.fence());
+        self.acquisitions += 1;
+        self.tell(now, &format!("client {client} holds {name} with fence {fence}"));
+        let fences = self.fences.entry(name.clone()).or_default();
+        let is_new = fences.all.insert(fence);
+        // While exclusion holds, fences follow the order of holding; otherwise only that of return and call.
+        let before = fences.returned.iter().filter(|(at, _)| self.mood == Mood::Tame || *at < called);
+        let highest = before.map(|(_, fence)| *fence).max().unwrap_or_default();
+        fences.returned.push((now, fence));
+        if !is_new {
+            self.violate(now, &format!("S2: fence {fence} of {name} was handed out twice"));
+        } else if fence < highest {
+            self.violate(now, &format!("S3: fence {fence} of {name} after {highest}"));
+        }
+        self.holds.push(Hold { client, held, was_lost: false });
+        self.check(now);
+    }
+
+    pub(super) fn let_go(&mut self, client: usize, name: &Name) {
+        self.holds.retain(|hold| hold.client != client || hold.held.name() != name);
+    }
+
+    pub(super) fn crashed(&mut self, client: usize) {
+        self.holds.retain(|hold| hold.client != client);
+    }
+
+    /// Checks exclusion and that lost is final, at this very moment.
+    pub(super) fn check(&mut self, now: Duration) {
+        let mut found = Vec::new();
+        let mut holders: BTreeMap<Name, usize> = BTreeMap::new();
+        for hold in &mut self.holds {
+            let is_lost = matches!(hold.held.standing(), Standing::Lost(_));
+            if hold.was_lost && !is_lost {
+                found.push(format!("S6: client {} holds a lost lock again", hold.client));
+            }
+            hold.was_lost |= is_lost;
+            if !hold.held.is_held() || self.mood == Mood::Wild {
+                continue;
+            }
+            if let Some(other) = holders.insert(hold.held.name().clone(), hold.client) {
+                found.push(format!("S1: clients {other} and {} both hold {}", hold.client, hold.held.name()));
+            }
+        }
+        for what in found {
+            self.violate(now, &what);
+        }
+    }
+
+    /// Reads the protected value.
+    pub(super) fn read(&mut self, name: &Name) -> u64 {
+        self.registers.entry(name.clone()).or_default().value
+    }
+
+    /// Writes one more than was read; the resource refuses an outdated fence. `false` if it did.
+    pub(super) fn write(&mut self, now: Duration, name: &Name, read: u64, fence: u64) -> bool {
+        let register = self.registers.entry(name.clone()).or_default();
+        if fence < register.fence {
+            self.fenced_off += 1;
+            self.tell(now, &format!("the resource {name} refuses fence {fence}"));
+            return false;
+        }
+        let is_lost = register.value != read;
+        let same_holder = fence == register.fence;
+        register.fence = fence;
+        register.value = read.max(register.value) + 1;
+        if is_lost {
+            self.lost_updates += 1;
+        }
+        if is_lost && !same_holder && self.mood == Mood::Tame {
+            // A paused holder may write before the next one has: that is not promised. After it: never.
+            self.tell(now, &format!("an update of {name} was overwritten by fence {fence}"));
+        }
+        true
+    }
+}

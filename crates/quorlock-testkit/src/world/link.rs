@@ -1,0 +1,430 @@
+//! A client's connection to a simulated server: ordered, cut and joined again, with the rules of the real link.
+
+use super::agenda::Agenda;
+use super::plant::Plant;
+use super::rng::Rng;
+use super::server::{Epoch, Executed, Origin, Server};
+use super::time::MachineClock;
+use quorlock::node::{Answer, Bell, Command, Health, Node, NodeError, Reply};
+use quorlock::{Clock, Moment, Name, Token, Wall};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Clock tolerance between machines, as the library has it.
+pub(super) const TOLERANCE: Duration = Duration::from_secs(5);
+/// A connection without an answer for so long is given up.
+const MUTE: Duration = Duration::from_secs(2);
+const RECONNECT: Duration = Duration::from_millis(300);
+
+/// How the network between one client and one server behaves now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Weather {
+    pub(super) delay: (Duration, Duration),
+    /// Nothing gets to the server.
+    pub(super) no_requests: bool,
+    /// Nothing gets back.
+    pub(super) no_replies: bool,
+    /// Percent of requests that are executed once more, later.
+    pub(super) duplicates: u64,
+}
+
+impl Weather {
+    pub(super) const CALM: Weather = Weather {
+        delay: (Duration::from_micros(50), Duration::from_millis(3)),
+        no_requests: false,
+        no_replies: false,
+        duplicates: 0,
+    };
+
+    fn is_calm(self) -> bool {
+        !self.no_requests && !self.no_replies && self.delay.1 <= Weather::CALM.delay.1
+    }
+}
+
+/// One client's view of one server.
+#[derive(Clone)]
+pub(super) struct Link(Arc<Shared>);
+
+/// What a link joins.
+pub(super) struct Ends {
+    pub(super) id: String,
+    pub(super) client: usize,
+    pub(super) server: Arc<Mutex<Server>>,
+    /// The client's clock.
+    pub(super) clock: Arc<MachineClock>,
+    pub(super) quarantine: Duration,
+}
+
+struct Shared {
+    ends: Ends,
+    agenda: Agenda,
+    plant: Option<Plant>,
+    state: Mutex<State>,
+}
+
+struct State {
+    rng: Rng,
+    weather: Weather,
+    /// The number of the present connection; `None` while there is none.
+    connection: Option<u64>,
+    connections: u64,
+    /// Requests and replies keep their order.
+    last_request: Instant,
+    last_reply: Instant,
+    verified: Option<Verified>,
+    pending: BTreeMap<u64, Pending>,
+    sent: u64,
+    owed: Vec<Command>,
+    bells: BTreeMap<Name, Bell>,
+    /// The machine of the client is stopped: nothing leaves or reaches it.
+    frozen_until: Option<Instant>,
+    /// The process is gone: nothing is sent any more.
+    is_dead: bool,
+    /// Something was lost on this connection, so nothing more can pass: a stream has no holes.
+    is_broken: bool,
+    /// Since when nothing disturbs this link.
+    calm_since: Instant,
+    /// When each token was released over the present connection.
+    released: BTreeMap<String, Instant>,
+}
+
+#[derive(Clone, Copy)]
+struct Verified {
+    nonce: u64,
+    eligible_at: Moment,
+}
+
+struct Pending {
+    command: Command,
+    answer: Answer,
+}
+
+impl Link {
+    pub(super) fn new(ends: Ends, agenda: Agenda, plant: Option<Plant>, rng: Rng) -> Self {
+        let now = Instant::now();
+        let state = State {
+            rng,
+            weather: Weather::CALM,
+            connection: None,
+            connections: 0,
+            last_request: now,
+            last_reply: now,
+            verified: None,
+            pending: BTreeMap::new(),
+            sent: 0,
+            owed: Vec::new(),
+            bells: BTreeMap::new(),
+            frozen_until: None,
+            is_dead: false,
+            is_broken: false,
+            calm_since: now,
+            released: BTreeMap::new(),
+        };
+        let link = Self(Arc::new(Shared { ends, agenda, plant, state: Mutex::new(state) }));
+        link.connect();
+        link
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap()
+    }
+
+    pub(super) fn set_weather(&self, weather: Weather) {
+        let was_broken = {
+            let mut state = self.state();
+            state.weather = weather;
+            state.calm_since = state.calm_since.max(Instant::now());
+            state.is_broken
+        };
+        if was_broken {
+            self.cut();
+        }
+    }
+
+    /// Whether the server should have let go of `token` by now: it was released over `connection` long ago, and
+    /// nothing has disturbed the link since.
+    pub(super) fn should_be_gone(&self, token: &str, connection: u64, server_calm: Instant) -> bool {
+        let state = self.state();
+        let is_calm = state.weather.is_calm() && state.connection == Some(connection);
+        let Some(released) = state.released.get(token).filter(|_| is_calm) else { return false };
+        let since = state.calm_since.max(server_calm).max(*released);
+        Instant::now().saturating_duration_since(since) > Duration::from_millis(700)
+    }
+
+    pub(super) fn weather(&self) -> Weather {
+        self.state().weather
+    }
+
+    pub(super) fn freeze(&self, until: Instant) {
+        let mut state = self.state();
+        state.frozen_until = Some(until);
+        state.calm_since = state.calm_since.max(until);
+    }
+
+    /// Ends with its process.
+    pub(super) fn kill(&self) {
+        self.state().is_dead = true;
+        self.cut();
+    }
+
+    /// Breaks the connection. Requests on their way may still arrive, or not: that was decided when they were sent.
+    pub(super) fn cut(&self) {
+        let (failed, server) = {
+            let mut state = self.state();
+            state.connection = None;
+            state.is_broken = false;
+            (std::mem::take(&mut state.pending), self.0.ends.server.clone())
+        };
+        server.lock().unwrap().watches.retain(|(_, client), _| *client != self.0.ends.client);
+        for pending in failed.into_values() {
+            if matches!(pending.command, Command::Release { .. }) {
+                self.state().owed.push(pending.command);
+            }
+            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
+            pending.answer.give(Reply::Failed(NodeError::Disconnected { source }));
+        }
+        let link = self.clone();
+        self.0.agenda.plan(Instant::now() + RECONNECT, move || link.connect());
+    }
+
+    /// Tries to connect and to verify the epoch, in one step if the server can be reached.
+    fn connect(&self) {
+        let reachable = {
+            let server = self.0.ends.server.lock().unwrap();
+            let state = self.state();
+            let frozen = state.frozen_until.is_some_and(|until| until > Instant::now());
+            server.is_up
+                && !server.is_stopped
+                && !frozen
+                && !state.weather.no_requests
+                && !state.weather.no_replies
+        };
+        if self.state().connection.is_some() || self.state().is_dead {
+            return;
+        }
+        if !reachable {
+            let link = self.clone();
+            self.0.agenda.plan(Instant::now() + RECONNECT, move || link.connect());
+            return;
+        }
+        let (epoch, now) = self.0.ends.server.lock().unwrap().verify();
+        let owed = {
+            let mut state = self.state();
+            state.connections += 1;
+            state.connection = Some(state.connections);
+            state.calm_since = state.calm_since.max(Instant::now());
+            state.released.clear();
+            self.learn(&mut state, epoch, now);
+            let mut server = self.0.ends.server.lock().unwrap();
+            for (name, bell) in &state.bells {
+                server.watches.insert((name.clone(), self.0.ends.client), bell.clone());
+                bell.ring();
+            }
+            std::mem::take(&mut state.owed)
+        };
+        for release in owed {
+            self.send(&release, Answer::discarded());
+        }
+    }
+
+    fn learn(&self, state: &mut State, epoch: Epoch, now: Wall) {
+        let mut eligible_at = self.0.ends.clock.now() + self.0.ends.quarantine.saturating_sub(epoch.age(now));
+        if let Some(before) = state.verified.filter(|before| before.nonce == epoch.nonce) {
+            eligible_at = eligible_at.max(before.eligible_at);
+        }
+        state.verified = Some(Verified { nonce: epoch.nonce, eligible_at });
+    }
+
+    fn admit(&self, state: &State, command: &Command) -> Result<(), NodeError> {
+        if state.connection.is_none() {
+            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionRefused));
+            return Err(NodeError::Unreachable { source });
+        }
+        let (Command::Acquire(vote), Some(verified)) = (command, state.verified) else {
+            return Ok(());
+        };
+        let left = self.0.ends.clock.now().until(verified.eligible_at);
+        let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
+        if is_guarded && !vote.top_up && !left.is_zero() {
+            return Err(NodeError::Quarantined { left });
+        }
+        Ok(())
+    }
+
+    /// Puts the request on its way.
+    fn dispatch(&self, number: u64, connection: u64, command: Command) {
+        let (arrives, arrives_anyway, again) = {
+            let mut state = self.state();
+            let (low, high) = state.weather.delay;
+            let frozen = state.frozen_until.filter(|until| *until > Instant::now());
+            let delay = state.rng.span(low, high);
+            let leaves = frozen.unwrap_or_else(Instant::now);
+            let arrives = state.last_request.max(leaves + delay);
+            state.last_request = arrives;
+            let duplicates = state.weather.duplicates;
+            let again = state.rng.chance(duplicates).then(|| state.rng.span(low, high * 50));
+            (arrives, state.rng.chance(50), again)
+        };
+        let link = self.clone();
+        let copy = again.map(|later| (later, command.clone()));
+        self.0.agenda.plan(arrives, move || link.arrive(number, connection, command, arrives_anyway));
+        if let Some((later, command)) = copy {
+            let server = self.0.ends.server.clone();
+            self.0.agenda.plan(arrives + later, move || {
+                let mut server = server.lock().unwrap();
+                if server.is_up {
+                    server.execute(&command, Origin::Echo);
+                }
+            });
+        }
+    }
+
+    fn arrive(&self, number: u64, connection: u64, command: Command, arrives_anyway: bool) {
+        let is_cut = self.state().connection != Some(connection);
+        let is_lost = self.loses(connection, |weather| weather.no_requests);
+        if (is_cut && !arrives_anyway) || is_lost {
+            return self.expect_an_answer(number, connection);
+        }
+        let mut server = self.0.ends.server.lock().unwrap();
+        if server.is_stopped {
+            // It executes what it was sent when it wakes, although its client may be gone by then.
+            let link = self.clone();
+            let wake = move || link.arrive(number, connection, command, true);
+            server.stalled.0.push(Box::new(wake));
+            drop(server);
+            return self.expect_an_answer(number, connection);
+        }
+        if !server.is_up {
+            return;
+        }
+        let executed = server.execute(&command, Origin::Vote(self.0.ends.client, connection));
+        drop(server);
+        if is_cut {
+            return;
+        }
+        if self.loses(connection, |weather| weather.no_replies) {
+            return self.expect_an_answer(number, connection);
+        }
+        let returns = {
+            let mut state = self.state();
+            let (low, high) = state.weather.delay;
+            let frozen = state.frozen_until.filter(|until| *until > Instant::now());
+            let delay = state.rng.span(low, high);
+            let returns = state.last_reply.max(frozen.unwrap_or_else(Instant::now) + delay);
+            state.last_reply = returns;
+            returns
+        };
+        let link = self.clone();
+        self.0.agenda.plan(returns, move || link.conclude(number, connection, executed));
+    }
+
+    /// Whether a message over `connection` is lost, now that it should pass.
+    fn loses(&self, connection: u64, is_blocked: impl Fn(&Weather) -> bool) -> bool {
+        let mut state = self.state();
+        let is_current = state.connection == Some(connection);
+        let is_blocked = is_blocked(&state.weather);
+        state.is_broken |= is_current && is_blocked;
+        is_blocked || (is_current && state.is_broken)
+    }
+
+    /// Gives a connection up that stays without an answer.
+    fn expect_an_answer(&self, number: u64, connection: u64) {
+        let link = self.clone();
+        self.0.agenda.plan(Instant::now() + MUTE, move || {
+            let state = link.state();
+            let is_mute = state.connection == Some(connection) && state.pending.contains_key(&number);
+            drop(state);
+            if is_mute {
+                link.cut();
+            }
+        });
+    }
+
+    /// The reply has come: a vote counts only with the epoch that was verified.
+    fn conclude(&self, number: u64, connection: u64, (reply, epoch): Executed) {
+        let mut state = self.state();
+        if state.connection != Some(connection) {
+            return;
+        }
+        let Some(pending) = state.pending.remove(&number) else { return };
+        let known = state.verified.map(|verified| verified.nonce);
+        let is_vote = matches!(&pending.command, Command::Acquire(vote) if !vote.top_up);
+        let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
+        if is_guarded && is_vote && epoch.map(|epoch| epoch.nonce) != known {
+            let (epoch, now) = self.0.ends.server.lock().unwrap().verify();
+            self.learn(&mut state, epoch, now);
+            drop(state);
+            return pending.answer.give(Reply::Failed(NodeError::EpochChanged));
+        }
+        drop(state);
+        pending.answer.give(reply);
+    }
+
+    /// Planted bug: whether this release undoes an acquire that was not answered.
+    fn is_neglected(&self, state: &State, token: Token) -> bool {
+        let is_open =
+            |pending: &Pending| matches!(&pending.command, Command::Acquire(vote) if vote.token == token);
+        self.0.plant == Some(Plant::LazyRelease) && state.pending.values().any(is_open)
+    }
+}
+
+impl Node for Link {
+    fn id(&self) -> &str {
+        &self.0.ends.id
+    }
+
+    fn send(&self, command: &Command, answer: Answer) {
+        let mut state = self.state();
+        if let Err(cause) = self.admit(&state, command) {
+            if matches!(command, Command::Release { .. }) {
+                state.owed.push(command.clone());
+            }
+            drop(state);
+            return answer.give(Reply::Failed(cause));
+        }
+        if let Command::Release { token, .. } = command {
+            state.released.insert(token.to_string(), Instant::now());
+            if self.is_neglected(&state, *token) {
+                drop(state);
+                return answer.give(Reply::Failed(NodeError::Abandoned));
+            }
+        }
+        let Some(connection) = state.connection else { return };
+        state.sent += 1;
+        let number = state.sent;
+        state.pending.insert(number, Pending { command: command.clone(), answer });
+        drop(state);
+        self.dispatch(number, connection, command.clone());
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        let connected = {
+            let mut state = self.state();
+            state.bells.insert(name.clone(), bell.clone());
+            state.connection.is_some()
+        };
+        if connected {
+            let mut server = self.0.ends.server.lock().unwrap();
+            server.watches.insert((name.clone(), self.0.ends.client), bell.clone());
+        }
+    }
+
+    fn unwatch(&self, name: &Name) {
+        self.state().bells.remove(name);
+        self.0.ends.server.lock().unwrap().watches.remove(&(name.clone(), self.0.ends.client));
+    }
+
+    fn health(&self) -> Health {
+        Health::default()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.ends.id)
+    }
+}

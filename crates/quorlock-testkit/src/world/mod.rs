@@ -1,0 +1,142 @@
+//! A simulated world: the shipped lock on simulated machines, with trouble, on one seeded schedule.
+//!
+//! Everything runs on one thread with paused time, so a seed repeats a run exactly. The lock, guard, watchdog, waiting
+//! and retry code is the shipped one; servers, network and clocks are simulated.
+
+mod agenda;
+mod cast;
+mod client;
+mod fault;
+mod history;
+mod link;
+mod plant;
+mod rng;
+mod server;
+mod time;
+
+pub use fault::{Counts, Fault};
+pub use history::{History, Mood};
+pub use plant::Plant;
+pub use rng::Rng;
+
+use cast::Cast;
+use client::Client;
+use quorlock::{Builder, Name, Planted};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const TTL: Duration = Duration::from_secs(2);
+const LONGEST_TTL: Duration = Duration::from_secs(3);
+const WAIT: Duration = Duration::from_secs(4);
+const NODE_TIMEOUT: Duration = Duration::from_millis(150);
+/// After the storm every client must have had its turn within this: quarantine, ttl, and a wait or two.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// What a world is made of.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Repeats a world exactly.
+    pub seed: u64,
+    /// How many servers vote.
+    pub nodes: usize,
+    /// How many machines contend.
+    pub clients: usize,
+    /// How long the storm lasts, in simulated time.
+    pub storm: Duration,
+    /// A bug to be found.
+    pub plant: Option<Plant>,
+}
+
+impl Setting {
+    /// The usual world of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, nodes: 5, clients: 3, storm: Duration::from_secs(60), plant: None }
+    }
+}
+
+/// What came of a world.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub history: History,
+    /// Which trouble came how often.
+    pub faults: Counts,
+    /// Simulated time.
+    pub lasted: Duration,
+}
+
+/// Runs the world of `setting` to its end.
+pub fn run(setting: &Setting) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.expect("a runtime without IO").block_on(live(setting))
+}
+
+/// A world as those who make trouble see it.
+#[derive(Clone)]
+struct World {
+    cast: Cast,
+    mood: Mood,
+    faults: Arc<Mutex<Counts>>,
+}
+
+impl World {
+    fn cast(&self) -> Cast {
+        self.cast.clone()
+    }
+
+    fn mood(&self) -> Mood {
+        self.mood
+    }
+
+    fn count(&self, fault: Fault) {
+        *self.faults.lock().unwrap().entry(fault).or_default() += 1;
+    }
+}
+
+async fn live(setting: &Setting) -> Outcome {
+    let mut rng = Rng::new(setting.seed);
+    let mood = if rng.chance(75) { Mood::Tame } else { Mood::Wild };
+    let history = History::new(mood);
+    let cast = Cast::assemble(setting.nodes, setting.clients, &mut rng, history, setting.plant);
+    let agenda = tokio::spawn(cast.agenda.clone().run());
+    let world = World { cast: cast.clone(), mood, faults: Arc::default() };
+    let names: Vec<Name> = ["a", "b"].map(|name| Name::new(name).expect("a good name")).into();
+    let client = |number, rng| Client { cast: cast.clone(), number, rng, names: names.clone() };
+
+    let end = Instant::now() + setting.storm;
+    let mut tasks: Vec<_> =
+        (0..setting.clients).map(|number| tokio::spawn(client(number, rng.fork()).work(end))).collect();
+    tasks.push(tokio::spawn(fault::torment(world.clone(), rng.fork(), end)));
+    for task in tasks {
+        task.await.expect("nobody panics");
+    }
+
+    cast.tell("the storm is over");
+    for name in &names {
+        let turns =
+            (0..setting.clients).map(|number| client(number, rng.fork()).take_turn(name.clone(), QUIET));
+        let turns: Vec<_> = turns.map(tokio::spawn).collect();
+        for (number, turn) in turns.into_iter().enumerate() {
+            if turn.await.expect("nobody panics").is_none() {
+                let what = format!("L3: client {number} did not get {name} within {QUIET:?} of quiet");
+                cast.history.lock().unwrap().violate(cast.now(), &what);
+            }
+        }
+    }
+    agenda.abort();
+    let lasted = cast.now();
+    let history = std::mem::replace(&mut *cast.history.lock().unwrap(), History::new(mood));
+    let faults = world.faults.lock().unwrap().clone();
+    Outcome { history, faults, lasted }
+}
+
+/// Switches a bug in the shipped code on, where it cannot be brought in from outside.
+fn plant_in(builder: Builder, plant: Option<Plant>) -> Builder {
+    match plant {
+        Some(Plant::LateDeadline) => builder.plant(Planted::LateDeadline),
+        Some(Plant::ReachableMajority) => builder.plant(Planted::ReachableMajority),
+        Some(Plant::LossByAnswer) => builder.plant(Planted::LossByAnswer),
+        _ => builder,
+    }
+}

@@ -1,0 +1,81 @@
+//! Bugs planted on purpose: each must be found, or the simulator proves nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A bug that other lock libraries really have, or that ours had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// The proposal is the fence although fewer than a majority were raised to it.
+    NoStamp,
+    /// A raise also succeeds when the counter is at the number already.
+    LooseRaise,
+    /// The next attempt uses the token of the one before.
+    TokenReuse,
+    /// A release deletes whatever is stored.
+    BlindDelete,
+    /// An extend creates the lock where it is gone.
+    ExtendCreates,
+    /// A node that lost its memory votes at once.
+    NoRestartGuard,
+    /// The lease is judged on a clock that stands still while the machine sleeps.
+    SleepyClock,
+    /// A release is not sent to nodes that did not answer.
+    LazyRelease,
+    /// The deadline is counted from the last answer.
+    LateDeadline,
+    /// A majority of the nodes that answered is enough.
+    ReachableMajority,
+    /// A loss is announced when the nodes say so, not by a timer.
+    LossByAnswer,
+}
+
+impl Plant {
+    /// All of them.
+    pub const ALL: [Plant; 11] = [
+        Plant::NoStamp,
+        Plant::LooseRaise,
+        Plant::TokenReuse,
+        Plant::BlindDelete,
+        Plant::ExtendCreates,
+        Plant::NoRestartGuard,
+        Plant::SleepyClock,
+        Plant::LazyRelease,
+        Plant::LateDeadline,
+        Plant::ReachableMajority,
+        Plant::LossByAnswer,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Plant::NoStamp => "no-stamp",
+            Plant::LooseRaise => "loose-raise",
+            Plant::TokenReuse => "token-reuse",
+            Plant::BlindDelete => "blind-delete",
+            Plant::ExtendCreates => "extend-creates",
+            Plant::NoRestartGuard => "no-restart-guard",
+            Plant::SleepyClock => "sleepy-clock",
+            Plant::LazyRelease => "lazy-release",
+            Plant::LateDeadline => "late-deadline",
+            Plant::ReachableMajority => "reachable-majority",
+            Plant::LossByAnswer => "loss-by-answer",
+        }
+    }
+}
+
+impl fmt::Display for Plant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Plant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || Plant::ALL.map(Plant::name).join(", ");
+        let found = Plant::ALL.into_iter().find(|plant| plant.name() == name);
+        found.ok_or_else(|| format!("there is no planted bug `{name}`; known: {}", known()))
+    }
+}

@@ -1,0 +1,85 @@
+//! Randomness that a seed repeats: one stream for the world, one for each client.
+
+use quorlock::Entropy;
+use std::sync::Mutex;
+use std::time::Duration;
+
+/// A small, fast generator (SplitMix64). The same seed gives the same numbers on every machine.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The stream of `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(seed ^ 0x5851_f42d_4c95_7f2d)
+    }
+
+    /// Another stream that depends on this one's state.
+    pub fn fork(&mut self) -> Self {
+        Self::new(self.draw())
+    }
+
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `end`, which is at least 1.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.draw() % end
+    }
+
+    /// True in `percent` of 100 cases.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// A span from `low` to `high`.
+    pub fn span(&mut self, low: Duration, high: Duration) -> Duration {
+        let width = u64::try_from((high - low).as_micros()).unwrap();
+        low + Duration::from_micros(self.below(width + 1))
+    }
+
+    /// One of `items`.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        let at = self.below(items.len() as u64);
+        &items[usize::try_from(at).unwrap()]
+    }
+}
+
+/// A client's own randomness, as the shipped code asks for it.
+#[derive(Debug)]
+pub(super) struct SimEntropy {
+    rng: Mutex<Rng>,
+    /// Planted bug: every attempt gets the token of the first.
+    repeats: bool,
+    token: Mutex<Option<Vec<u8>>>,
+}
+
+impl SimEntropy {
+    pub(super) fn new(rng: Rng, repeats: bool) -> Self {
+        Self { rng: Mutex::new(rng), repeats, token: Mutex::default() }
+    }
+
+    fn draw(&self, bytes: &mut [u8]) {
+        let mut rng = self.rng.lock().unwrap();
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&rng.draw().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+impl Entropy for SimEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.draw(bytes);
+        // Tokens are the only 16 bytes that the lock layer draws.
+        if self.repeats && bytes.len() == 16 {
+            let mut token = self.token.lock().unwrap();
+            bytes.copy_from_slice(token.get_or_insert_with(|| bytes.to_vec()));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! A simulated server: what it remembers, by its own clock, and how it forgets.
+
+use super::agenda::Deed;
+use super::plant::Plant;
+use super::time::MachineClock;
+use quorlock::node::{Acquire, Bell, Command, Content, Denied, Done, NodeError, Reply, View};
+use quorlock::{Clock, Fence, Name, Token, Wall};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One server. Its ttls run on its wall clock, as those of Redis do.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) clock: Arc<MachineClock>,
+    pub(super) is_up: bool,
+    /// It takes commands but neither executes nor answers until it is let go.
+    pub(super) is_stopped: bool,
+    /// What arrived while it was stopped, to be done when it goes on, in this order.
+    pub(super) stalled: Stalled,
+    /// Since when it runs without a stop.
+    pub(super) calm_since: Instant,
+    plant: Option<Plant>,
+    stored: BTreeMap<Name, Entry>,
+    counters: BTreeMap<Name, Fence>,
+    epoch: Option<Epoch>,
+    run: u64,
+    epochs: u64,
+    /// Who wants hints: client and its bell.
+    pub(super) watches: BTreeMap<(Name, usize), Bell>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: String,
+    expires: Wall,
+    origin: Origin,
+}
+
+/// By which command a lock came to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A vote that came over this connection of this client.
+    Vote(usize, u64),
+    /// A vote that the network brought once more.
+    Echo,
+    /// Something else, which must not be.
+    Other,
+}
+
+/// Deeds that wait for a server to go on.
+#[derive(Default)]
+pub(super) struct Stalled(pub(super) Vec<Deed>);
+
+impl fmt::Debug for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stalled({})", self.0.len())
+    }
+}
+
+/// What the server knows about its own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch {
+    run: u64,
+    since: Wall,
+    pub(super) nonce: u64,
+}
+
+impl Epoch {
+    pub(super) fn age(self, now: Wall) -> Duration {
+        now.since(self.since)
+    }
+}
+
+/// An executed vote: the reply, and the epoch that was read after it.
+pub(super) type Executed = (Reply, Option<Epoch>);
+
+impl Server {
+    pub(super) fn new(clock: Arc<MachineClock>, plant: Option<Plant>) -> Self {
+        let mut server = Self {
+            clock,
+            is_up: true,
+            is_stopped: false,
+            stalled: Stalled::default(),
+            calm_since: Instant::now(),
+            plant,
+            stored: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            epoch: None,
+            run: 1,
+            epochs: 1,
+            watches: BTreeMap::new(),
+        };
+        // Known to be fresh, as after `init`.
+        server.epoch = Some(Epoch { run: 1, since: Wall::default(), nonce: 1 });
+        server
+    }
+
+    /// Reads the epoch, or begins a new one where memory was lost: the verify script.
+    pub(super) fn verify(&mut self) -> (Epoch, Wall) {
+        let now = self.clock.wall();
+        let known = self.epoch.filter(|epoch| epoch.run == self.run);
+        let epoch = known.unwrap_or_else(|| {
+            self.epochs += 1;
+            Epoch { run: self.run, since: now, nonce: self.epochs }
+        });
+        self.epoch = Some(epoch);
+        (epoch, now)
+    }
+
+    pub(super) fn restart(&mut self, keeps_memory: bool) {
+        self.is_up = true;
+        // What was not executed before the crash never is.
+        drop(self.go_on());
+        self.run += 1;
+        self.watches.clear();
+        if !keeps_memory {
+            self.flush();
+        }
+    }
+
+    /// Ends a stop; what waited is to be done by the caller, once the server is unlocked.
+    #[must_use = "a server that goes on executes what it was sent"]
+    pub(super) fn go_on(&mut self) -> Vec<Deed> {
+        self.is_stopped = false;
+        self.calm_since = Instant::now();
+        std::mem::take(&mut self.stalled.0)
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.stored.clear();
+        self.counters.clear();
+        self.epoch = None;
+    }
+
+    /// Drops one lock, as a server does whose memory is full. `false` if it has none.
+    pub(super) fn evict(&mut self) -> bool {
+        self.stored.pop_first().is_some()
+    }
+
+    /// The tokens that are stored, and how they came to be.
+    pub(super) fn tokens(&self) -> impl Iterator<Item = (&Name, &str, Origin)> {
+        self.stored.iter().map(|(name, entry)| (name, &entry.value[..Token::LEN], entry.origin))
+    }
+
+    /// Executes `command`; names that become free ring the bells of those who watch.
+    pub(super) fn execute(&mut self, command: &Command, origin: Origin) -> Executed {
+        let now = self.clock.wall();
+        self.stored.retain(|_, entry| entry.expires > now);
+        let had = self.stored.contains_key(command.name());
+        let reply = match command {
+            Command::Acquire(vote) => self.vote(vote, now, origin),
+            Command::Stamp { name, token, at_least } => self.stamp(name, token, *at_least),
+            Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
+            Command::Release { name, token } => self.release(name, token),
+            Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now))),
+            _ => Reply::Failed(NodeError::Abandoned),
+        };
+        if had && !self.stored.contains_key(command.name()) {
+            let watched = self.watches.iter().filter(|((name, _), _)| name == command.name());
+            watched.for_each(|(_, bell)| bell.ring());
+        }
+        (reply, self.epoch)
+    }
+
+    fn vote(&mut self, vote: &Acquire, now: Wall, origin: Origin) -> Reply {
+        let raised = self.raise(&vote.name, vote.proposal);
+        if self.stored.contains_key(&vote.name) {
+            return Reply::Denied(Denied::Taken);
+        }
+        let entry = Entry { value: vote.value(), expires: now + vote.ttl, origin };
+        self.stored.insert(vote.name.clone(), entry);
+        let pretends = self.plant == Some(Plant::NoStamp);
+        Reply::Done(if raised || pretends { Done::Raised } else { Done::Unraised { counter: None } })
+    }
+
+    fn raise(&mut self, name: &Name, to: Fence) -> bool {
+        let counter = self.counters.entry(name.clone()).or_default();
+        let is_above = *counter < to || (self.plant == Some(Plant::LooseRaise) && *counter == to);
+        *counter = to.max(*counter);
+        is_above
+    }
+
+    fn stamp(&mut self, name: &Name, token: &Token, at_least: Fence) -> Reply {
+        if let Err(denied) = self.holds(name, token) {
+            return Reply::Denied(denied);
+        }
+        let counter = self.counters.entry(name.clone()).or_default();
+        let above = if self.plant == Some(Plant::LooseRaise) { Some(*counter) } else { counter.next() };
+        let Some(to) = above.map(|above| above.max(at_least)) else {
+            return Reply::Failed(NodeError::Abandoned);
+        };
+        *counter = to;
+        if let Some(entry) = self.stored.get_mut(name) {
+            let label = entry.value.splitn(3, ' ').nth(2).unwrap_or_default();
+            entry.value = format!("{token} {to} {label}");
+        }
+        Reply::Done(Done::Stamped { to })
+    }
+
+    fn extend(&mut self, name: &Name, token: &Token, ttl: Duration, now: Wall) -> Reply {
+        match self.holds(name, token) {
+            Ok(()) => {}
+            Err(Denied::Gone) if self.plant == Some(Plant::ExtendCreates) => {
+                let value = format!("{token} 0 sim@sim 1 0");
+                self.stored.insert(name.clone(), Entry { value, expires: now, origin: Origin::Other });
+            }
+            Err(denied) => return Reply::Denied(denied),
+        }
+        if let Some(entry) = self.stored.get_mut(name) {
+            entry.expires = entry.expires.max(now + ttl);
+        }
+        Reply::Done(Done::Plain)
+    }
+
+    fn release(&mut self, name: &Name, token: &Token) -> Reply {
+        match self.holds(name, token) {
+            Err(Denied::Taken) if self.plant == Some(Plant::BlindDelete) => {}
+            Err(denied) => return Reply::Denied(denied),
+            Ok(()) => {}
+        }
+        self.stored.remove(name);
+        Reply::Done(Done::Plain)
+    }
+
+    fn holds(&self, name: &Name, token: &Token) -> Result<(), Denied> {
+        match self.stored.get(name) {
+            None => Err(Denied::Gone),
+            Some(entry) if entry.value.starts_with(token.as_str()) => Ok(()),
+            Some(_) => Err(Denied::Taken),
+        }
+    }
+
+    fn view(&self, name: &Name, now: Wall) -> View {
+        let entry = self.stored.get(name);
+        View {
+            content: entry.map_or(Content::Free, |entry| Content::from_value(entry.value.as_bytes())),
+            left: entry.map(|entry| entry.expires.since(now)),
+            counter: self.counters.get(name).copied(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Bugs that the simulator switches on to prove that it would find them. Without the feature `plants` there are none.
+
+/// A bug in the lock itself; those of servers and clocks are brought in from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planted {
+    /// The deadline is counted from the last answer instead of before the first send.
+    LateDeadline,
+    /// A majority of the nodes that answered is enough.
+    ReachableMajority,
+    /// A loss is announced when the nodes say so, not by a timer.
+    LossByAnswer,
+}
