@@ -1,4 +1,4 @@
-//! Optimistic updates: values in Redis or Valkey that are changed without a lock, and never over somebody else's change.
+//! Optimistic updates: values in Redis or Valkey that change without a lock, never over somebody else's change.
 //!
 //! This is the `WATCH` / `MULTI` / `EXEC` scheme: read the value, compute the next one, and let the server write it
 //! only if nobody changed the key meanwhile; otherwise start again.

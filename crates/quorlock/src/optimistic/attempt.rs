@@ -113,17 +113,21 @@ async fn write<E>(session: &mut Session, key: &str, new: Option<&[u8]>) -> Resul
     let (queued, executed) = replies.map_err(|source| UpdateError::Unknown { source })?;
     match (queued, executed) {
         // What the server refuses to queue makes it refuse the transaction.
-        (Value::Error(text), Value::Error(_)) | (_, Value::Error(text)) => {
-            Err(Session::refusal(&text).into())
-        }
+        (Value::Error(text), Value::Error(_)) | (_, Value::Error(text)) => Err(refusal(&text).into()),
         (_, Value::Null) => Ok(false),
         (_, Value::Array(results)) => match results.as_slice() {
-            [Value::Error(text)] => Err(Session::refusal(text).into()),
+            [Value::Error(text)] => Err(refusal(text).into()),
             [_] => Ok(true),
             _ => Err(UpdateError::Unknown { source: odd("EXEC") }),
         },
         _ => Err(UpdateError::Unknown { source: odd("EXEC") }),
     }
+}
+
+/// Why a transaction was refused, in which case none of it happened.
+fn refusal(text: &[u8]) -> NodeError {
+    let wrapping = b"EXECABORT Transaction discarded because of: ";
+    Session::refusal(text.strip_prefix(wrapping).unwrap_or(text))
 }
 
 /// Closes the transaction and forgets what was watched.
