@@ -142,6 +142,8 @@ async fn after_an_unknown_outcome_a_look_tells_it_for_good() {
     let seen = store.get("k").await.unwrap().unwrap_or_default();
     until("the old connection is gone", LONG, async || connections(&server) == (0, 1)).await;
     assert_eq!(server.cli(&["GET", "k"]).as_bytes(), seen);
+    // Whether the write was still on its way cannot be arranged; that it could not have come any more can be seen.
+    assert!(server.cli(&["INFO", "commandstats"]).contains("cmdstat_client|kill:calls=1"));
 }
 
 #[tokio::test]
@@ -155,4 +157,16 @@ async fn a_connection_that_the_server_closed_meanwhile_is_replaced() {
     assert_eq!(store.get("k").await.unwrap(), None);
     server.kill();
     assert_eq!(store.update("k", |_| value("c")).await.unwrap_err().kind(), "unreachable");
+}
+
+#[test]
+fn a_store_outlives_the_runtime_in_which_it_connected() {
+    let server = Server::start();
+    let store = open(&server.unix_url());
+    for round in ["a", "b"] {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert_eq!(runtime.block_on(write(&store, "k", round)).attempts, 1);
+        drop(runtime);
+        assert_eq!(server.cli(&["GET", "k"]), round);
+    }
 }
