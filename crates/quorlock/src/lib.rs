@@ -38,6 +38,7 @@
 //! - [`Held`]: what can be asked of a held lock; handed to [`Lock::run`].
 //! - [`blocking`]: the same words without async.
 //! - [`fenced`]: the other half of a lock: a resource that refuses an outdated holder.
+//! - [`optimistic`]: changes of one value that need no lock.
 //! - [`node`]: what votes, and how to bring a node of your own.
 //!
 //! # What to do with errors
@@ -65,6 +66,7 @@ mod inspect;
 mod lock;
 mod locker;
 pub mod node;
+pub mod optimistic;
 mod options;
 mod planted;
 mod queue;

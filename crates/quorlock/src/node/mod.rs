@@ -18,7 +18,7 @@ pub use error::NodeError;
 pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use redis::RedisNode;
-pub(crate) use redis::Value;
+pub(crate) use redis::{MAX_BULK, Session, Switchboard, Value};
 pub use url::{NodeKind, NodeUrl, UrlError};
 
 use crate::surroundings::Surroundings;

@@ -16,6 +16,7 @@ mod queue;
 mod replies;
 mod resp;
 mod script;
+mod session;
 mod slot;
 mod survey;
 #[cfg(test)]
@@ -23,7 +24,8 @@ mod tests;
 mod tls;
 mod wire;
 
-pub(crate) use resp::Value;
+pub(crate) use resp::{MAX_BULK, Value};
+pub(crate) use session::{Session, Switchboard};
 
 use super::url::{NodeUrl, Place};
 use super::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError};
@@ -55,16 +57,7 @@ impl RedisNode {
     /// # Errors
     /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no server.
     pub(crate) fn new(url: &NodeUrl, around: Surroundings) -> Result<Self, NodeError> {
-        let Place::Server(server) = &url.place else {
-            return Err(wire::protocol(format!("{url} is no Redis or Valkey server")));
-        };
-        let login = Login {
-            user: server.user.clone(),
-            password: server.password.clone(),
-            db: server.db,
-            durable: server.durable.unwrap_or(around.durable),
-        };
-        let address = Address::new(&server.endpoint)?;
+        let (address, login) = reach(url, &around)?;
         let link = Link::new(url.short().into(), around, address, login);
         Ok(Self { link: Arc::new(link) })
     }
@@ -126,6 +119,20 @@ impl RedisNode {
         self.call(&words.map(str::as_bytes)).await?;
         self.verify().await
     }
+}
+
+/// Where to connect and how to log in, as `url` tells.
+fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeError> {
+    let Place::Server(server) = &url.place else {
+        return Err(wire::protocol(format!("{url} is no Redis or Valkey server")));
+    };
+    let login = Login {
+        user: server.user.clone(),
+        password: server.password.clone(),
+        db: server.db,
+        durable: server.durable.unwrap_or(around.durable),
+    };
+    Ok((Address::new(&server.endpoint)?, login))
 }
 
 fn check_ready(queue: &queue::Queue) -> Result<(), NodeError> {

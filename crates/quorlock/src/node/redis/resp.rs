@@ -6,7 +6,7 @@ mod tests;
 use bytes::Bytes;
 
 /// The longest bulk string.
-pub(super) const MAX_BULK: usize = 64 * 1024;
+pub(crate) const MAX_BULK: usize = 64 * 1024;
 /// The longest line: a simple string, an error, a number or a length.
 const MAX_LINE: usize = 64 * 1024;
 /// The most elements of one array, set, push or map (a map's keys and values count one each).
