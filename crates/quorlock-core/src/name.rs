@@ -105,6 +105,7 @@ pub enum NameError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn names_that_cannot_be_keys_are_refused_with_the_reason() {
@@ -118,6 +119,26 @@ mod tests {
     fn names_may_hold_spaces_and_any_script() {
         for text in ["invoice:42", "a b", "잠금", &"x".repeat(512)] {
             assert_eq!(Name::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name_or_refused_for_a_reason_it_has(
+            text in prop_oneof![any::<String>(), "(quorlock:)?\\PC{0,20}", "[é\\x00-\\x7f]{0,4}.{500,520}"]
+        ) {
+            match Name::new(&text) {
+                Ok(name) => {
+                    prop_assert_eq!(name.as_str(), &text);
+                    prop_assert!((1..=Name::MAX_BYTES).contains(&text.len()));
+                    prop_assert!(!text.contains(char::is_control) && !text.starts_with(RESERVED));
+                    prop_assert_eq!(Name::try_from(String::from(name.clone())), Ok(name));
+                }
+                Err(NameError::Empty) => prop_assert!(text.is_empty()),
+                Err(NameError::TooLong { bytes }) => prop_assert!(bytes == text.len() && bytes > Name::MAX_BYTES),
+                Err(NameError::Control { at, found }) => prop_assert!(text[at..].starts_with(found)),
+                Err(NameError::Reserved { name }) => prop_assert!(name.starts_with(RESERVED)),
+            }
         }
     }
 }

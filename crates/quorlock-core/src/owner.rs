@@ -133,6 +133,24 @@ mod tests {
             prop_assert_eq!(read.owner.pid, 42);
         }
 
+        /// Goal: a value that was changed on the way is refused, or read as what it says.
+        #[test]
+        fn a_changed_value_is_read_as_it_stands_or_refused(
+            reason in "[a-z ]{0,20}",
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..4),
+        ) {
+            let mut value = stored("ann@web1", Some(&reason)).encode().into_bytes();
+            for (at, byte, insert) in changes {
+                let at = at.index(value.len());
+                if insert { value.insert(at, byte); } else { value[at] = byte; }
+            }
+            if let Some(read) = Stored::parse(&value) {
+                prop_assert_eq!(read.token.as_str().as_bytes(), &value[..Token::LEN]);
+                let again = Stored::parse(read.encode().as_bytes()).unwrap();
+                prop_assert_eq!((again.token, again.fence, again.owner.pid), (read.token, read.fence, read.owner.pid));
+            }
+        }
+
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Stored::parse(&bytes);

@@ -134,6 +134,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const LONGEST: Duration = Duration::from_secs(30);
     const QUARANTINE: Duration = Duration::from_secs(40);
@@ -222,6 +223,36 @@ mod tests {
     fn an_answer_of_another_shape_is_no_reading() {
         for answer in [Value::Null, Value::Array(vec![]), Value::Array(vec![Value::Null; 4])] {
             assert_eq!(Reading::parse(&answer), None);
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::Integer),
+            any::<f64>().prop_map(Value::Double),
+            prop::collection::vec(any::<u8>(), 0..40).prop_map(|bytes| Value::Text(bytes.into())),
+            "v1:[0-9a-f]{0,4}:[0-9]{0,20}:[0-9]{0,20}:[0-9a-f:]{0,8}"
+                .prop_map(|text| Value::Text(text.into())),
+            "[0-9]{1,22}".prop_map(|text| Value::Text(text.into())),
+        ]
+    }
+
+    proptest! {
+        /// Goal: whatever a server says of itself, it is kept out for one quarantine at most.
+        #[test]
+        fn any_answer_is_a_reading_within_bounds_or_none(
+            answers in prop::collection::vec(prop::collection::vec(any_value(), 3..6), 1..4), start in any::<u32>()
+        ) {
+            let mut before: Option<Verified> = None;
+            for (fields, second) in answers.into_iter().zip(u64::from(start)..) {
+                let Some(reading) = Reading::parse(&Value::Array(fields)) else { continue };
+                let epoch = Verified::new(&reading, before.as_ref(), QUARANTINE, at(second));
+                let longest = reading.longest.saturating_add(2 * CLOCK_TOLERANCE).max(QUARANTINE);
+                prop_assert!(epoch.left(at(second)) <= longest);
+                prop_assert!(!epoch.nonce().contains(&b':'));
+                before = Some(epoch);
+            }
         }
     }
 }

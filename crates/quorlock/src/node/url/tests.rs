@@ -159,6 +159,23 @@ proptest! {
         }
     }
 
+    /// Goal: one character too many never shows a password.
+    #[test]
+    fn a_misspelt_address_does_not_show_its_password(
+        before in "(redis|rediss|valkey)://[a-z]{0,4}:", after in "@(h|h\\.org|\\[::1\\])(:[0-9]{1,5})?(/[0-9])?(\\?db=1)?",
+        slip in "[/?#@:%&=\\[\\] .,;é\\\\]", at in any::<prop::sample::Index>()
+    ) {
+        let places: Vec<usize> = before.char_indices().map(|(at, _)| at)
+            .chain(after.char_indices().map(|(at, _)| before.len() + "hunter2".len() + at)).collect();
+        let mut text = format!("{before}hunter2{after}");
+        text.insert_str(*at.get(&places), &slip);
+        let shown = match text.parse::<NodeUrl>() {
+            Ok(url) => format!("{url} {url:?} {} {}", url.short(), url.identity()),
+            Err(error) => format!("{error} {error:?}"),
+        };
+        prop_assert!(!shown.contains("hunter2"), "{text}: {shown}");
+    }
+
     #[test]
     fn what_is_shown_means_the_same_node(
         host in "[a-z][a-z0-9.-]{0,20}", port in 1u16.., db in 0u32..16

@@ -1,5 +1,8 @@
+//! Each kind of reply, read whole, in pieces and damaged.
+
+mod any;
+
 use super::*;
-use proptest::prelude::*;
 
 fn text(text: &'static str) -> Value {
     Value::Text(Bytes::from_static(text.as_bytes()))
@@ -90,19 +93,5 @@ fn numbers_are_numbers_in_every_form() {
     }
     for value in [Value::Integer(-7), Value::Double(f64::NAN), Value::Double(-1.0), Value::Null] {
         assert_eq!(value.number(), None, "{value:?}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_bytes_panic(input in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = read(&input);
-    }
-
-    #[test]
-    fn no_protocol_like_bytes_panic(input in "([*$%>~=!:+,(#_-][0-9-]{0,4}\r\n){0,12}") {
-        if let Ok(Some((_, length))) = read(input.as_bytes()) {
-            prop_assert!(length <= input.len());
-        }
     }
 }
