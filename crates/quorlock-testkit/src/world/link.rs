@@ -393,6 +393,10 @@ impl Node for Link {
                 return answer.give(Reply::Failed(NodeError::Abandoned));
             }
         }
+        if let Command::Acquire(vote) = command {
+            // Only a planted bug uses a token again; what was released is then not the same lock.
+            state.released.remove(vote.token.as_str());
+        }
         let Some(connection) = state.connection else { return };
         state.sent += 1;
         let number = state.sent;
