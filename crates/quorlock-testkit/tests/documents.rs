@@ -9,18 +9,26 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The names of all functions that are marked as tests below `directory`.
-fn tests_below(directory: &Path, found: &mut BTreeSet<String>) {
+/// What `names_in` finds in the source files below `directory`.
+fn search(directory: &Path, found: &mut BTreeSet<String>, names_in: fn(&str) -> Vec<String>) {
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
-            tests_below(&path, found);
+            search(&path, found, names_in);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.extend(tests_in(&fs::read_to_string(&path).unwrap()));
+            found.extend(names_in(&fs::read_to_string(&path).unwrap()));
         }
     }
 }
 
+/// The names of all functions: the checks of a suite are called by its tests.
+fn functions_in(source: &str) -> Vec<String> {
+    let lines = source.lines().map(str::trim);
+    let functions = lines.filter_map(|line| line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn "));
+    functions.filter_map(|function| function.split_once('(')).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// The names of all functions that are marked as tests.
 fn tests_in(source: &str) -> Vec<String> {
     let mut is_test = false;
     let mut names = Vec::new();
@@ -40,7 +48,7 @@ fn tests_in(source: &str) -> Vec<String> {
 #[test]
 fn every_trap_names_tests_that_exist() {
     let mut tests = BTreeSet::new();
-    tests_below(&root().join("crates"), &mut tests);
+    search(&root().join("crates"), &mut tests, tests_in);
     let page = fs::read_to_string(root().join("docs/traps.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() > 30, "the table was not found");
@@ -51,5 +59,19 @@ fn every_trap_names_tests_that_exist() {
         for name in named {
             assert!(tests.contains(name), "there is no test `{name}`");
         }
+    }
+}
+
+/// Names in the text of the evidence that look like tests are tests.
+#[test]
+fn the_evidence_names_tests_that_exist() {
+    let mut known = BTreeSet::new();
+    search(&root().join("crates"), &mut known, functions_in);
+    let page = fs::read_to_string(root().join("EVIDENCE.md")).unwrap();
+    let named: Vec<&str> =
+        page.split('`').skip(1).step_by(2).filter(|code| code.matches('_').count() >= 3).collect();
+    assert!(named.len() > 10, "the names were not found");
+    for name in named {
+        assert!(known.contains(name), "there is no test `{name}`");
     }
 }
