@@ -132,7 +132,7 @@ fn small(fence: Fence) -> u8 {
     number
 }
 
-fn ballot(word: Word) -> Ballot {
+pub(crate) fn ballot(word: Word) -> Ballot {
     match word {
         Word::Confirmed => Ballot::Confirmed,
         Word::Voted(0) => Ballot::Voted { counter: None },
@@ -142,7 +142,7 @@ fn ballot(word: Word) -> Ballot {
     }
 }
 
-fn mark(word: Word) -> Mark {
+pub(crate) fn mark(word: Word) -> Mark {
     match word {
         Word::Stamped(to) | Word::Hollow(to) => Mark::Stamped { to: Fence::new(to.into()) },
         Word::NotHeld => Mark::NotHeld,

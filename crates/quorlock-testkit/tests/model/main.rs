@@ -10,4 +10,5 @@ mod search;
 mod shipped;
 mod state;
 mod steps;
+mod summary;
 mod timeline;

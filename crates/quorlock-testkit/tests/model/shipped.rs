@@ -69,7 +69,7 @@ fn two_clients_on_five_nodes_are_safe() {
 
 /// Goal: where there is time, see all states of the cases that the other tests only begin.
 ///
-/// Needs a release build, and about a minute and two gigabytes.
+/// Needs a release build, and about two minutes and two gigabytes.
 #[test]
 #[ignore = "long: run with `--release -- --ignored --nocapture`"]
 fn all_states_of_the_larger_cases_are_safe() {
@@ -79,6 +79,8 @@ fn all_states_of_the_larger_cases_are_safe() {
     let late = case([2, 1], Voting::Atomic).answered_late();
     exhaust("3 nodes, 2 clients, atomic, any loss, late answers", late);
     let most = 8_000_000;
+    let late = case([2, 1], Voting::Native).answered_late();
+    sample("3 nodes, 2 clients, native, any loss, late answers", late, most);
     let three = Rules::<3, 3>::shipped([3, 1, 2], Voting::Atomic, Loss::Any);
     sample("3 nodes, 3 clients, atomic, any loss", three, most);
     let five = Rules::<5, 2>::shipped([2, 1], Voting::Atomic, Loss::Any);
