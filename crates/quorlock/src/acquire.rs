@@ -8,7 +8,8 @@ use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::options::Options;
 use crate::queue::{Line, Turn};
 use crate::voters::Voters;
-use quorlock_core::{Backoff, Moment, Name, Standing, backoff};
+use crate::watching::Watching;
+use quorlock_core::{Backoff, Moment, Standing, backoff};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
@@ -58,7 +59,6 @@ pub(crate) struct Contender<'a> {
     watching: Option<Watching<'a>>,
     last: Option<Refusal>,
     seen: Option<Inspection>,
-    refused_as_held: bool,
     turn: Option<Turn<'a>>,
 }
 
@@ -81,7 +81,6 @@ impl<'a> Contender<'a> {
             watching: None,
             last: None,
             seen: None,
-            refused_as_held: false,
             turn: None,
         }
     }
@@ -187,7 +186,6 @@ impl<'a> Contender<'a> {
             missing: refusal.missing,
         });
         self.line.note(false);
-        self.refused_as_held = refusal.cause == Cause::Held;
         self.last = Some(refusal);
     }
 
@@ -247,11 +245,12 @@ impl<'a> Contender<'a> {
                 took: refusal.took,
                 ttl: self.candidate.options.ttl.span(),
             }),
-            _ => self.held_or_unreachable().await,
+            last => self.held_or_unreachable(last.is_some()).await,
         }
     }
 
-    async fn held_or_unreachable(&mut self) -> Result<Grant, AcquireError> {
+    /// Looks who has it. `was_held` if the last attempt found somebody.
+    async fn held_or_unreachable(&mut self, was_held: bool) -> Result<Grant, AcquireError> {
         let (lock, quorum) = (self.candidate.name.clone(), self.voters.quorum);
         // What is left of the limit bounds this last look, too.
         let look = inspect(self.voters, self.candidate.name, Hear::Majority);
@@ -267,7 +266,7 @@ impl<'a> Contender<'a> {
             Some(seen) => {
                 Err(AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited: self.waited() })
             }
-            None if self.refused_as_held => {
+            None if was_held => {
                 Err(AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited: self.waited() })
             }
             None => Err(AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() }),
@@ -293,27 +292,3 @@ impl<'a> Contender<'a> {
 }
 
 struct OutOfTime;
-
-/// A subscription to the release hints of all nodes, ended when dropped.
-#[derive(Debug)]
-struct Watching<'a> {
-    voters: &'a Voters,
-    name: &'a Name,
-}
-
-impl<'a> Watching<'a> {
-    fn start(voters: &'a Voters, name: &'a Name, line: &Line) -> Self {
-        for node in voters.nodes.iter() {
-            node.watch(name, line.bell());
-        }
-        Self { voters, name }
-    }
-}
-
-impl Drop for Watching<'_> {
-    fn drop(&mut self) {
-        for node in self.voters.nodes.iter() {
-            node.unwatch(self.name);
-        }
-    }
-}

@@ -76,6 +76,7 @@ mod surroundings;
 mod ticker;
 mod voters;
 mod watchdog;
+mod watching;
 
 pub use builder::Builder;
 pub use clock::{Clock, SystemClock};

@@ -3,8 +3,8 @@
 use super::World;
 use super::cast::Cast;
 use super::history::Mood;
-use super::link::Weather;
 use super::rng::Rng;
+use super::weather::Weather;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;

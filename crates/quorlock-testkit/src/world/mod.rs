@@ -13,6 +13,7 @@ mod plant;
 mod rng;
 mod server;
 mod time;
+mod weather;
 
 pub use fault::{Counts, Fault};
 pub use history::{History, Mood};

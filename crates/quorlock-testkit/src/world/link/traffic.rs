@@ -1,0 +1,123 @@
+//! Messages on their way between a client and a simulated server.
+
+use super::Link;
+use crate::world::plant::Plant;
+use crate::world::server::{Executed, Origin};
+use crate::world::weather::Weather;
+use quorlock::node::{Command, NodeError, Reply};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A connection without an answer for so long is given up.
+const MUTE: Duration = Duration::from_secs(2);
+
+impl Link {
+    /// Puts the request on its way.
+    pub(super) fn dispatch(&self, number: u64, connection: u64, command: Command) {
+        let (arrives, arrives_anyway, again) = {
+            let mut state = self.state();
+            let (low, high) = state.weather.delay;
+            let frozen = state.frozen_until.filter(|until| *until > Instant::now());
+            let delay = state.rng.span(low, high);
+            let leaves = frozen.unwrap_or_else(Instant::now);
+            let arrives = state.last_request.max(leaves + delay);
+            state.last_request = arrives;
+            let duplicates = state.weather.duplicates;
+            let again = state.rng.chance(duplicates).then(|| state.rng.span(low, high * 50));
+            (arrives, state.rng.chance(50), again)
+        };
+        let link = self.clone();
+        let copy = again.map(|later| (later, command.clone()));
+        self.0.agenda.plan(arrives, move || link.arrive(number, connection, command, arrives_anyway));
+        if let Some((later, command)) = copy {
+            let server = self.0.ends.server.clone();
+            self.0.agenda.plan(arrives + later, move || {
+                let mut server = server.lock().unwrap();
+                if server.is_up {
+                    server.execute(&command, Origin::Echo);
+                }
+            });
+        }
+    }
+
+    fn arrive(&self, number: u64, connection: u64, command: Command, arrives_anyway: bool) {
+        let is_cut = self.state().connection != Some(connection);
+        let is_lost = self.loses(connection, |weather| weather.no_requests);
+        if (is_cut && !arrives_anyway) || is_lost {
+            return self.expect_an_answer(number, connection);
+        }
+        let mut server = self.0.ends.server.lock().unwrap();
+        if server.is_stopped {
+            // It executes what it was sent when it wakes, although its client may be gone by then.
+            let link = self.clone();
+            let wake = move || link.arrive(number, connection, command, true);
+            server.stalled.0.push(Box::new(wake));
+            drop(server);
+            return self.expect_an_answer(number, connection);
+        }
+        if !server.is_up {
+            return;
+        }
+        let executed = server.execute(&command, Origin::Vote(self.0.ends.client, connection));
+        drop(server);
+        if is_cut {
+            return;
+        }
+        if self.loses(connection, |weather| weather.no_replies) {
+            return self.expect_an_answer(number, connection);
+        }
+        let returns = {
+            let mut state = self.state();
+            let (low, high) = state.weather.delay;
+            let frozen = state.frozen_until.filter(|until| *until > Instant::now());
+            let delay = state.rng.span(low, high);
+            let returns = state.last_reply.max(frozen.unwrap_or_else(Instant::now) + delay);
+            state.last_reply = returns;
+            returns
+        };
+        let link = self.clone();
+        self.0.agenda.plan(returns, move || link.conclude(number, connection, executed));
+    }
+
+    /// Whether a message over `connection` is lost, now that it should pass.
+    fn loses(&self, connection: u64, is_blocked: impl Fn(&Weather) -> bool) -> bool {
+        let mut state = self.state();
+        let is_current = state.connection == Some(connection);
+        let is_blocked = is_blocked(&state.weather);
+        state.is_broken |= is_current && is_blocked;
+        is_blocked || (is_current && state.is_broken)
+    }
+
+    /// Gives a connection up that stays without an answer.
+    fn expect_an_answer(&self, number: u64, connection: u64) {
+        let link = self.clone();
+        self.0.agenda.plan(Instant::now() + MUTE, move || {
+            let state = link.state();
+            let is_mute = state.connection == Some(connection) && state.pending.contains_key(&number);
+            drop(state);
+            if is_mute {
+                link.cut();
+            }
+        });
+    }
+
+    /// The reply has come: a vote counts only with the epoch that was verified.
+    fn conclude(&self, number: u64, connection: u64, (reply, epoch): Executed) {
+        let mut state = self.state();
+        if state.connection != Some(connection) {
+            return;
+        }
+        let Some(pending) = state.pending.remove(&number) else { return };
+        let known = state.verified.map(|verified| verified.nonce);
+        let is_vote = matches!(&pending.command, Command::Acquire(vote) if !vote.top_up);
+        let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
+        if is_guarded && is_vote && epoch.map(|epoch| epoch.nonce) != known {
+            let (epoch, now) = self.0.ends.server.lock().unwrap().verify();
+            self.learn(&mut state, epoch, now);
+            drop(state);
+            return pending.answer.give(Reply::Failed(NodeError::EpochChanged));
+        }
+        drop(state);
+        pending.answer.give(reply);
+    }
+}
