@@ -6,7 +6,8 @@ use super::{NODE_TIMEOUT, Setting, TTL, WAIT};
 use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::server_config::{Binary, Fsync};
-use quorlock::{Event, Locker};
+use crate::world::{Plant, plant_in};
+use quorlock::{Event, Locker, RestartGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Semaphore;
@@ -22,6 +23,7 @@ struct Members {
     pauses: Vec<AtomicBool>,
     history: Arc<Mutex<History>>,
     faults: Mutex<Counts>,
+    plant: Option<Plant>,
 }
 
 /// A server.
@@ -58,6 +60,7 @@ impl Cast {
             pauses: (0..setting.clients).map(|_| AtomicBool::new(false)).collect(),
             history: Arc::new(Mutex::new(History::new(setting.clients))),
             faults: Mutex::default(),
+            plant: setting.plant,
         };
         let cast = Self(Arc::new(members));
         for client in 0..setting.clients {
@@ -134,6 +137,10 @@ impl Cast {
         }
         let history = self.0.history.clone();
         let builder = Locker::builder().nodes(urls).ttl(TTL).longest_ttl(TTL).wait(WAIT);
+        let builder = match self.0.plant {
+            Some(Plant::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
+            plant => plant_in(builder, plant),
+        };
         let locker = builder
             .node_timeout(NODE_TIMEOUT)
             .observe(move |event: &Event| {

@@ -1,15 +1,15 @@
 //! Trouble: what can go wrong, when it does, and how it ends.
 
 use super::TTL;
-use super::cast::{Cast, Gate, Voter};
-use crate::proxy;
+use super::cast::{Cast, Voter};
+use super::gate::{how, strike_gate};
 use crate::world::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -128,11 +128,12 @@ struct Nemesis {
 }
 
 impl Nemesis {
-    /// All kinds in random order; those of `leftover` come first, which is at the end.
+    /// All kinds in random order; those of `leftover` come first, which is at the end, and the oldest of them at once.
     fn shuffle(&mut self, leftover: &[Fault]) -> Vec<Fault> {
-        let mut deck: Vec<_> = Fault::ALL.iter().map(|fault| (self.rng.draw(), *fault)).collect();
-        deck.sort_by_key(|(order, fault)| (leftover.contains(fault), *order));
-        deck.into_iter().map(|(_, fault)| fault).collect()
+        let fresh = Fault::ALL.iter().filter(|fault| !leftover.contains(fault));
+        let mut deck: Vec<_> = fresh.map(|fault| (self.rng.draw(), *fault)).collect();
+        deck.sort_unstable();
+        deck.iter().map(|(_, fault)| fault).chain(leftover).copied().collect()
     }
 
     /// Begins a trouble that ends by itself. `false` if it cannot be now.
@@ -155,27 +156,55 @@ impl Nemesis {
         true
     }
 
-    /// Troubles the ways from one client to some servers, sometimes to all.
+    /// Troubles the ways from one client to some servers, sometimes to all, or splits everybody in two.
     fn strike_gates(&mut self, fault: Fault, client: usize) -> bool {
         let span = self.rng.span(TTL / 20, TTL + TTL / 5);
-        let share = *self.rng.pick(&[20, 50, 100]);
-        let mut struck = Vec::new();
-        for (node, gate) in self.cast.gates(client).into_iter().enumerate() {
-            let Ok(turn) = gate.turn.clone().try_acquire_owned() else { continue };
-            if self.rng.chance(share) {
-                let trouble = how(fault, &mut self.rng);
-                self.troubles.spawn(strike_gate(gate, turn, trouble, span));
-                struck.push(node);
-            }
+        if fault != Fault::Delay && self.rng.chance(40) {
+            let (pivot, overlap) = (self.number(self.cast.voters().len()), self.rng.chance(50));
+            self.split(fault, pivot, overlap, span);
+            self.cast.count(fault);
+            return true;
         }
-        if struck.is_empty() {
+        let share = *self.rng.pick(&[20, 50, 100]);
+        let nodes: Vec<usize> = (0..self.cast.voters().len()).filter(|_| self.rng.chance(share)).collect();
+        if !self.trouble(fault, client, &nodes, span) {
             return false;
         }
+        if fault == Fault::Delay {
+            // Slow grants that are then used to their end: the deadline must count from before the first send.
+            self.cast.ask_for_pause(client);
+        }
         self.cast.count(fault);
-        self.cast
-            .history()
-            .tell(&format!("{fault} between client {client} and servers {struck:?} for {span:?}"));
         true
+    }
+
+    /// Parts the servers at the pivot, and the clients. One side reaches those from the pivot on that are a majority; the
+    /// other side reaches the rest, and with `overlap` the pivot, so that both sides have a majority.
+    fn split(&mut self, fault: Fault, pivot: usize, overlap: bool, span: Duration) {
+        let count = self.cast.voters().len();
+        let around = |from: usize, to: usize| (from..to).map(|step| (pivot + step) % count).collect();
+        let majority = self.minority + 1;
+        let (one, other): (Vec<_>, Vec<_>) =
+            (around(majority, count), around(usize::from(overlap), majority));
+        for client in 0..self.cast.clients() {
+            let unreachable = if client % 2 == 0 { &one } else { &other };
+            self.trouble(fault, client, unreachable, span);
+        }
+    }
+
+    /// Troubles the ways from one client to `nodes`, as far as they are not in trouble already.
+    fn trouble(&mut self, fault: Fault, client: usize, nodes: &[usize], span: Duration) -> bool {
+        let gates = self.cast.gates(client);
+        let mut struck = Vec::new();
+        for &node in nodes {
+            let Ok(turn) = gates[node].turn.clone().try_acquire_owned() else { continue };
+            let trouble = how(fault, &mut self.rng);
+            self.troubles.spawn(strike_gate(gates[node].clone(), turn, trouble, span));
+            struck.push(node);
+        }
+        let what = format!("{fault} between client {client} and servers {struck:?} for {span:?}");
+        self.cast.history().tell(&what);
+        !struck.is_empty()
     }
 
     fn strike_server(&mut self, fault: Fault) -> bool {
@@ -191,18 +220,17 @@ impl Nemesis {
         let suitable: Vec<usize> =
             voters.filter(|(_, voter)| suits(voter)).map(|(number, _)| number).collect();
         let number = *self.rng.pick(&suitable);
-        let voter = &self.cast.voters()[number];
+        let cast = self.cast.clone();
+        let voter = &cast.voters()[number];
         let Ok(turn) = voter.turn.clone().try_acquire_owned() else { return false };
         let Ok(outage) = self.outages.clone().try_acquire_owned() else { return false };
         let server = voter.server.clone();
         let span = self.rng.span(TTL / 20, TTL + TTL / 5);
-        if fault.wipes() {
-            self.wipes.push(Instant::now());
-            self.last_wipe = Some(Instant::now());
-        }
+        let delay = if fault.wipes() { self.prepare_wipe(number) } else { Duration::ZERO };
         self.cast.count(fault);
         self.cast.history().tell(&format!("{fault} of server {number} for {span:?}"));
         self.troubles.spawn_blocking(move || {
+            thread::sleep(delay);
             let mut server = server.lock().unwrap();
             match fault {
                 Fault::Stop => {
@@ -222,6 +250,17 @@ impl Nemesis {
         true
     }
 
+    /// The worst moment to forget: both sides of a split have a majority only with this server, and somebody on one side
+    /// sits on a lock. Returns how long to wait for that moment.
+    fn prepare_wipe(&mut self, number: usize) -> Duration {
+        self.wipes.push(Instant::now());
+        self.last_wipe = Some(Instant::now());
+        self.split(Fault::Hold, number, true, TTL);
+        let client = self.number(self.cast.clients());
+        self.cast.ask_for_pause(client);
+        TTL / 4
+    }
+
     /// At most a minority is without memory at the same time: more is beyond every promise.
     fn may_wipe(&mut self) -> bool {
         self.wipes.retain(|when| when.elapsed() < RECOVERY);
@@ -232,47 +271,4 @@ impl Nemesis {
     fn number(&mut self, end: usize) -> usize {
         usize::try_from(self.rng.below(end as u64)).unwrap()
     }
-}
-
-/// What the proxy does; `None` for a mere cut.
-fn how(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
-    Some(match fault {
-        Fault::Delay => proxy::Fault::Delay(rng.span(Duration::from_millis(5), Duration::from_millis(300))),
-        Fault::Hold => proxy::Fault::Hold,
-        Fault::HoldReplies => proxy::Fault::HoldReplies,
-        Fault::Swallow => proxy::Fault::Swallow,
-        Fault::SwallowReplies => proxy::Fault::SwallowReplies,
-        Fault::Garbage => proxy::Fault::Garbage,
-        Fault::Drip => proxy::Fault::Drip(rng.span(Duration::from_millis(1), Duration::from_millis(10))),
-        Fault::Refuse => proxy::Fault::Refuse,
-        _ => return None,
-    })
-}
-
-/// Troubles one way and clears it again, unless its client has died meanwhile and took it along.
-async fn strike_gate(
-    gate: Arc<Gate>,
-    _turn: OwnedSemaphorePermit,
-    trouble: Option<proxy::Fault>,
-    span: Duration,
-) {
-    let Some(trouble) = trouble else { return gate.proxy.cut() };
-    gate.proxy.set(trouble).await;
-    if trouble == proxy::Fault::Refuse {
-        gate.proxy.cut();
-    }
-    let gate = {
-        let left = Arc::downgrade(&gate);
-        drop(gate);
-        sleep(span).await;
-        left
-    };
-    let Some(gate) = gate.upgrade() else { return };
-    if matches!(trouble, proxy::Fault::Swallow | proxy::Fault::SwallowReplies | proxy::Fault::Garbage) {
-        // TCP never goes on after a gap: a connection that lost bytes must end before others pass.
-        gate.proxy.set(proxy::Fault::Hold).await;
-        gate.proxy.cut();
-        sleep(Duration::from_millis(20)).await;
-    }
-    gate.proxy.set(proxy::Fault::Pass).await;
 }

@@ -6,6 +6,7 @@
 mod cast;
 mod client;
 mod fault;
+mod gate;
 mod history;
 mod report;
 
@@ -14,7 +15,7 @@ pub use history::{History, Promise};
 pub use report::Check;
 
 use crate::server_config::Binary;
-use crate::world::Rng;
+use crate::world::{Plant, Rng};
 use cast::Cast;
 use client::Client;
 use quorlock::Name;
@@ -39,12 +40,24 @@ pub struct Setting {
     pub storm: Duration,
     /// Which server program.
     pub binary: Binary,
+    /// A bug to be found; see [`Setting::PLANTS`].
+    pub plant: Option<Plant>,
 }
 
 impl Setting {
+    /// Bugs that can be planted around real servers.
+    pub const PLANTS: [Plant; 3] = [Plant::ReachableMajority, Plant::LateDeadline, Plant::NoRestartGuard];
+
     /// The usual storm of `seed`: five servers, four clients, a minute.
     pub fn new(seed: u64) -> Self {
-        Self { seed, nodes: 5, clients: 4, storm: Duration::from_secs(60), binary: Binary::Redis }
+        Self {
+            seed,
+            nodes: 5,
+            clients: 4,
+            storm: Duration::from_secs(60),
+            binary: Binary::Redis,
+            plant: None,
+        }
     }
 }
 

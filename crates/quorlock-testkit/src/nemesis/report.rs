@@ -16,7 +16,7 @@ pub struct Check {
 }
 
 /// Shorter storms cannot have seen every kind of trouble.
-const LONG: Duration = Duration::from_secs(30);
+const LONG: Duration = Duration::from_secs(45);
 
 /// Expected of a minute on any machine.
 const ACQUISITIONS_PER_MINUTE: u64 = 1_000;
