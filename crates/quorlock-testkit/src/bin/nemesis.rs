@@ -17,7 +17,8 @@ usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--
   --clients N    how many lockers contend (default 4)
   --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
   --valkey       runs Valkey servers instead of Redis
-  --plant NAME   plant a bug (reachable-majority, late-deadline, no-restart-guard); the run passes if it is found";
+  --plant NAME   plant a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
+                 which may take several runs";
 
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {

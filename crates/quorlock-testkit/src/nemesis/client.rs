@@ -1,9 +1,9 @@
 //! What clients do: take a lock, read, work, write, let go.
 
-use super::TTL;
 use super::cast::Cast;
 use super::fault::Fault;
 use super::history::Promise;
+use super::{TTL, WAIT};
 use crate::world::Rng;
 use quorlock::{Guard, Held, Name};
 use std::time::{Duration, Instant};
@@ -58,7 +58,10 @@ impl Client {
     async fn take(&mut self, name: &Name, watchdog: bool) -> Option<(Guard, u64)> {
         let (locker, life) = self.cast.life(self.number);
         let called = Instant::now();
-        let result = locker.named(name).expect("a good name").watchdog(watchdog).acquire().await;
+        // Some are patient and wait for a hint; others come back at once and catch a server that has just forgotten.
+        let wait = *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]);
+        let lock = locker.named(name).expect("a good name").watchdog(watchdog).wait(wait);
+        let result = lock.acquire().await;
         let mut history = self.cast.history();
         match result {
             Ok(guard) => {
