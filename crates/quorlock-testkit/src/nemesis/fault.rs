@@ -103,7 +103,7 @@ pub(super) async fn torment(cast: Cast, rng: Rng, end: Instant) {
     };
     let mut deck = Vec::new();
     while Instant::now() < end {
-        sleep(nemesis.rng.span(Duration::from_millis(100), Duration::from_millis(700))).await;
+        sleep(nemesis.rng.span(Duration::from_millis(150), Duration::from_millis(850))).await;
         match (0..deck.len()).rev().find(|at| nemesis.begin(deck[*at])) {
             Some(played) => drop(deck.remove(played)),
             None => deck = nemesis.shuffle(&deck),
@@ -161,7 +161,7 @@ impl Nemesis {
         let span = self.rng.span(TTL / 20, TTL + TTL / 5);
         if fault != Fault::Delay && self.rng.chance(40) {
             let (pivot, overlap) = (self.number(self.cast.voters().len()), self.rng.chance(50));
-            self.split(fault, pivot, overlap, span);
+            self.split(fault, pivot, overlap, span / 2);
             self.cast.count(fault);
             return true;
         }
@@ -170,7 +170,7 @@ impl Nemesis {
         if !self.trouble(fault, client, &nodes, span) {
             return false;
         }
-        if fault == Fault::Delay {
+        if fault == Fault::Delay && self.rng.chance(50) {
             // Slow grants that are then used to their end: the deadline must count from before the first send.
             self.cast.ask_for_pause(client);
         }

@@ -81,7 +81,7 @@ pub fn run(setting: &Setting) -> Outcome {
 async fn live(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let cast = Cast::assemble(setting).await;
-    let names: Vec<Name> = ["a", "b", "c"].map(|name| Name::new(name).expect("a good name")).into();
+    let names: Vec<Name> = ["a", "b", "c", "d"].map(|name| Name::new(name).expect("a good name")).into();
     let client = |number, rng| Client { cast: cast.clone(), number, rng, names: names.clone() };
 
     let end = Instant::now() + setting.storm;
