@@ -133,7 +133,7 @@ async fn live(setting: &Setting) -> Outcome {
 }
 
 /// Switches a bug in the shipped code on, where it cannot be brought in from outside.
-fn plant_in(builder: Builder, plant: Option<Plant>) -> Builder {
+pub(crate) fn plant_in(builder: Builder, plant: Option<Plant>) -> Builder {
     match plant {
         Some(Plant::LateDeadline) => builder.plant(Planted::LateDeadline),
         Some(Plant::ReachableMajority) => builder.plant(Planted::ReachableMajority),

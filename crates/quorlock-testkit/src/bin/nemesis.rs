@@ -1,0 +1,99 @@
+//! Raises a storm around real servers and reports what was promised and broken.
+
+use quorlock_testkit::Binary;
+use quorlock_testkit::nemesis::{Check, Outcome, Setting, run};
+use quorlock_testkit::world::Plant;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const USAGE: &str = "\
+Runs the shipped lock on real servers, with trouble: bad networks, killed, stopped and emptied servers, paused and
+crashed clients.
+
+usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--plant NAME]
+
+  --seconds N    how long the trouble lasts (default 60); under 45 not every fault is demanded
+  --nodes N      how many servers vote, 3 to 31 (default 5)
+  --clients N    how many lockers contend (default 4)
+  --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
+  --valkey       runs Valkey servers instead of Redis
+  --plant NAME   plant a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
+                 which may take several runs";
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)) {
+        Ok(Some(setting)) => storm(&setting),
+        Ok(None) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("nemesis: {problem}\n\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>, String> {
+    let mut setting = Setting::new(any_seed());
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--seconds" => setting.storm = Duration::from_secs(number(&value()?)?),
+            "--nodes" => setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--clients" => setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--seed" => setting.seed = number(&value()?)?,
+            "--valkey" => setting.binary = Binary::Valkey,
+            "--plant" => setting.plant = Some(value()?.parse()?),
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(None);
+            }
+            other => return Err(format!("unknown argument `{other}`")),
+        }
+    }
+    if !(3..=31).contains(&setting.nodes) || !(1..=64).contains(&setting.clients) {
+        return Err("give 3 to 31 nodes and 1 to 64 clients".to_owned());
+    }
+    if setting.storm > Duration::from_secs(86_400) {
+        return Err("a day is enough".to_owned());
+    }
+    if setting.plant.is_some_and(|plant| !Setting::PLANTS.contains(&plant)) {
+        return Err("this bug can only be planted in the simulator".to_owned());
+    }
+    if setting.binary.find().is_none() {
+        return Err(format!("no {:?} server here, see scripts/setup-tests", setting.binary));
+    }
+    Ok(Some(setting))
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a number"))
+}
+
+fn any_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::from(now.subsec_micros())
+}
+
+fn storm(setting: &Setting) -> ExitCode {
+    // Before anything can go wrong.
+    eprintln!("seed {}", setting.seed);
+    let outcome = run(setting);
+    outcome.history.evidence().iter().for_each(|line| println!("{line}"));
+    outcome.print(setting);
+    if let Some(plant) = setting.plant {
+        return find(plant, &outcome);
+    }
+    let checks = [outcome.promises(), outcome.plenty()].concat();
+    checks.iter().for_each(|check| println!("{check}"));
+    let passed = checks.iter().filter(|check| Check::is_passed(check)).count();
+    println!("{passed} passed, {} failed", checks.len() - passed);
+    if passed == checks.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A planted bug must break a promise, or the harness proves nothing.
+fn find(plant: Plant, outcome: &Outcome) -> ExitCode {
+    let is_found = !outcome.history.violations().is_empty();
+    outcome.promises().iter().for_each(|check| println!("{check}"));
+    println!("planted bug {plant} {}", if is_found { "found" } else { "not found" });
+    println!("{} passed, {} failed", u8::from(is_found), u8::from(!is_found));
+    if is_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
