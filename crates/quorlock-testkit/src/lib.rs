@@ -8,6 +8,7 @@ mod certs;
 mod clock;
 mod clockshim;
 mod faulty;
+pub mod lab;
 mod peer;
 mod port;
 pub mod proxy;
