@@ -4,6 +4,9 @@ use super::record::Tally;
 use super::scheme::{Flaw, Scheme};
 use crate::world::{History, Mood, Outcome, Plant, Setting, run};
 
+/// How many seconds before a grant trouble may still matter to it.
+const LASTING: f64 = 7.0;
+
 /// Tame worlds until there are enough acquisitions: in wild ones nobody promises exclusion.
 pub(super) fn tally(scheme: Scheme, seed: u64, acquisitions: u64) -> Tally {
     let mut sum = Tally::default();
@@ -31,9 +34,13 @@ pub(super) fn tally(scheme: Scheme, seed: u64, acquisitions: u64) -> Tally {
 /// The shortest story of the scheme's flaw in the world of `seed`, if it is a tame one.
 pub(super) fn story(scheme: Scheme, seed: u64) -> Option<Vec<String>> {
     let outcome = tame(scheme, seed)?;
-    match scheme.flaw() {
+    let story = match scheme.flaw() {
         Flaw::FencedOff => fenced_off(outcome.history.timeline()),
         _ => double_hold(outcome.history.timeline()),
+    };
+    match scheme {
+        Scheme::Quorlock => story,
+        _ => story.map(|lines| lines.iter().map(|line| without_fences(line)).collect()),
     }
 }
 
@@ -53,7 +60,30 @@ fn double_hold(timeline: &[String]) -> Option<Vec<String>> {
         timeline[..at].iter().rposition(|line| line.contains(&text))
     };
     let start = grant(one)?.min(grant(other)?);
-    Some(pick(&timeline[start..=at], name))
+    let mut story = earlier_trouble(&timeline[..start], seconds(&timeline[start])?);
+    story.extend(pick(&timeline[start..=at], name));
+    Some(story)
+}
+
+/// Trouble that may last until `second`, and keeps a vote from some servers.
+fn earlier_trouble(timeline: &[String], second: f64) -> Vec<String> {
+    let lasting = ["Partition", "OneWay", "Delay", "Stop", "Crash", "Amnesia", "Flush"];
+    let is_lasting = |line: &&String| lasting.iter().any(|fault| line.contains(&format!(" fault {fault} ")));
+    let is_near = |line: &&String| seconds(line).is_some_and(|at| at > second - LASTING);
+    timeline.iter().filter(is_lasting).filter(is_near).cloned().collect()
+}
+
+fn seconds(line: &str) -> Option<f64> {
+    line.split_once('s')?.0.trim().parse().ok()
+}
+
+/// The same line where nobody knows of fences.
+fn without_fences(line: &str) -> String {
+    if let Some((at, name)) = line.split_once("the resource ") {
+        let name = name.split(' ').next().unwrap_or_default();
+        return format!("{at}the late write reaches {name}, which another has written since");
+    }
+    line.split(" with fence ").next().unwrap_or_default().to_owned()
 }
 
 /// From the grant of a fence to the write that the resource refuses.
