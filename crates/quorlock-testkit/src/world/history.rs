@@ -224,3 +224,25 @@ impl History {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two holders read, then both write. What each kind of resource loses.
+    fn losses(first: u64, second: u64) -> (u64, u64) {
+        let (mut history, name) = (History::new(Mood::Tame), Name::new("a").unwrap());
+        let reads = [first, second].map(|fence| (history.read(&name, fence), fence));
+        for (read, fence) in reads {
+            history.write(Duration::ZERO, &name, read, fence);
+        }
+        (history.lost_unfenced, history.lost_fenced)
+    }
+
+    #[test]
+    fn fences_at_the_read_save_an_update_unless_two_holders_share_one() {
+        assert_eq!(losses(1, 2), (1, 0));
+        assert_eq!(losses(2, 1), (1, 0));
+        assert_eq!(losses(1, 1), (1, 1));
+    }
+}
