@@ -137,7 +137,7 @@ impl Report {
         self.refusals += history.refusals;
         self.contended += history.contended;
         self.losses += history.losses;
-        self.lost_updates += history.lost_updates;
+        self.lost_updates += history.lost_unfenced;
         self.fenced_off += history.fenced_off;
         for (fault, count) in outcome.faults {
             *self.faults.entry(fault).or_default() += count;

@@ -89,7 +89,7 @@ impl Client {
             if !self.is_told_of_losses(&guard) {
                 break;
             }
-            let read = self.cast.history.lock().unwrap().read(&name);
+            let read = self.cast.history.lock().unwrap().read(&name, guard.fence());
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
             self.stand_still().await;
             // No look at the clock here: a real program cannot look and write in one step either.

@@ -1,5 +1,6 @@
 //! What happened in a world, and whether it may have happened.
 
+use super::rng::Rng;
 use quorlock::{Held, Name, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,6 +13,13 @@ pub enum Mood {
     Tame,
     /// Server clocks jump ahead and single locks are evicted: exclusion is not promised, fences are.
     Wild,
+}
+
+impl Mood {
+    /// The first thing that a world draws.
+    pub(super) fn drawn(rng: &mut Rng) -> Self {
+        if rng.chance(75) { Mood::Tame } else { Mood::Wild }
+    }
 }
 
 /// The record of one run.
@@ -35,6 +43,12 @@ pub struct History {
     pub lost_updates: u64,
     /// Writes that a resource with fences refused.
     pub fenced_off: u64,
+    /// Writes lost at a resource that knows no fences.
+    pub lost_unfenced: u64,
+    /// Writes lost at a resource that checks the fence at the read, too.
+    pub lost_fenced: u64,
+    /// Who held together, by name and fences.
+    pairs: BTreeSet<(Name, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -56,6 +70,18 @@ struct Fences {
 struct Register {
     value: u64,
     fence: u64,
+    /// The same value where no fence is asked for.
+    unfenced: u64,
+    /// The same value where the read shows its fence, too, and the highest fence shown.
+    fenced: (u64, u64),
+}
+
+/// What a client read, at each kind of resource.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    value: u64,
+    unfenced: u64,
+    fenced: u64,
 }
 
 impl History {
@@ -73,7 +99,20 @@ impl History {
             losses: 0,
             lost_updates: 0,
             fenced_off: 0,
+            lost_unfenced: 0,
+            lost_fenced: 0,
+            pairs: BTreeSet::new(),
         }
+    }
+
+    /// The mood of the world of `seed`.
+    pub fn mood_of(seed: u64) -> Mood {
+        Mood::drawn(&mut Rng::new(seed))
+    }
+
+    /// How often two clients held a name together, in worlds of any mood.
+    pub fn double_holds(&self) -> u64 {
+        self.pairs.len() as u64
     }
 
     /// What was promised and broken.
@@ -128,19 +167,22 @@ impl History {
     /// Checks exclusion and that lost is final, at this very moment.
     pub(super) fn check(&mut self, now: Duration) {
         let mut found = Vec::new();
-        let mut holders: BTreeMap<Name, usize> = BTreeMap::new();
+        let mut holders: BTreeMap<Name, (usize, u64)> = BTreeMap::new();
         for hold in &mut self.holds {
             let is_lost = matches!(hold.held.standing(), Standing::Lost(_));
             if hold.was_lost && !is_lost {
                 found.push(format!("S6: client {} holds a lost lock again", hold.client));
             }
             hold.was_lost |= is_lost;
-            if !hold.held.is_held() || self.mood == Mood::Wild {
+            if !hold.held.is_held() {
                 continue;
             }
-            if let Some(other) = holders.insert(hold.held.name().clone(), hold.client) {
-                found.push(format!("S1: clients {other} and {} both hold {}", hold.client, hold.held.name()));
+            let (name, fence) = (hold.held.name().clone(), hold.held.fence());
+            let Some((other, others)) = holders.insert(name.clone(), (hold.client, fence)) else { continue };
+            if self.mood == Mood::Tame {
+                found.push(format!("S1: clients {other} and {} both hold {name}", hold.client));
             }
+            self.pairs.insert((name, others, fence));
         }
         for what in found {
             self.violate(now, &what);
@@ -148,22 +190,30 @@ impl History {
     }
 
     /// Reads the protected value.
-    pub(super) fn read(&mut self, name: &Name) -> u64 {
-        self.registers.entry(name.clone()).or_default().value
+    pub(super) fn read(&mut self, name: &Name, fence: u64) -> Read {
+        let register = self.registers.entry(name.clone()).or_default();
+        register.fenced.1 = register.fenced.1.max(fence);
+        Read { value: register.value, unfenced: register.unfenced, fenced: register.fenced.0 }
     }
 
     /// Writes one more than was read; the resource refuses an outdated fence. `false` if it did.
-    pub(super) fn write(&mut self, now: Duration, name: &Name, read: u64, fence: u64) -> bool {
+    pub(super) fn write(&mut self, now: Duration, name: &Name, read: Read, fence: u64) -> bool {
         let register = self.registers.entry(name.clone()).or_default();
+        self.lost_unfenced += u64::from(register.unfenced != read.unfenced);
+        register.unfenced += 1;
+        if fence >= register.fenced.1 {
+            self.lost_fenced += u64::from(register.fenced.0 != read.fenced);
+            register.fenced = (register.fenced.0 + 1, fence);
+        }
         if fence < register.fence {
             self.fenced_off += 1;
             self.tell(now, &format!("the resource {name} refuses fence {fence}"));
             return false;
         }
-        let is_lost = register.value != read;
+        let is_lost = register.value != read.value;
         let same_holder = fence == register.fence;
         register.fence = fence;
-        register.value = read.max(register.value) + 1;
+        register.value = read.value.max(register.value) + 1;
         if is_lost {
             self.lost_updates += 1;
         }
@@ -172,5 +222,27 @@ impl History {
             self.tell(now, &format!("an update of {name} was overwritten by fence {fence}"));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two holders read, then both write. What each kind of resource loses.
+    fn losses(first: u64, second: u64) -> (u64, u64) {
+        let (mut history, name) = (History::new(Mood::Tame), Name::new("a").unwrap());
+        let reads = [first, second].map(|fence| (history.read(&name, fence), fence));
+        for (read, fence) in reads {
+            history.write(Duration::ZERO, &name, read, fence);
+        }
+        (history.lost_unfenced, history.lost_fenced)
+    }
+
+    #[test]
+    fn fences_at_the_read_save_an_update_unless_two_holders_share_one() {
+        assert_eq!(losses(1, 2), (1, 0));
+        assert_eq!(losses(2, 1), (1, 0));
+        assert_eq!(losses(1, 1), (1, 1));
     }
 }

@@ -97,7 +97,7 @@ impl World {
 
 async fn live(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
-    let mood = if rng.chance(75) { Mood::Tame } else { Mood::Wild };
+    let mood = Mood::drawn(&mut rng);
     let history = History::new(mood);
     let cast = Cast::assemble(setting.nodes, setting.clients, &mut rng, history, setting.plant);
     let agenda = tokio::spawn(cast.agenda.clone().run());
