@@ -110,6 +110,23 @@ async fn the_quarantine_ends_by_itself() {
     drop(guard);
 }
 
+/// Goal: S4. Not even all servers together remember the last fence, and the next one is still above it.
+#[tokio::test]
+async fn fences_grow_although_all_servers_forgot() {
+    let mut servers = Servers::start(3);
+    let locker = builder(&servers).ttl(secs(1)).longest_ttl(secs(1)).wait(secs(30)).build().unwrap();
+    init(&locker).await;
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let before = guard.fence();
+    assert!(matches!(guard.release().await, Release::Released));
+    for number in 0..3 {
+        servers[number].restart();
+        assert_eq!(servers[number].cli(&["EXISTS", "quorlock:fence:a"]), "0", "it forgot");
+    }
+    let after = locker.named("a").unwrap().acquire().await.unwrap();
+    assert!(after.fence() > before, "{} after {before}", after.fence());
+}
+
 #[tokio::test]
 async fn servers_that_restart_without_memory_do_not_vote_and_the_holder_refills_them() {
     let mut servers = Servers::start(3);
