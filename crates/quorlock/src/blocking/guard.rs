@@ -1,0 +1,111 @@
+//! The blocking twins of the guard and of what can be asked of a held lock.
+
+use super::engine::wait;
+use crate::error::{ExtendError, Lost};
+use crate::handle::Handle;
+use crate::release::Release;
+use quorlock_core::{Name, Standing, Token};
+use std::ops::Deref;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A held lock, kept alive in the background and released when dropped. The blocking twin of [`crate::Guard`].
+#[derive(Debug)]
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct Guard {
+    guard: crate::Guard,
+    held: Held,
+}
+
+impl Guard {
+    pub(super) fn new(guard: crate::Guard) -> Self {
+        let held = Held(crate::Held::clone(&guard));
+        Self { guard, held }
+    }
+
+    /// Releases the lock on all nodes and says what became of it.
+    pub fn release(self) -> Release {
+        wait(self.guard.release())
+    }
+
+    /// Stops keeping the lock alive without releasing it; see [`crate::Guard::into_handle`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if the last extension fails; the lock is then released.
+    pub fn into_handle(self) -> Result<Handle, ExtendError> {
+        wait(self.guard.into_handle())
+    }
+}
+
+impl Deref for Guard {
+    type Target = Held;
+
+    fn deref(&self) -> &Held {
+        &self.held
+    }
+}
+
+/// What can be asked of a held lock. The blocking twin of [`crate::Held`].
+#[derive(Clone, Debug)]
+pub struct Held(crate::Held);
+
+impl Held {
+    /// The name of the lock.
+    pub fn name(&self) -> &Name {
+        self.0.name()
+    }
+
+    /// The random proof of ownership.
+    pub fn token(&self) -> Token {
+        self.0.token()
+    }
+
+    /// The number to send with every write to the protected resource.
+    pub fn fence(&self) -> u64 {
+        self.0.fence()
+    }
+
+    /// How long the lock is held for sure, if nobody extends it.
+    pub fn remaining(&self) -> Duration {
+        self.0.remaining()
+    }
+
+    /// What the lock is worth right now: held, to be verified, or lost and why.
+    pub fn standing(&self) -> Standing {
+        self.0.standing()
+    }
+
+    /// Whether the lock is held for sure right now.
+    pub fn is_held(&self) -> bool {
+        self.0.is_held()
+    }
+
+    /// Blocks until the lock is lost, at most `limit` long; `None` if it was not.
+    pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
+        let held = self.0.clone();
+        wait(async move { tokio::time::timeout(limit, held.lost()).await.ok() })
+    }
+
+    /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of your work.
+    pub fn lost_token(&self) -> CancellationToken {
+        self.0.lost_token()
+    }
+
+    /// Extends the lock by its ttl from now; see [`crate::Held::extend`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if it is lost, or too few nodes answered.
+    pub fn extend(&self) -> Result<Duration, ExtendError> {
+        let held = self.0.clone();
+        wait(async move { held.extend().await })
+    }
+
+    /// Extends the lock by `ttl` from now; see [`crate::Held::extend_by`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if it is lost, too few nodes answered, or the ttl cannot be used.
+    pub fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
+        let held = self.0.clone();
+        wait(async move { held.extend_by(ttl).await })
+    }
+}

@@ -1,0 +1,130 @@
+//! The blocking twin of the lock.
+
+use super::engine::wait;
+use super::{Guard, Held};
+use crate::error::{AcquireError, ConfigError};
+use crate::inspect::{InspectError, Inspection};
+use crate::release::Release;
+use quorlock_core::{Name, Token};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A lock by its name. The blocking twin of [`crate::Lock`].
+#[derive(Clone, Debug)]
+pub struct Lock(crate::Lock);
+
+impl Lock {
+    pub(super) fn new(lock: crate::Lock) -> Self {
+        Self(lock)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        self.0.name()
+    }
+
+    /// Takes the lock, waiting for it if somebody else has it; see [`crate::Lock::acquire`].
+    ///
+    /// # Errors
+    /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
+    pub fn acquire(&self) -> Result<Guard, AcquireError> {
+        let lock = self.0.clone();
+        wait(async move { lock.acquire().await }).map(Guard::new)
+    }
+
+    /// Makes one attempt, without waiting for anybody.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    pub fn try_acquire(&self) -> Result<Guard, AcquireError> {
+        let lock = self.0.clone();
+        wait(async move { lock.try_acquire().await }).map(Guard::new)
+    }
+
+    /// Runs `work` while the lock is held, and releases it.
+    ///
+    /// Blocking work cannot be cancelled from outside, so look at [`Held::is_held`] between its steps and before its
+    /// last write; what to do when the lock is lost is the work's decision. What it returns comes back as it is.
+    ///
+    /// # Errors
+    /// [`AcquireError`] if the lock could not be taken; the work was then not started.
+    pub fn run<T>(&self, work: impl FnOnce(&Held) -> T) -> Result<T, AcquireError> {
+        let guard = self.acquire()?;
+        let result = work(&guard);
+        let _outcome = guard.release();
+        Ok(result)
+    }
+
+    /// Asks all nodes what they store, without taking the lock.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    pub fn inspect(&self) -> Result<Inspection, InspectError> {
+        let lock = self.0.clone();
+        wait(async move { lock.inspect().await })
+    }
+
+    /// Releases the lock of whoever holds it with exactly this `token`; see [`crate::Lock::force_release`].
+    pub fn force_release(&self, token: Token) -> Release {
+        let lock = self.0.clone();
+        wait(async move { lock.force_release(token).await })
+    }
+
+    /// How long the nodes keep the lock without hearing from its holder.
+    ///
+    /// # Errors
+    /// [`ConfigError::Ttl`] if it cannot be used.
+    pub fn ttl(self, ttl: Duration) -> Result<Self, ConfigError> {
+        self.0.ttl(ttl).map(Self)
+    }
+
+    /// How long [`Lock::acquire`] waits at most.
+    pub fn wait(self, limit: Duration) -> Self {
+        Self(self.0.wait(limit))
+    }
+
+    /// How many attempts [`Lock::acquire`] makes at most.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn attempts(self, attempts: u32) -> Result<Self, ConfigError> {
+        self.0.attempts(attempts).map(Self)
+    }
+
+    /// Whether the lock is extended in the background.
+    pub fn watchdog(self, on: bool) -> Self {
+        Self(self.0.watchdog(on))
+    }
+
+    /// How long the lock may be held at most, however often it is extended.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn max_hold(self, hold: Duration) -> Result<Self, ConfigError> {
+        self.0.max_hold(hold).map(Self)
+    }
+
+    /// How long before the deadline a loss is announced.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is over half of the validity.
+    pub fn loss_margin(self, margin: Duration) -> Result<Self, ConfigError> {
+        self.0.loss_margin(margin).map(Self)
+    }
+
+    /// Why the lock is taken, for people who ask who holds it.
+    pub fn reason(self, reason: impl Into<Arc<str>>) -> Self {
+        Self(self.0.reason(reason))
+    }
+
+    /// Gives up waiting when `token` is cancelled, from any thread.
+    pub fn cancel_on(self, token: CancellationToken) -> Self {
+        Self(self.0.cancel_on(token))
+    }
+
+    /// Whether the lock stays when this process ends without releasing it; see [`crate::Lock::outlives_process`].
+    pub fn outlives_process(self, outlives: bool) -> Self {
+        Self(self.0.outlives_process(outlives))
+    }
+}

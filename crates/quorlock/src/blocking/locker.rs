@@ -1,0 +1,73 @@
+//! The blocking twin of the locker.
+
+use super::engine::wait;
+use super::{Guard, Lock};
+use crate::builder::Builder;
+use crate::error::{ConfigError, ExtendError};
+use crate::handle::Handle;
+use crate::node::{Health, NodeError};
+use quorlock_core::{NameError, Quorum};
+
+/// Nodes and configuration: where locks come from. The blocking twin of [`crate::Locker`].
+#[derive(Clone, Debug)]
+pub struct Locker(crate::Locker);
+
+impl From<crate::Locker> for Locker {
+    fn from(locker: crate::Locker) -> Self {
+        Self(locker)
+    }
+}
+
+impl Locker {
+    /// Starts a configuration.
+    pub fn builder() -> Builder<Locker> {
+        Builder::default()
+    }
+
+    /// A locker with default settings on the nodes that `QUORLOCK_NODES` names, separated by commas.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the variable is missing or its nodes cannot be used.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Builder::from_env()?.build()
+    }
+
+    /// The lock called `name`. It is not taken yet.
+    ///
+    /// # Errors
+    /// [`NameError`] if it cannot be a name.
+    pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
+        self.0.named(name).map(Lock::new)
+    }
+
+    /// Takes over a lock that another process gave away; see [`crate::Locker::adopt`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
+    pub fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+        let (locker, handle) = (self.0.clone(), handle.clone());
+        wait(async move { locker.adopt(&handle).await }).map(Guard::new)
+    }
+
+    /// Connects; see [`crate::Locker::connect`].
+    pub fn connect(&self) {
+        let locker = self.0.clone();
+        wait(async move { locker.connect().await });
+    }
+
+    /// Declares all nodes fresh; see [`crate::Locker::init_fresh_nodes`].
+    pub fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
+        let locker = self.0.clone();
+        wait(async move { locker.init_fresh_nodes().await })
+    }
+
+    /// What is known about each node right now, without asking any.
+    pub fn health(&self) -> Vec<(String, Health)> {
+        self.0.health()
+    }
+
+    /// How many nodes decide.
+    pub fn quorum(&self) -> Quorum {
+        self.0.quorum()
+    }
+}
