@@ -5,7 +5,7 @@ use crate::error::{ConfigError, ExtendError};
 use crate::guard::Guard;
 use crate::handle::Handle;
 use crate::lock::Lock;
-use crate::node::{Health, NodeError};
+use crate::node::{Command, Health, NodeError};
 use crate::options::{Options, TtlRules};
 use crate::queue::Lines;
 use crate::voters::Voters;
@@ -81,6 +81,20 @@ impl Locker {
     /// Cancel safe.
     pub async fn connect(&self) {
         self.0.voters.settle().await;
+    }
+
+    /// Waits until every node has answered all that it was sent so far, or has had its node timeout for it.
+    ///
+    /// For programs that end soon: a release answers as soon as a majority has let go, and what was not sent to the
+    /// others by then would end with the process.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn flush(&self) {
+        // Nodes answer in order, so the answer to a last harmless question comes after all others.
+        let Ok(name) = Name::new("flush") else { return };
+        let mut round = self.0.voters.ask(&Command::Inspect { name });
+        while round.next().await.is_some() {}
     }
 
     /// Declares all nodes fresh: nothing that they may have forgotten matters, so they may vote at once.

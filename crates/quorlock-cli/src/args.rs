@@ -1,0 +1,121 @@
+//! The command line as people write it. Doc comments are the help texts.
+
+mod run;
+
+pub(crate) use run::{OnLost, Run};
+
+use crate::duration;
+use clap::{Args, Parser, Subcommand, ValueHint};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Run anything under a distributed lock: on one machine without a server, or on 3 or 5 Redis or Valkey nodes.
+#[derive(Debug, Parser)]
+#[command(name = "quorlock", version, arg_required_else_help = true, after_long_help = AFTER)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER: &str = "\
+Exit codes (stable): the command's own, 128+n if signal n ended it, 126 if it cannot be run, 127 if it was not found;
+2 usage or configuration, 69 no quorum, 75 busy or wait over, 79 lock lost.
+
+Nodes come from --nodes, else QUORLOCK_NODES, else quorlock.toml in this directory or one above it, else the user's
+configuration file, else `file:`, which locks within this machine and needs no server.
+
+Try it:  quorlock run hello -- echo mine";
+
+/// Options that every command takes.
+#[derive(Args, Debug)]
+pub(crate) struct Global {
+    /// Nodes that vote: redis://host:port, rediss:// (TLS), valkey://, unix://path, or one file:
+    ///
+    /// 1, 3 or 5 independent servers, separated by commas or given several times. `file:` or `file:/directory` locks
+    /// within this machine.
+    #[arg(long, global = true, value_name = "URL", value_delimiter = ',', help_heading = "Global options")]
+    pub(crate) nodes: Vec<String>,
+
+    /// Configuration file to read instead of the project's and the user's
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// How long one node may take to answer [default: 50ms]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = "Global options")]
+    pub(crate) node_timeout: Option<Duration>,
+
+    /// The longest ttl that any client of these nodes uses [default: 30s]
+    ///
+    /// A node that restarted stays without a vote for so long, and 10 s more. All clients must agree on it.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = "Global options")]
+    pub(crate) longest_ttl: Option<Duration>,
+
+    /// Answer with one JSON object
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) json: bool,
+
+    /// Say nothing but errors
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
+    pub(crate) quiet: bool,
+
+    /// Say more
+    #[arg(short, long, global = true, help_heading = "Global options")]
+    pub(crate) verbose: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Run(Run),
+    /// Show or check the configuration
+    #[command(subcommand)]
+    Config(Config),
+    Completions(Completions),
+    Man(Man),
+}
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Show every setting and where it came from
+    Show,
+}
+
+/// Print a completion script: source it, or put it where your shell looks
+///
+/// Bash: quorlock completions bash > ~/.local/share/bash-completion/completions/quorlock
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Print the manual page: `quorlock man | man -l -`
+#[derive(Args, Debug)]
+pub(crate) struct Man {
+    /// Write one page per command into this directory instead
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// How a lock is taken; the same for every command that takes one.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Terms {
+    /// How long the nodes keep the lock without hearing from us [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+
+    /// How long to wait for the lock at most [default: 10s]
+    #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) wait: Option<Duration>,
+
+    /// Do not wait: busy means exit 75 at once
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) no_wait: bool,
+
+    /// Why, for people who ask who holds it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}

@@ -1,0 +1,52 @@
+//! How `quorlock` ends: the exit codes, which are stable.
+
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// All is well.
+    Success,
+    /// Something is not as it should be (`doctor --strict`).
+    Warnings,
+    /// Bad flag, name, duration, URL or configuration file.
+    Usage,
+    /// Too few nodes can vote.
+    NoQuorum,
+    /// Somebody else kept the lock.
+    Busy,
+    /// The lock was lost while it was needed, or is not held under that token.
+    Lost,
+    /// The command was found but cannot be run.
+    CannotRun,
+    /// The command was not found.
+    NotFound,
+    /// What the command returned, or the user chose.
+    Code(u8),
+    /// A signal ended the command, or us while we waited.
+    Signal(u8),
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Exit::Success => 0,
+            Exit::Warnings => 1,
+            Exit::Usage => 2,
+            Exit::NoQuorum => 69,
+            Exit::Busy => 75,
+            Exit::Lost => 79,
+            Exit::CannotRun => 126,
+            Exit::NotFound => 127,
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => 128 + signal,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit.code())
+    }
+}

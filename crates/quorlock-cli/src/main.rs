@@ -1,0 +1,63 @@
+//! `quorlock`: run anything under a lock, on one machine or on five nodes.
+
+mod args;
+mod commands;
+mod duration;
+mod exit;
+mod failure;
+mod run;
+mod screen;
+mod settings;
+mod table;
+
+use args::{Cli, Command};
+use clap::Parser;
+use clap::error::ErrorKind;
+use exit::Exit;
+use failure::Failure;
+use screen::Screen;
+use std::env;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error).into(),
+    };
+    let global = &cli.global;
+    let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    let done = dispatch(&cli, screen);
+    let exit = done.unwrap_or_else(|failure| {
+        screen.fail(&failure);
+        failure.exit
+    });
+    exit.into()
+}
+
+fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
+    let settings = || settings::Settings::collect(&cli.global);
+    match &cli.command {
+        Command::Run(args) => run::run(args, settings()?, screen),
+        Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Completions(args) => Ok(commands::papers::completions(args)),
+        Command::Man(args) => commands::papers::man(args, screen),
+    }
+}
+
+/// Help and version are answers; anything else is a mistake, which programs get as JSON.
+fn misunderstood(error: &clap::Error) -> Exit {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Exit::Success;
+    }
+    let wants_json = env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
+    if wants_json && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let text = error.render().to_string();
+        let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+        let screen = Screen { json: true, quiet: false, verbose: false };
+        screen.fail(&Failure::usage(message));
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}

@@ -1,0 +1,147 @@
+//! The command as a process: started, followed, stopped and continued, signalled, ended.
+
+use super::plan::Plan;
+use super::terminal::Terminal;
+use super::{family, sys};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use quorlock::Guard;
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait,
+};
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often KILL is sent to processes that appear while others are killed.
+const MOST_SWEEPS: u32 = 100;
+
+/// The running command.
+#[derive(Debug)]
+pub(super) struct Child {
+    pid: Pid,
+    terminal: Terminal,
+}
+
+/// What became of the command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Ended(Exit),
+    Stopped,
+}
+
+impl Child {
+    /// Starts the command of `plan` under the lock of `guard`.
+    ///
+    /// # Errors
+    /// As in shells: 127 if there is no such command, 126 if it cannot be run.
+    pub(super) fn start(plan: &Plan, guard: &Guard) -> Result<Self, Failure> {
+        // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
+        let _ = set_child_subreaper(Some(getpid()));
+        let terminal = Terminal::find();
+        let mut command = Command::new(&plan.command[0]);
+        command
+            .args(&plan.command[1..])
+            .env("QUORLOCK_NAME", guard.name().as_str())
+            .env("QUORLOCK_TOKEN", guard.token().as_str())
+            .env("QUORLOCK_FENCE", guard.fence().to_string())
+            .env("QUORLOCK_EXPIRES_AT", (guard.expires_at().as_micros() / 1_000_000).to_string());
+        if terminal.parts() {
+            command.process_group(0);
+        }
+        let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
+        let spawned = sys::spawn_tied(&mut command, fd).map_err(|error| {
+            let name = plan.command[0].to_string_lossy();
+            let (exit, kind) = match error.kind() {
+                ErrorKind::NotFound => (Exit::NotFound, "not_found"),
+                _ => (Exit::CannotRun, "cannot_run"),
+            };
+            terminal.take_back();
+            Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
+        })?;
+        Ok(Self { pid: Pid::from_child(&spawned), terminal })
+    }
+
+    /// What became of the command since the last call. Orphans that ended are reaped on the way.
+    pub(super) fn changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid != self.pid {
+                continue;
+            }
+            let small = |number: i32| u8::try_from(number).unwrap_or(u8::MAX);
+            if let Some(code) = status.exit_status() {
+                changes.push(Change::Ended(Exit::Code(small(code))));
+            } else if let Some(signal) = status.terminating_signal() {
+                changes.push(Change::Ended(Exit::Signal(small(signal))));
+            } else if status.stopped() {
+                changes.push(Change::Stopped);
+            }
+        }
+        changes
+    }
+
+    /// Passes on a signal that we were sent.
+    pub(super) fn pass_on(&self, signal: Signal) {
+        if self.terminal.parts() {
+            let _ = kill_process_group(self.pid, signal);
+        } else if ![Signal::INT, Signal::QUIT].contains(&signal) {
+            // Those two the terminal has sent to all of our group already.
+            let _ = kill_process(self.pid, signal);
+        }
+    }
+
+    /// Stops with the command (Ctrl-Z), so that the shell gets the terminal, until somebody continues us.
+    pub(super) fn stop_along(&self) {
+        if matches!(self.terminal, Terminal::Ours(_)) {
+            self.terminal.take_back();
+            let _ = kill_process(getpid(), Signal::STOP);
+        }
+    }
+
+    /// Continues the command after [`Child::stop_along`].
+    pub(super) fn go_on(&self) {
+        if matches!(self.terminal, Terminal::Ours(_)) {
+            self.terminal.give(self.pid);
+            let _ = kill_process_group(self.pid, Signal::CONT);
+        }
+    }
+
+    /// Asks the command and all that came from it to end. What is stopped is continued, or it could not.
+    pub(super) fn ask_to_end(&self) {
+        self.signal_family(Signal::TERM);
+        self.signal_family(Signal::CONT);
+    }
+
+    /// Ends the command and all that came from it.
+    pub(super) async fn kill(&self) {
+        for _ in 0..MOST_SWEEPS {
+            self.signal_family(Signal::KILL);
+            if family::alive().is_empty() {
+                return;
+            }
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Whether anything that came from the command still runs.
+    pub(super) fn has_family(&self) -> bool {
+        !family::alive().is_empty()
+    }
+
+    fn signal_family(&self, signal: Signal) {
+        if self.terminal.parts() {
+            let _ = kill_process_group(self.pid, signal);
+        }
+        family::signal_all(signal);
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        self.terminal.take_back();
+    }
+}

@@ -1,0 +1,75 @@
+//! The command and all processes that came from it.
+
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// Sends `signal` to every process that descends from us.
+///
+/// We are the reaper of orphans, so also those that made themselves independent of the command are found.
+pub(super) fn signal_all(signal: Signal) {
+    for process in alive() {
+        // It may have ended meanwhile.
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// Every living process that descends from us.
+pub(super) fn alive() -> Vec<Pid> {
+    let processes = processes();
+    let mut found = vec![getpid().as_raw_nonzero().get()];
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        found.extend(processes.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid));
+        next += 1;
+    }
+    let living = found.into_iter().skip(1).filter(|pid| !processes[pid].is_dead);
+    living.filter_map(Pid::from_raw).collect()
+}
+
+struct Process {
+    parent: i32,
+    is_dead: bool,
+}
+
+/// All processes that the kernel tells of.
+fn processes() -> BTreeMap<i32, Process> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return BTreeMap::new();
+    };
+    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers
+        .filter_map(|pid: i32| Some((pid, read(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?)))
+        .collect()
+}
+
+/// Reads `pid (name) state parent ...`; the name may hold anything.
+fn read(stat: &str) -> Option<Process> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_dead = matches!(fields.next()?, "Z" | "X" | "x");
+    Some(Process { parent: fields.next()?.parse().ok()?, is_dead })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_name_with_brackets_is_read_past() {
+        let process = read("42 (a) Z 7 (b) S 17 42 1").unwrap();
+        assert_eq!((process.parent, process.is_dead), (17, false));
+        assert!(read("42 (a) Z 7").unwrap().is_dead);
+        assert!(read("42 a").is_none());
+    }
+
+    #[test]
+    fn children_are_found_while_they_live() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        assert!(alive().contains(&pid));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!alive().contains(&pid));
+    }
+}

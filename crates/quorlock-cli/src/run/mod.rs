@@ -1,0 +1,104 @@
+//! `quorlock run`: hold a lock while a command runs, and end the command before the lock ends.
+
+mod child;
+mod family;
+mod outcome;
+mod plan;
+mod signals;
+mod supervise;
+mod sys;
+mod terminal;
+mod waiting;
+
+use crate::args::Run;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::screen::Screen;
+use crate::settings::Settings;
+use child::Child;
+use outcome::Report;
+use plan::Plan;
+use quorlock::{Guard, Release};
+use signals::{Signals, Told};
+use std::time::Duration;
+use supervise::{End, supervise};
+use tokio::time::sleep;
+use waiting::Watcher;
+
+/// Takes the lock, runs the command, and says how it went.
+pub(crate) fn run(args: &Run, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+    let plan = Plan::make(args, settings)?;
+    // One thread: a process dies with the thread that started it, so that must be the main one.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime
+        .map_err(|error| Failure::new(Exit::CannotRun, "system", error.to_string()))?
+        .block_on(live(&plan, screen))
+}
+
+async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
+    let mut signals = Signals::listen().map_err(|error| {
+        Failure::new(Exit::CannotRun, "system", format!("cannot listen to signals: {error}"))
+    })?;
+    let watcher = Watcher::new(screen);
+    let locker = plan.settings.build(plan.builder().observe(watcher.clone()))?;
+    let lock = plan.lock(&locker)?;
+    let taken = waiting::take(&lock, plan, &mut signals).await;
+    let guard = match taken {
+        Ok(guard) => guard,
+        Err(busy) if busy.exit == Exit::Busy && plan.skip => {
+            screen.remark(format_args!("skipped: {}", busy.message()));
+            locker.flush().await;
+            return Ok(Exit::Success);
+        }
+        Err(failure) => {
+            locker.flush().await;
+            return Err(failure);
+        }
+    };
+    let end = match Child::start(plan, &guard) {
+        Ok(mut child) => supervise(&mut child, &guard, &mut signals, plan, screen).await,
+        Err(failure) => {
+            let _outcome = guard.release().await;
+            locker.flush().await;
+            return Err(failure);
+        }
+    };
+    let mut report = Report::new(&guard, &watcher, &end);
+    stay(&guard, plan, &end, &mut signals).await;
+    report.let_go(let_go(guard, &end, screen).await);
+    locker.flush().await;
+    Ok(report.tell(&end, screen))
+}
+
+/// Keeps the lock for as long as the user wants it kept at least. A signal ends it.
+async fn stay(guard: &Guard, plan: &Plan, end: &End, signals: &mut Signals) {
+    let left = plan.at_least.unwrap_or_default().saturating_sub(end.held);
+    if end.lost.is_some() || left.is_zero() {
+        return;
+    }
+    tokio::select! {
+        biased;
+        _ = guard.lost() => {}
+        () = sleep(left) => {}
+        () = ended(signals) => {}
+    }
+}
+
+/// Waits for a signal that ends programs.
+async fn ended(signals: &mut Signals) {
+    while !matches!(signals.next().await, Told::Signal(signal) if signals::ends(signal)) {}
+}
+
+async fn let_go(guard: Guard, end: &End, screen: Screen) -> Release {
+    let name = guard.name().clone();
+    let outcome = guard.release().await;
+    if let (Release::Unconfirmed { .. }, None) = (&outcome, &end.lost) {
+        screen.warn(format_args!("the release of lock `{name}` is {outcome}; its ttl frees it"));
+    }
+    outcome
+}
+
+/// How long before the end of the lock KILL is sent: for the kernel to do it, and for a busy machine.
+fn slack(ttl: Duration) -> Duration {
+    (ttl / 50).clamp(Duration::from_millis(30), Duration::from_millis(500))
+}

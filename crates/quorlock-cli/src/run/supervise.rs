@@ -1,0 +1,90 @@
+//! Following the command until it ends, and ending it before the lock ends.
+
+use super::child::{Change, Child};
+use super::plan::Plan;
+use super::signals::{Signals, Told};
+use crate::args::OnLost;
+use crate::exit::Exit;
+use crate::screen::Screen;
+use quorlock::{Guard, Lost};
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct End {
+    /// As the command ended.
+    pub(super) exit: Exit,
+    /// Why the lock was lost, if it was while the command ran.
+    pub(super) lost: Option<Lost>,
+    /// From the grant to the end of the command.
+    pub(super) held: Duration,
+}
+
+/// Follows `child` to its end.
+pub(super) async fn supervise(
+    child: &mut Child,
+    guard: &Guard,
+    signals: &mut Signals,
+    plan: &Plan,
+    screen: Screen,
+) -> End {
+    let start = Instant::now();
+    let mut lost: Option<Lost> = None;
+    let mut kill_at: Option<Instant> = None;
+    let mut ended: Option<Exit> = None;
+    loop {
+        if let Some(exit) = ended {
+            let is_over = lost.is_none() || plan.on_lost == OnLost::Warn || !child.has_family();
+            if is_over {
+                return End { exit, lost, held: start.elapsed() };
+            }
+        }
+        tokio::select! {
+            biased;
+            told = signals.next() => match told {
+                Told::Signal(signal) => child.pass_on(signal),
+                Told::Child => for change in child.changes() {
+                    match change {
+                        Change::Ended(exit) => ended = Some(exit),
+                        Change::Stopped => stop_along(child, guard),
+                    }
+                },
+            },
+            loss = guard.lost(), if lost.is_none() => {
+                kill_at = react(child, guard, plan, &loss, screen);
+                lost = Some(loss);
+            }
+            () = sleep_until(kill_at.unwrap_or(start)), if kill_at.is_some() => {
+                child.kill().await;
+                kill_at = None;
+            }
+        }
+    }
+}
+
+/// Stops with the command. It goes on only if the lock is still held: it could not be extended meanwhile.
+fn stop_along(child: &Child, guard: &Guard) {
+    child.stop_along();
+    if guard.is_held() {
+        child.go_on();
+    }
+}
+
+/// Does what the user wants done when the lock is lost; returns when to kill.
+fn react(child: &Child, guard: &Guard, plan: &Plan, lost: &Lost, screen: Screen) -> Option<Instant> {
+    let left = guard.time_left().saturating_sub(plan.slack);
+    let grace = match plan.on_lost {
+        OnLost::Warn => {
+            screen.warn(format_args!("{lost}; the command goes on without it"));
+            return None;
+        }
+        OnLost::Kill => Duration::ZERO,
+        OnLost::Term => plan.grace.min(left),
+    };
+    screen.warn(format_args!("{lost}; ending the command"));
+    if !grace.is_zero() {
+        child.ask_to_end();
+    }
+    Some(Instant::now() + grace)
+}

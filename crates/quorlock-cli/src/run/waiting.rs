@@ -1,0 +1,86 @@
+//! Taking the lock, with a word to whoever looks on, and an answer to signals at once.
+
+use super::plan::Plan;
+use super::signals::{Signals, Told, ends};
+use crate::duration::show;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::screen::Screen;
+use quorlock::{Event, Guard, Lock, Observer};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Takes the lock, or says why not.
+pub(super) async fn take(lock: &Lock, plan: &Plan, signals: &mut Signals) -> Result<Guard, Failure> {
+    let taking = async { if plan.no_wait { lock.try_acquire().await } else { lock.acquire().await } };
+    tokio::select! {
+        biased;
+        signal = ended(signals) => Err(interrupted(lock, signal)),
+        taken = taking => taken.map_err(|error| match Failure::from(error) {
+            failure if failure.exit == Exit::Busy && !plan.skip => failure.exit(plan.busy),
+            failure => failure,
+        }),
+    }
+}
+
+async fn ended(signals: &mut Signals) -> u8 {
+    loop {
+        if let Told::Signal(signal) = signals.next().await
+            && ends(signal)
+        {
+            return u8::try_from(signal.as_raw()).unwrap_or(0);
+        }
+    }
+}
+
+fn interrupted(lock: &Lock, signal: u8) -> Failure {
+    Failure::new(Exit::Signal(signal), "interrupted", format!("stopped waiting for lock `{}`", lock.name()))
+}
+
+/// Looks at what happens to the lock.
+#[derive(Clone, Debug)]
+pub(super) struct Watcher(Arc<Seen>);
+
+#[derive(Debug)]
+struct Seen {
+    screen: Screen,
+    told: AtomicBool,
+    votes: AtomicUsize,
+    waited_ms: AtomicU64,
+}
+
+impl Watcher {
+    pub(super) fn new(screen: Screen) -> Self {
+        let (told, votes, waited_ms) = Default::default();
+        Self(Arc::new(Seen { screen, told, votes, waited_ms }))
+    }
+
+    /// How many nodes had voted when the lock was granted.
+    pub(super) fn votes(&self) -> usize {
+        self.0.votes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn waited_ms(&self) -> u64 {
+        self.0.waited_ms.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for Watcher {
+    fn on_event(&self, event: &Event) {
+        match event {
+            Event::Acquired { votes, waited, .. } => {
+                self.0.votes.store(*votes, Ordering::Relaxed);
+                let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+                self.0.waited_ms.store(waited, Ordering::Relaxed);
+            }
+            Event::Waiting { name, holder: Some(holder), left }
+                if !self.0.told.swap(true, Ordering::Relaxed) =>
+            {
+                let left =
+                    left.map(|left| format!(" ({} left unless extended)", show(left))).unwrap_or_default();
+                self.0.screen.remark(format_args!("waiting for lock `{name}`, held by {holder}{left}"));
+            }
+            _ => {}
+        }
+    }
+}

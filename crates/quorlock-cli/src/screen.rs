@@ -1,0 +1,78 @@
+//! What the user sees: answers on stdout, our own words on stderr, one JSON object if asked for.
+
+use crate::failure::Failure;
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+
+/// How to speak.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    /// One JSON object instead of text.
+    pub(crate) json: bool,
+    /// Nothing but errors.
+    pub(crate) quiet: bool,
+    /// Also what is not needed.
+    pub(crate) verbose: bool,
+}
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HELP: Style = AnsiColor::Cyan.on_default();
+
+impl Screen {
+    /// Answers: the object for programs, or what `text` writes for people.
+    pub(crate) fn answer(self, object: &Value, text: impl FnOnce() -> String) {
+        let answer = if self.json { object.to_string() } else { text() };
+        // A reader that went away (`| head`) is no error of ours.
+        let _ = writeln!(anstream::stdout(), "{}", answer.trim_end_matches('\n'));
+    }
+
+    /// Tells people what happens. Not with JSON, and not when quiet.
+    pub(crate) fn note(self, text: impl Display) {
+        if !self.json && !self.quiet {
+            let _ = writeln!(anstream::stderr(), "quorlock: {text}");
+        }
+    }
+
+    /// Tells people what happens if they look on, or asked for it.
+    pub(crate) fn remark(self, text: impl Display) {
+        if self.verbose || io::stderr().is_terminal() {
+            self.note(text);
+        }
+    }
+
+    /// Tells people of something that they should know.
+    pub(crate) fn warn(self, text: impl Display) {
+        if !self.json {
+            let _ = writeln!(anstream::stderr(), "quorlock: {WARNING}warning:{WARNING:#} {text}");
+        }
+    }
+
+    /// Says what went wrong, to programs on stdout, to people on stderr.
+    pub(crate) fn fail(self, failure: &Failure) {
+        if self.json {
+            let _ = writeln!(anstream::stdout(), "{}", failure.to_json());
+        } else {
+            self.complain(failure);
+        }
+    }
+
+    /// Says what went wrong while stdout belongs to a command.
+    pub(crate) fn fail_beside_command(self, failure: &Failure) {
+        if self.json {
+            let _ = writeln!(anstream::stderr(), "{}", failure.to_json());
+        } else {
+            self.complain(failure);
+        }
+    }
+
+    fn complain(self, failure: &Failure) {
+        let mut err = anstream::stderr();
+        let _ = writeln!(err, "quorlock: {ERROR}error:{ERROR:#} {}", failure.message());
+        if let Some(help) = failure.advice() {
+            let _ = writeln!(err, "  {HELP}help:{HELP:#} {help}");
+        }
+    }
+}

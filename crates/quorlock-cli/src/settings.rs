@@ -1,0 +1,158 @@
+//! Every setting with where it came from: flag, environment, project file, user file, default.
+
+mod file;
+
+use crate::args::{Global, OnLost};
+use crate::failure::Failure;
+use file::{Contents, Found};
+use quorlock::{Builder, Locker, RestartGuard};
+use std::env;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The variable that names the nodes.
+const NODES: &str = "QUORLOCK_NODES";
+/// The variable that names a configuration file.
+const CONFIG: &str = "QUORLOCK_CONFIG";
+
+/// A value and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Setting<T> {
+    pub(crate) value: T,
+    pub(crate) source: Source,
+}
+
+/// Where a setting came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Flag(&'static str),
+    Environment(&'static str),
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Flag(flag) => f.write_str(flag),
+            Source::Environment(variable) => write!(f, "environment {variable}"),
+            Source::File(path) => path.display().fmt(f),
+            Source::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) nodes: Setting<Vec<String>>,
+    pub(crate) ttl: Setting<Duration>,
+    pub(crate) longest_ttl: Setting<Duration>,
+    pub(crate) wait: Setting<Duration>,
+    pub(crate) node_timeout: Setting<Option<Duration>>,
+    pub(crate) connect_timeout: Setting<Duration>,
+    pub(crate) drift: Setting<f64>,
+    pub(crate) restart_guard: Setting<Option<RestartGuard>>,
+    pub(crate) durable: Setting<bool>,
+    pub(crate) allow_eviction: Setting<bool>,
+    pub(crate) kill_grace: Setting<Option<Duration>>,
+    pub(crate) on_lost: Setting<OnLost>,
+    /// The configuration files that were read, the most important first.
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl Settings {
+    /// Collects the settings that hold for all commands.
+    ///
+    /// # Errors
+    /// A configuration file that cannot be read or understood; file, line and key are named.
+    pub(crate) fn collect(global: &Global) -> Result<Self, Failure> {
+        let given = global.config.clone().or_else(|| env::var_os(CONFIG).map(PathBuf::from));
+        let layers = Layers(file::find(given.as_deref())?);
+        let mut settings = Self {
+            nodes: layers.or(|file| file.nodes.clone(), vec!["file:".to_owned()]),
+            ttl: layers.or(|file| file.ttl.map(|span| span.0), Duration::from_secs(30)),
+            longest_ttl: layers.or(|file| file.longest_ttl.map(|span| span.0), Duration::from_secs(30)),
+            wait: layers.or(|file| file.wait.map(|span| span.0), Duration::from_secs(10)),
+            node_timeout: layers.or(|file| file.node_timeout.map(|span| Some(span.0)), None),
+            connect_timeout: layers
+                .or(|file| file.connect_timeout.map(|span| span.0), Duration::from_secs(1)),
+            drift: layers.or(|file| file.drift, 0.01),
+            restart_guard: layers.or(|file| file.restart_guard.map(|guard| Some(guard.into())), None),
+            durable: layers.or(|file| file.durable, false),
+            allow_eviction: layers.or(|file| file.allow_eviction, false),
+            kill_grace: layers.or(|file| file.kill_grace.map(|span| Some(span.0)), None),
+            on_lost: layers.or(|file| file.on_lost, OnLost::Term),
+            files: layers.0.into_iter().map(|found| found.path).collect(),
+        };
+        if let Some(urls) = env::var(NODES).ok().map(|urls| split(&urls)).filter(|urls| !urls.is_empty()) {
+            settings.nodes = Setting { value: urls, source: Source::Environment(NODES) };
+        }
+        if !global.nodes.is_empty() {
+            settings.nodes.set(Some(global.nodes.clone()), "--nodes");
+        }
+        settings.longest_ttl.set(global.longest_ttl, "--longest-ttl");
+        settings.node_timeout.set(global.node_timeout.map(Some), "--node-timeout");
+        Ok(settings)
+    }
+
+    /// A locker on these nodes. Connects to nobody yet.
+    pub(crate) fn builder(&self) -> Builder {
+        let mut builder = Locker::builder()
+            .nodes(self.nodes.value.iter().map(String::as_str))
+            .ttl(self.ttl.value)
+            .longest_ttl(self.longest_ttl.value)
+            .wait(self.wait.value)
+            .connect_timeout(self.connect_timeout.value)
+            .drift(self.drift.value)
+            .durable(self.durable.value)
+            .allow_eviction(self.allow_eviction.value);
+        if let Some(timeout) = self.node_timeout.value {
+            builder = builder.node_timeout(timeout);
+        }
+        if let Some(guard) = self.restart_guard.value {
+            builder = builder.restart_guard(guard);
+        }
+        builder
+    }
+
+    /// Builds what [`Settings::builder`] began.
+    ///
+    /// # Errors
+    /// A setting that cannot be used, with where the nodes came from.
+    pub(crate) fn build(&self, builder: Builder) -> Result<Locker, Failure> {
+        builder.build().map_err(|error| Failure::from(error).help(self.origin()))
+    }
+
+    fn origin(&self) -> String {
+        format!("the nodes come from {}; `quorlock config show` lists all settings", self.nodes.source)
+    }
+}
+
+impl<T> Setting<T> {
+    /// Takes the value of a flag, if it was given.
+    pub(crate) fn set(&mut self, given: Option<T>, flag: &'static str) {
+        if let Some(value) = given {
+            *self = Self { value, source: Source::Flag(flag) };
+        }
+    }
+}
+
+/// The configuration files, the most important first.
+struct Layers(Vec<Found>);
+
+impl Layers {
+    fn or<T>(&self, pick: impl Fn(&Contents) -> Option<T>, default: T) -> Setting<T> {
+        let found = self.0.iter().find_map(|found| Some((pick(&found.contents)?, &found.path)));
+        match found {
+            Some((value, path)) => Setting { value, source: Source::File(path.clone()) },
+            None => Setting { value: default, source: Source::Default },
+        }
+    }
+}
+
+/// The addresses in a list separated by commas.
+fn split(urls: &str) -> Vec<String> {
+    urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
+}
