@@ -4,10 +4,21 @@
 
 use quorlock::{AcquireError, Locker};
 use std::error::Error;
+use std::process::ExitCode;
 use std::time::Duration;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("async_guard: {}", with_causes(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let locker = Locker::from_env()?;
     let lock = locker.named("invoice:42")?;
     let guard = lock.acquire().await?;
@@ -27,4 +38,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn do_work() {
     tokio::time::sleep(Duration::from_millis(500)).await;
+}
+
+/// What went wrong, and each cause that the words before it do not tell yet.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

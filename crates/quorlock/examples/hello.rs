@@ -4,11 +4,21 @@
 
 use quorlock::{AcquireError, Locker};
 use std::error::Error;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hello: {}", with_causes(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     // `file:` is the embedded node: a directory of this machine. Servers would be "redis://a", "redis://b", ...
     let locker = Locker::builder().nodes(["file:"]).build()?;
     let lock = locker.named("hello")?.reason("the hello example");
@@ -43,4 +53,16 @@ async fn second(lock: quorlock::Lock) -> Result<(), Box<dyn Error>> {
     println!("second: now I hold it, with the higher fence {}", guard.fence());
     println!("second: {}", guard.release().await);
     Ok(())
+}
+
+/// What went wrong, and each cause that the words before it do not tell yet.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
