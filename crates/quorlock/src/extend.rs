@@ -30,7 +30,7 @@ pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     let left = match hold.standing() {
         Standing::Lost(loss) => return Err(hold.lose(loss).into()),
         Standing::Held { left } => left,
-        Standing::Unverified => clock.now().until(hold.deadline()),
+        Standing::Unverified => hold.time_left(),
     };
     let start = (clock.now(), clock.wall());
     let mut poll = Poll::new(&hold.voters);
@@ -50,7 +50,7 @@ pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     if verdict == Verdict::Granted {
         let is_late = hold.voters.around.is_planted(Planted::LateDeadline);
         let start = if is_late { (clock.now(), clock.wall()) } else { start };
-        hold.confirm(ttl, start).map_err(|loss| hold.lose(loss))?;
+        hold.confirm(ttl, start, votes).map_err(|loss| hold.lose(loss))?;
         hold.voters.around.emit(&Event::Extended { name: hold.name.clone(), left, votes });
         return Ok(Rest { round, gone });
     }
@@ -70,7 +70,7 @@ async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Ve
     }
     // The lease stands, so nobody else can have a majority: the next round may count on them.
     gone.into_iter().for_each(|node| refill(hold, node));
-    let (answered, left) = (poll.tally.yes(), hold.now().until(hold.deadline()));
+    let (answered, left) = (poll.tally.yes(), hold.time_left());
     let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
     hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
     ExtendError::NoQuorum { lock, quorum, answered, nodes: poll.report() }

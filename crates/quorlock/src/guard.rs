@@ -9,7 +9,7 @@ use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::ticker::Ticking;
 use crate::watchdog::watch_over;
-use quorlock_core::{Loss, Name, Standing, Token};
+use quorlock_core::{Loss, Name, Standing, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -145,6 +145,27 @@ impl Held {
             Standing::Held { left } => left,
             Standing::Unverified | Standing::Lost(_) => Duration::ZERO,
         }
+    }
+
+    /// Time to the deadline, by our own boot clock.
+    ///
+    /// Unlike [`Held::remaining`] it does not become zero when a loss is announced before the deadline, nor when the
+    /// guard lets go: it bounds how long work that is still under way may take to stop. It does not say that the
+    /// lock is held: after [`Loss::Taken`], [`Loss::Suspended`] or a release others may have it at any time.
+    ///
+    /// Reads the clock, asks nobody.
+    pub fn time_left(&self) -> Duration {
+        self.hold.time_left()
+    }
+
+    /// The deadline by the wall clock as it stands now, for people; it moves when that clock is set.
+    pub fn expires_at(&self) -> Wall {
+        self.hold.expires_at()
+    }
+
+    /// How many nodes had agreed when the last acquire or extension was decided. Others may have followed.
+    pub fn votes(&self) -> usize {
+        self.hold.votes()
     }
 
     /// What the lock is worth right now: held, to be verified, or lost and why.

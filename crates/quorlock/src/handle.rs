@@ -30,13 +30,12 @@ pub struct Handle {
 
 impl Handle {
     pub(crate) fn of(hold: &Hold) -> Self {
-        let left = hold.now().until(hold.deadline());
         Self {
             name: hold.name.clone(),
             token: hold.token(),
             fence: hold.fence(),
             ttl_ms: hold.options.ttl.millis(),
-            expires_at: hold.voters.around.clock.wall() + left,
+            expires_at: hold.expires_at(),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::node::{Acquire, Command};
 use crate::options::Options;
 use crate::queue::Line;
 use crate::voters::Voters;
-use quorlock_core::{Fence, Lease, Loss, Moment, Name, Standing, Token, Ttl};
+use quorlock_core::{Fence, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     lease: Lease,
+    votes: usize,
     tied: bool,
     /// Once set, no command may follow that could bring the lock back on a node.
     closed: bool,
@@ -36,7 +37,7 @@ struct State {
 
 impl Hold {
     pub(crate) fn new(
-        lease: Lease,
+        (lease, votes): (Lease, usize),
         name: Name,
         options: Options,
         voters: Voters,
@@ -50,7 +51,7 @@ impl Hold {
             voters,
             label,
             line,
-            state: Mutex::new(State { lease, tied, closed: false }),
+            state: Mutex::new(State { lease, votes, tied, closed: false }),
             lost: CancellationToken::new(),
             closed: CancellationToken::new(),
         })
@@ -75,6 +76,21 @@ impl Hold {
 
     pub(crate) fn deadline(&self) -> Moment {
         self.state().lease.deadline()
+    }
+
+    /// Time to the deadline, whatever the lock is worth.
+    pub(crate) fn time_left(&self) -> Duration {
+        self.now().until(self.deadline())
+    }
+
+    /// The deadline by the wall clock as it stands now.
+    pub(crate) fn expires_at(&self) -> Wall {
+        self.voters.around.clock.wall() + self.time_left()
+    }
+
+    /// How many nodes had agreed when the last round that gave or extended the lock was decided.
+    pub(crate) fn votes(&self) -> usize {
+        self.state().votes
     }
 
     pub(crate) fn at_longest_hold(&self) -> bool {
@@ -135,10 +151,12 @@ impl Hold {
         Lost { lock: self.name.clone(), loss }
     }
 
-    /// Takes a majority's confirmation in a round that started at `start`.
-    pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, quorlock_core::Wall)) -> Result<(), Loss> {
+    /// Takes the confirmation of `votes` nodes, a majority, in a round that started at `start`.
+    pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, Wall), votes: usize) -> Result<(), Loss> {
         let now = self.now();
-        self.state().lease.extend(ttl, start, now)
+        let mut state = self.state();
+        state.votes = votes;
+        state.lease.extend(ttl, start, now)
     }
 
     /// The command that extends the lock for `ttl`.

@@ -140,7 +140,7 @@ impl Lock {
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
-        let hold = self.hold(lease, Stored::label(&self.owner()).into());
+        let hold = self.hold((lease, 0), Stored::label(&self.owner()).into());
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -158,13 +158,13 @@ impl Lock {
         };
         let (grant, turn) = Contender::new(self.locker.voters(), candidate, &line, limits).run().await?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold(grant.lease, grant.label));
+        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label));
         // The next in line sees the new neighbour before it contends.
         drop(turn);
         Ok(guard)
     }
 
-    fn hold(&self, lease: Lease, label: Arc<str>) -> Arc<Hold> {
+    fn hold(&self, lease: (Lease, usize), label: Arc<str>) -> Arc<Hold> {
         let voters = self.locker.voters().clone();
         let line = self.locker.lines().of(&self.name);
         Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)

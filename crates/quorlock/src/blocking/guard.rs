@@ -4,7 +4,7 @@ use super::engine::wait;
 use crate::error::{ExtendError, Lost};
 use crate::handle::Handle;
 use crate::release::Release;
-use quorlock_core::{Name, Standing, Token};
+use quorlock_core::{Name, Standing, Token, Wall};
 use std::ops::Deref;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -68,6 +68,21 @@ impl Held {
     /// How long the lock is held for sure, if nobody extends it.
     pub fn remaining(&self) -> Duration {
         self.0.remaining()
+    }
+
+    /// Time to the deadline, also after a loss was announced before it; see [`crate::Held::time_left`].
+    pub fn time_left(&self) -> Duration {
+        self.0.time_left()
+    }
+
+    /// The deadline by the wall clock, for people.
+    pub fn expires_at(&self) -> Wall {
+        self.0.expires_at()
+    }
+
+    /// How many nodes had agreed when the last acquire or extension was decided.
+    pub fn votes(&self) -> usize {
+        self.0.votes()
     }
 
     /// What the lock is worth right now: held, to be verified, or lost and why.

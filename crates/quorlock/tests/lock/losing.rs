@@ -146,3 +146,29 @@ async fn whoever_waits_for_the_loss_is_woken_by_the_release() {
     let _ = guard.release().await;
     assert!(timeout(10 * TTL, waiter).await.is_ok(), "the task waits for ever");
 }
+
+#[tokio::test(start_paused = true)]
+async fn time_is_left_to_stop_after_the_loss_was_announced() {
+    let world = World::of(3);
+    let guard = world.lock("a").loss_margin(ms(1_000)).unwrap().watchdog(false).acquire().await.unwrap();
+    assert_eq!(guard.time_left(), guard.remaining());
+    assert_eq!((guard.time_left(), guard.votes()), (ms(9_898), 2), "a majority decides");
+    let end = guard.expires_at();
+    guard.lost().await;
+    assert_eq!(guard.remaining(), Duration::ZERO);
+    let left = guard.time_left();
+    assert!(left > ms(900) && left <= ms(1_000), "{left:?}");
+    assert_eq!(guard.expires_at(), end, "the deadline is where it was");
+    sleep(left).await;
+    assert_eq!(guard.time_left(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_for_people_moves_with_each_extension() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    let first = guard.expires_at();
+    sleep(ms(4_000)).await;
+    guard.extend().await.unwrap();
+    assert_eq!(guard.expires_at().since(first), ms(4_000));
+}
