@@ -13,7 +13,7 @@ mod url;
 
 pub use answer::Answer;
 pub(crate) use answer::Board;
-pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
+pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
 pub use file::FileNode;
 pub use memory::MemoryNode;

@@ -8,6 +8,7 @@ mod keeping;
 mod losing;
 mod neighbours;
 mod releasing;
+mod tokens;
 mod using;
 mod waiting;
 mod world;
