@@ -64,6 +64,7 @@ mod handle;
 mod hold;
 mod identity;
 mod inspect;
+mod list;
 mod lock;
 mod locker;
 pub mod node;
@@ -88,6 +89,7 @@ pub use extension::Extension;
 pub use guard::{Guard, Held};
 pub use handle::Handle;
 pub use inspect::{InspectError, Inspection, NodeView};
+pub use list::{ListError, Listing};
 pub use lock::{Lock, RunError};
 pub use locker::Locker;
 #[cfg(feature = "plants")]

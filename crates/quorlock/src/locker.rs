@@ -4,6 +4,7 @@ use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
 use crate::guard::Guard;
 use crate::handle::Handle;
+use crate::list::{ListError, Listing, list};
 use crate::lock::Lock;
 use crate::node::{Health, NodeError};
 use crate::options::{Options, TtlRules};
@@ -98,6 +99,25 @@ impl Locker {
         let mut results = tasks.join_all().await;
         results.sort_by_key(|(number, ..)| *number);
         results.into_iter().map(|(_, node, result)| (node, result)).collect()
+    }
+
+    /// Which locks are held by anybody, as a majority of nodes tells.
+    ///
+    /// Asks the nodes for the names that they know and inspects each, 64 at a time; each node tells at most
+    /// [`Names::MOST`](crate::node::Names::MOST) names and has 10 s for that (a server 5 s, on a connection of its own),
+    /// and no more are inspected. [`Listing::complete`] says whether these were all.
+    ///
+    /// Nodes know names by their fences, so locks that other programs took without quorlock are not listed, though
+    /// [`Lock::inspect`] sees them by name. A server must allow `SCAN`.
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn list(&self) -> Result<Listing, ListError> {
+        self.0.voters.settle().await;
+        list(&self.0.voters).await
     }
 
     /// What is known about each node right now, without asking any.

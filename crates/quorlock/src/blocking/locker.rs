@@ -5,6 +5,7 @@ use super::{Guard, Lock};
 use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
 use crate::handle::Handle;
+use crate::list::{ListError, Listing};
 use crate::node::{Health, NodeError};
 use quorlock_core::{NameError, Quorum};
 
@@ -59,6 +60,15 @@ impl Locker {
     pub fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
         let locker = self.0.clone();
         wait(async move { locker.init_fresh_nodes().await })
+    }
+
+    /// Which locks are held by anybody; see [`crate::Locker::list`].
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    pub fn list(&self) -> Result<Listing, ListError> {
+        let locker = self.0.clone();
+        wait(async move { locker.list().await })
     }
 
     /// What is known about each node right now, without asking any.

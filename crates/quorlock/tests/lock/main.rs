@@ -5,6 +5,7 @@ mod acquiring;
 mod clocks;
 mod fences;
 mod keeping;
+mod listing;
 mod losing;
 mod neighbours;
 mod releasing;

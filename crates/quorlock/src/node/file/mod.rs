@@ -3,6 +3,7 @@
 mod bytes;
 mod dir;
 mod hold;
+mod list;
 mod lockfile;
 mod notify;
 mod path;
@@ -14,12 +15,10 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Bell, Command, Health, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError};
 use crate::surroundings::Surroundings;
-use lockfile::{LockFile, Mode};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -85,24 +84,6 @@ impl FileNode {
         let worker = Worker::new(store, watches.clone());
         Ok(Self { id, dir, patience, watches, worker })
     }
-
-    /// Every name that was ever locked here, in order. Blocks for the disk.
-    ///
-    /// # Errors
-    /// [`NodeError::File`] if the directory or one of its files cannot be read.
-    pub fn names(&self) -> Result<Vec<Name>, NodeError> {
-        let listed = |error| failed("list", &self.dir, error);
-        let mut names = Vec::new();
-        for entry in self.dir.read_dir().map_err(listed)? {
-            let path = entry.map_err(listed)?.path();
-            let is_state = path.extension() == Some(OsStr::new(&path::SUFFIX[1..]));
-            if is_state && let Some(file) = LockFile::open_path(path, Mode::Look, self.patience)? {
-                names.extend(file.name()?);
-            }
-        }
-        names.sort();
-        Ok(names)
-    }
 }
 
 impl Node for FileNode {
@@ -122,6 +103,11 @@ impl Node for FileNode {
         self.watches.unwatch(name);
     }
 
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        let (dir, patience) = (self.dir.clone(), self.patience);
+        Box::pin(off_thread(move || list::names(&dir, patience)))
+    }
+
     fn health(&self) -> Health {
         let (queued, trouble) = self.worker.health();
         Health { trouble, version: Some("file".to_owned()), queued, ..Health::default() }
@@ -132,6 +118,13 @@ impl Drop for FileNode {
     fn drop(&mut self) {
         self.watches.close();
     }
+}
+
+/// Runs `work`, which waits for the disk, where it blocks no task.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+) -> Result<T, NodeError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(NodeError::Abandoned))
 }
 
 /// The error of doing `action` to `path`.

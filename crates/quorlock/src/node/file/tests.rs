@@ -5,6 +5,7 @@ mod processes;
 
 use super::super::Tie;
 use super::super::contract::{acquire, ask, extend, inspect, name, release, token};
+use super::lockfile::{LockFile, Mode};
 use super::state::SLOT_BYTES;
 use super::*;
 use crate::clock::{Clock, SystemClock};
@@ -75,8 +76,9 @@ async fn odd_names_have_files_of_their_own_and_are_listed() {
         assert_eq!(ask(&asked, &acquire(text, 1, 5, LONG, false)).await, "raised", "{text}");
     }
     names.sort_unstable();
-    let listed = node.names().unwrap();
-    assert_eq!(listed.iter().map(Name::as_str).collect::<Vec<_>>(), names);
+    let listed = node.names().await.unwrap();
+    assert!(listed.complete);
+    assert_eq!(listed.known.iter().map(Name::as_str).collect::<Vec<_>>(), names);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ mod parting;
 mod queue;
 mod replies;
 mod resp;
+mod scan;
 mod script;
 mod session;
 mod slot;
@@ -28,7 +29,7 @@ pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 
 use super::url::{NodeUrl, Place};
-use super::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use connect::Address;
 use epoch::Standing;
@@ -178,6 +179,10 @@ impl Node for RedisNode {
 
     fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
         Box::pin(self.mark_fresh())
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        Box::pin(scan::names(&self.link))
     }
 
     fn health(&self) -> Health {
