@@ -1,7 +1,7 @@
 //! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
 
 use quorlock::Name;
-use quorlock::node::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError, Reply};
+use quorlock::node::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -112,6 +112,10 @@ impl Node for FaultyNode {
             }
             self.node.names().await
         })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        self.node.examine()
     }
 
     fn health(&self) -> Health {

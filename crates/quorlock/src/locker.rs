@@ -2,6 +2,7 @@
 
 use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
+use crate::examine::{Examination, examine};
 use crate::guard::Guard;
 use crate::handle::Handle;
 use crate::list::{ListError, Listing, list};
@@ -118,6 +119,19 @@ impl Locker {
     pub async fn list(&self) -> Result<Listing, ListError> {
         self.0.voters.settle().await;
         list(&self.0.voters).await
+    }
+
+    /// Looks at each node from all sides: what it is, how it is set up, and what we may do there.
+    ///
+    /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with one connect
+    /// timeout to connect and another to answer. Nothing that a node keeps is changed, its epoch included:
+    /// permissions are tried on keys that do not exist and are not made. On the file node one small file is
+    /// written, synced and removed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn examine(&self) -> Vec<Examination> {
+        examine(&self.0.voters).await
     }
 
     /// What is known about each node right now, without asking any.

@@ -4,6 +4,7 @@ use super::engine::wait;
 use super::{Guard, Lock};
 use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
+use crate::examine::Examination;
 use crate::handle::Handle;
 use crate::list::{ListError, Listing};
 use crate::node::{Health, NodeError};
@@ -69,6 +70,12 @@ impl Locker {
     pub fn list(&self) -> Result<Listing, ListError> {
         let locker = self.0.clone();
         wait(async move { locker.list().await })
+    }
+
+    /// Looks at each node from all sides; see [`crate::Locker::examine`].
+    pub fn examine(&self) -> Vec<Examination> {
+        let locker = self.0.clone();
+        wait(async move { locker.examine().await })
     }
 
     /// What is known about each node right now, without asking any.

@@ -1,7 +1,7 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
 use super::record::{Place, Record};
-use super::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError, Reply};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
 use crate::clock::Clock;
 use quorlock_core::Name;
 use std::collections::BTreeMap;
@@ -78,6 +78,10 @@ impl Node for MemoryNode {
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         let names = Names::new(self.shelf.lock().records.keys().cloned());
         Box::pin(std::future::ready(Ok(names)))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(std::future::ready(Ok(Facts::Process)))
     }
 
     fn health(&self) -> Health {

@@ -5,6 +5,7 @@ mod command;
 #[cfg(test)]
 mod contract;
 mod error;
+mod facts;
 mod file;
 mod memory;
 mod names;
@@ -16,6 +17,9 @@ pub use answer::Answer;
 pub(crate) use answer::Board;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
+pub use facts::{
+    Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
+};
 pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
@@ -80,6 +84,13 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// A node that does not say so cannot tell.
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         Box::pin(std::future::ready(Ok(Names::default())))
+    }
+
+    /// Looks at the node from all sides, asked afresh, without changing what it keeps. It must not delay votes.
+    ///
+    /// A node that does not say so cannot tell.
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(std::future::ready(Ok(Facts::Unknown)))
     }
 
     /// What is known about the node right now, without asking it.

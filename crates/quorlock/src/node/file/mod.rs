@@ -2,6 +2,7 @@
 
 mod bytes;
 mod dir;
+mod examine;
 mod hold;
 mod list;
 mod lockfile;
@@ -15,7 +16,8 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
+use crate::clock::Clock;
 use crate::surroundings::Surroundings;
 use quorlock_core::Name;
 use std::collections::BTreeMap;
@@ -50,6 +52,7 @@ const PATIENCE: u32 = 4;
 pub struct FileNode {
     id: Arc<str>,
     dir: PathBuf,
+    clock: Arc<dyn Clock>,
     patience: Duration,
     watches: Arc<Watches>,
     worker: Worker,
@@ -72,7 +75,7 @@ impl FileNode {
         around.siblings.claim(&id, &identity)?;
         let patience = around.node_timeout * PATIENCE;
         let watches = Watches::new(dir.clone(), around.clock.clone());
-        let store_dir = dir.clone();
+        let (store_dir, clock) = (dir.clone(), around.clock.clone());
         // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
         let store = move || Store {
             dir: store_dir,
@@ -82,7 +85,7 @@ impl FileNode {
             synced: BTreeMap::new(),
         };
         let worker = Worker::new(store, watches.clone());
-        Ok(Self { id, dir, patience, watches, worker })
+        Ok(Self { id, dir, clock, patience, watches, worker })
     }
 }
 
@@ -106,6 +109,12 @@ impl Node for FileNode {
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         let (dir, patience) = (self.dir.clone(), self.patience);
         Box::pin(off_thread(move || list::names(&dir, patience)))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        let (dir, clock) = (self.dir.clone(), self.clock.clone());
+        let look = off_thread(move || examine::examine(&dir, clock.as_ref()));
+        Box::pin(async move { Ok(Facts::Directory(look.await?)) })
     }
 
     fn health(&self) -> Health {

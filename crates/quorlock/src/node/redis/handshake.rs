@@ -88,7 +88,7 @@ pub(super) async fn greet(
 }
 
 /// The answer to `TIME`.
-fn time(answer: &Value) -> Option<Wall> {
+pub(super) fn time(answer: &Value) -> Option<Wall> {
     match answer {
         Value::Array(fields) => match fields.as_slice() {
             [seconds, micros] => {

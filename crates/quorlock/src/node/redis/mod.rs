@@ -6,9 +6,11 @@ mod connect;
 mod driver;
 mod encode;
 mod epoch;
+mod examine;
 mod flight;
 mod handshake;
 mod link;
+mod needs;
 mod outbox;
 mod owed;
 mod parting;
@@ -29,7 +31,7 @@ pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 
 use super::url::{NodeUrl, Place};
-use super::{Answer, Bell, BoxFuture, Command, Health, Names, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use connect::Address;
 use epoch::Standing;
@@ -183,6 +185,10 @@ impl Node for RedisNode {
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         Box::pin(scan::names(&self.link))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(async { Ok(Facts::Server(Box::new(examine::examine(&self.link).await?))) })
     }
 
     fn health(&self) -> Health {

@@ -110,6 +110,21 @@ impl Session {
         self.wire.reply().await
     }
 
+    /// Asks one question and waits for the answer, where an error of the server is an answer as any other.
+    pub(super) async fn say(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.push(&words);
+        self.whatever().await
+    }
+
+    /// Like [`Session::say`], where an error of the server is an error.
+    pub(super) async fn ask(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        match self.say(words).await? {
+            Value::Error(text) => Err(Self::refusal(&text)),
+            value => Ok(value),
+        }
+    }
+
     /// The cause that a server's error text stands for.
     pub(crate) fn refusal(text: &[u8]) -> NodeError {
         classify(text)
