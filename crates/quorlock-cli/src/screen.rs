@@ -59,15 +59,6 @@ impl Screen {
         }
     }
 
-    /// Says what went wrong while stdout belongs to a command.
-    pub(crate) fn fail_beside_command(self, failure: &Failure) {
-        if self.json {
-            let _ = writeln!(anstream::stderr(), "{}", failure.to_json());
-        } else {
-            self.complain(failure);
-        }
-    }
-
     fn complain(self, failure: &Failure) {
         let mut err = anstream::stderr();
         let _ = writeln!(err, "quorlock: {ERROR}error:{ERROR:#} {}", failure.message());

@@ -2,6 +2,7 @@
 
 /// A bug in the lock itself; those of servers and clocks are brought in from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "plants"), allow(unreachable_pub))]
 pub enum Planted {
     /// The deadline is counted from the last answer instead of before the first send.
     LateDeadline,

@@ -1,8 +1,10 @@
 //! The command as a process: started, followed, stopped and continued, signalled, ended.
 
+use super::family;
 use super::plan::Plan;
 use super::terminal::Terminal;
-use super::{family, sys};
+use super::tie::spawn_tied;
+use super::warden::Warden;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use quorlock::Guard;
@@ -24,6 +26,8 @@ const MOST_SWEEPS: u32 = 100;
 pub(super) struct Child {
     pid: Pid,
     terminal: Terminal,
+    /// Not where the command shares our process group.
+    warden: Option<Warden>,
 }
 
 /// What became of the command.
@@ -39,8 +43,6 @@ impl Child {
     /// # Errors
     /// As in shells: 127 if there is no such command, 126 if it cannot be run.
     pub(super) fn start(plan: &Plan, guard: &Guard) -> Result<Self, Failure> {
-        // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
-        let _ = set_child_subreaper(Some(getpid()));
         let terminal = Terminal::find();
         let mut command = Command::new(&plan.command[0]);
         command
@@ -53,7 +55,17 @@ impl Child {
             command.process_group(0);
         }
         let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
-        let spawned = sys::spawn_tied(&mut command, fd).map_err(|error| {
+        // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
+        let _ = set_child_subreaper(Some(getpid()));
+        let mut warden = if terminal.parts() { Warden::post().ok() } else { None };
+        let spawned = spawn_tied(&mut command, fd);
+        if let Some(warden) = &mut warden {
+            match &spawned {
+                Ok(child) => warden.watch(Pid::from_child(child)),
+                Err(_) => warden.dismiss(),
+            }
+        }
+        let spawned = spawned.map_err(|error| {
             let name = plan.command[0].to_string_lossy();
             let (exit, kind) = match error.kind() {
                 ErrorKind::NotFound => (Exit::NotFound, "not_found"),
@@ -62,7 +74,7 @@ impl Child {
             terminal.take_back();
             Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
         })?;
-        Ok(Self { pid: Pid::from_child(&spawned), terminal })
+        Ok(Self { pid: Pid::from_child(&spawned), terminal, warden })
     }
 
     /// What became of the command since the last call. Orphans that ended are reaped on the way.
@@ -120,7 +132,7 @@ impl Child {
     pub(super) async fn kill(&self) {
         for _ in 0..MOST_SWEEPS {
             self.signal_family(Signal::KILL);
-            if family::alive().is_empty() {
+            if self.family().is_empty() {
                 return;
             }
             sleep(Duration::from_millis(1)).await;
@@ -129,19 +141,34 @@ impl Child {
 
     /// Whether anything that came from the command still runs.
     pub(super) fn has_family(&self) -> bool {
-        !family::alive().is_empty()
+        !self.family().is_empty()
+    }
+
+    /// Everything that came from the command and lives.
+    fn family(&self) -> Vec<Pid> {
+        let warden = self.warden.as_ref().map(|warden| warden.pid);
+        family::alive().into_iter().filter(|process| Some(*process) != warden).collect()
     }
 
     fn signal_family(&self, signal: Signal) {
         if self.terminal.parts() {
             let _ = kill_process_group(self.pid, signal);
         }
-        family::signal_all(signal);
+        // Also those that left the group. They may have ended meanwhile.
+        for process in self.family() {
+            let _ = kill_process(process, signal);
+        }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
+        // Should we end in disorder, the warden does, too, what it is for.
+        if let Some(warden) = &mut self.warden
+            && !std::thread::panicking()
+        {
+            warden.dismiss();
+        }
         self.terminal.take_back();
     }
 }

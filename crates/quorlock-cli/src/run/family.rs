@@ -1,20 +1,12 @@
 //! The command and all processes that came from it.
 
-use rustix::process::{Pid, Signal, getpid, kill_process};
+use rustix::process::{Pid, getpid};
 use std::collections::BTreeMap;
 use std::fs;
 
-/// Sends `signal` to every process that descends from us.
+/// Every living process that descends from us.
 ///
 /// We are the reaper of orphans, so also those that made themselves independent of the command are found.
-pub(super) fn signal_all(signal: Signal) {
-    for process in alive() {
-        // It may have ended meanwhile.
-        let _ = kill_process(process, signal);
-    }
-}
-
-/// Every living process that descends from us.
 pub(super) fn alive() -> Vec<Pid> {
     let processes = processes();
     let mut found = vec![getpid().as_raw_nonzero().get()];

@@ -6,9 +6,11 @@ mod outcome;
 mod plan;
 mod signals;
 mod supervise;
-mod sys;
 mod terminal;
+mod tie;
+mod treatment;
 mod waiting;
+mod warden;
 
 use crate::args::Run;
 use crate::exit::Exit;

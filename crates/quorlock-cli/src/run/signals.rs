@@ -1,6 +1,6 @@
 //! The signals that concern us: those that are passed on to the command, and the news of its end.
 
-use super::sys;
+use super::treatment;
 use rustix::process::Signal;
 use std::future::poll_fn;
 use std::io;
@@ -34,7 +34,7 @@ impl Signals {
     pub(super) fn listen() -> io::Result<Self> {
         let mut streams = vec![(Told::Child, signal(SignalKind::child())?)];
         for passed in PASSED_ON {
-            if !sys::is_ignored(passed) {
+            if !treatment::is_ignored(passed) {
                 let stream = signal(SignalKind::from_raw(passed.as_raw()))?;
                 streams.push((Told::Signal(passed), stream));
             }

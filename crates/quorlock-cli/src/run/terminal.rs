@@ -1,6 +1,6 @@
 //! Who has the terminal: the command, as long as it runs in the foreground.
 
-use super::sys;
+use super::treatment;
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 use std::fs::File;
@@ -38,7 +38,7 @@ impl Terminal {
     pub(super) fn give(&self, group: Pid) {
         if let Terminal::Ours(terminal) = self {
             // Nothing to be done if it fails: the terminal is gone, and its HUP is on the way.
-            let _ = sys::in_spite_of_background(|| tcsetpgrp(terminal, group));
+            let _ = treatment::in_spite_of_background(|| tcsetpgrp(terminal, group));
         }
     }
 

@@ -1,0 +1,86 @@
+//! How it exits, and what the command finds.
+
+use crate::kit::User;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn it_exits_as_the_command_does() {
+    let user = User::new();
+    for code in [0, 1, 3, 255] {
+        user.run(&["run", "x", "--", "sh", "-c", &format!("exit {code}")]).expect(code);
+    }
+}
+
+#[test]
+fn a_command_that_a_signal_ended_exits_with_128_and_the_signal() {
+    let user = User::new();
+    user.run(&["run", "x", "--", "sh", "-c", "kill -TERM $$"]).expect(143);
+    user.run(&["run", "x", "--", "sh", "-c", "kill -KILL $$"]).expect(137);
+}
+
+#[test]
+fn a_command_that_is_missing_or_no_program_exits_as_in_shells_and_leaves_the_lock_free() {
+    let user = User::new();
+    let done = user.run(&["run", "x", "--", "no-such-command-here"]).expect(127);
+    assert!(done.stderr.contains("cannot run `no-such-command-here`"), "{done:?}");
+    let plain = user.path("plain");
+    fs::write(&plain, "text").unwrap();
+    fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
+    user.run(&["run", "x", "--", plain.to_str().unwrap()]).expect(126);
+    user.run(&["run", "x", "-n", "--", "true"]).expect(0);
+}
+
+#[test]
+fn the_command_finds_name_token_fence_and_end_in_its_environment() {
+    let user = User::new();
+    let print = "echo $QUORLOCK_NAME $QUORLOCK_TOKEN $QUORLOCK_FENCE $QUORLOCK_EXPIRES_AT; date +%s";
+    let fields = || {
+        let done = user.run(&["run", "orders", "-c", print]).expect(0);
+        done.stdout.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (first, second) = (fields(), fields());
+    assert_eq!((first.len(), first[0].as_str(), first[1].len()), (5, "orders", 32));
+    assert_ne!(first[1], second[1]);
+    let number = |text: &str| text.parse::<u64>().unwrap();
+    assert!(number(&first[2]) < number(&second[2]), "fences grow: {first:?} {second:?}");
+    assert!(number(&first[3]) > number(&first[4]), "it ends in the future: {first:?}");
+}
+
+#[test]
+fn stdin_and_stdout_belong_to_the_command() {
+    let user = User::new();
+    let done = user.run_with_input(&["run", "x", "--", "cat"], "one\ntwo\n").expect(0);
+    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("one\ntwo\n", ""));
+}
+
+#[test]
+fn arguments_reach_the_command_as_they_are() {
+    let user = User::new();
+    let done = user.run(&["run", "x", "--", "printf", "%s|", "a b", "--ttl", "-n", "*", ""]).expect(0);
+    assert_eq!(done.stdout, "a b|--ttl|-n|*||");
+    let done = user.run(&["run", "x", "echo", "-n", "--wait"]).expect(0);
+    assert_eq!(done.stdout, "--wait", "the first word that is no option is the command");
+}
+
+#[test]
+fn json_tells_how_it_went_beside_the_command() {
+    let user = User::new();
+    let done = user.run(&["run", "x", "--json", "--", "sh", "-c", "echo out; exit 4"]).expect(4);
+    assert_eq!(done.stdout, "out\n");
+    let told: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
+    assert_eq!(told["name"], "x");
+    assert_eq!(
+        (&told["exit_code"], &told["release"], &told["votes"]),
+        (&4.into(), &"released".into(), &1.into())
+    );
+    assert!(told["lost"].is_null() && told["fence"].as_u64().is_some());
+}
+
+#[test]
+fn nothing_stays_locked_behind_it() {
+    let user = User::new();
+    for _ in 0..3 {
+        user.run(&["run", "x", "-n", "--", "true"]).expect(0);
+    }
+}

@@ -1,0 +1,122 @@
+//! A lost lock: nothing that came from the command lives when somebody else can have the lock.
+
+use crate::kit::{Done, User};
+use quorlock_testkit::{Servers, until_blocking};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SOON: Duration = Duration::from_secs(20);
+/// A fiftieth of it is the notice at which KILL is sent before the end, so it must not be too short for a busy machine.
+const TTL: Duration = Duration::from_secs(8);
+
+/// A command, a child of it and a grandchild in a session of its own, all deaf to TERM. Each writes the time again and again.
+const DEAF: &str = r#"
+    trap '' TERM
+    beat() { while :; do date +%s%N > $1.new; mv $1.new $1; sleep 0.02; done; }
+    beat child &
+    setsid sh -c 'trap "" TERM; echo $$ > pid; while :; do date +%s%N > away.new; mv away.new away; sleep 0.02; done' &
+    beat command
+"#;
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
+}
+
+fn beat(file: &Path) -> Duration {
+    let text = fs::read_to_string(file).unwrap();
+    Duration::from_nanos(text.trim().parse().unwrap())
+}
+
+/// Goal: when all nodes are cut off, the command, its child and its grandchild are dead before the validity ends,
+/// although none of them heeds TERM.
+#[test]
+fn the_whole_family_is_dead_before_the_validity_ends() {
+    let servers = Servers::start(5);
+    let user = User::with_fresh_nodes(&servers.urls());
+    let beats = ["command", "child", "away"].map(|name| user.path(name));
+    let run = user.start(&["run", "x", "--ttl", "8s", "--kill-grace", "1s", "-c", DEAF]);
+    until_blocking("all of them run", SOON, || beats.iter().all(|beat| beat.exists()));
+    // The lock was granted before this, and is extended for the first time after a third of its ttl.
+    let granted = now();
+    servers.iter().for_each(|server| server.pause());
+    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
+    for file in &beats {
+        let last = beat(file);
+        assert!(last < granted + TTL * 99 / 100, "{file:?} was alive {:?} after the grant", last - granted);
+        assert!(last > granted + TTL / 2, "{file:?} had most of the time: {:?}", last - granted);
+    }
+    let pid = fs::read_to_string(user.path("pid")).unwrap();
+    assert!(!Path::new("/proc").join(pid.trim()).exists(), "the grandchild is gone");
+    assert!(done.stderr.contains("was lost"), "{done:?}");
+    servers.iter().for_each(|server| server.resume());
+}
+
+#[test]
+fn a_command_that_heeds_term_has_time_to_clean_up() {
+    let servers = Servers::start(3);
+    let user = User::with_fresh_nodes(&servers.urls());
+    let tidy = "trap 'echo tidied; exit 0' TERM; touch ready; while :; do sleep 0.05; done";
+    let run = user.start(&["run", "x", "--ttl", "3s", "-c", tidy]);
+    until_blocking("it runs", SOON, || user.path("ready").exists());
+    servers.iter().for_each(|server| server.pause());
+    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
+    assert_eq!(done.stdout, "tidied\n");
+    servers.iter().for_each(|server| server.resume());
+}
+
+#[test]
+fn a_lock_that_somebody_removed_ends_the_command() {
+    let servers = Servers::start(3);
+    let user = User::with_fresh_nodes(&servers.urls());
+    let run = user.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; exec sleep 600"]);
+    until_blocking("it runs", SOON, || user.path("ready").exists());
+    servers.iter().for_each(|server| drop(server.cli(&["DEL", "x"])));
+    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
+    assert!(done.stderr.contains("no longer holds it"), "{done:?}");
+}
+
+#[test]
+fn on_lost_kill_gives_no_time_and_warn_lets_the_command_go_on() {
+    let servers = Servers::start(3);
+    let user = User::with_fresh_nodes(&servers.urls());
+    let slow = "trap 'echo tidied; exit 0' TERM; touch $1; i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done; echo done";
+    let start = |name: &str, on_lost: &str| {
+        let run = user.start(&[
+            "run",
+            name,
+            "--ttl",
+            "2s",
+            "--on-lost",
+            on_lost,
+            "--",
+            "sh",
+            "-c",
+            slow,
+            "sh",
+            name,
+        ]);
+        until_blocking("it runs", SOON, || user.path(name).exists());
+        run
+    };
+    let (kill, warn) = (start("kill", "kill"), start("warn", "warn"));
+    servers.iter().for_each(|server| server.pause());
+    let killed = Done::from(kill.wait_with_output().unwrap()).expect(79);
+    assert_eq!(killed.stdout, "");
+    let warned = Done::from(warn.wait_with_output().unwrap()).expect(79);
+    assert_eq!(warned.stdout, "done\n");
+    assert!(warned.stderr.contains("goes on without it"), "{warned:?}");
+    servers.iter().for_each(|server| server.resume());
+}
+
+#[test]
+fn two_of_five_servers_may_die() {
+    let mut servers = Servers::start(5);
+    let user = User::with_fresh_nodes(&servers.urls());
+    let run = user.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; sleep 5; echo done"]);
+    until_blocking("it runs", SOON, || user.path("ready").exists());
+    servers[0].kill();
+    servers[3].kill();
+    let done = Done::from(run.wait_with_output().unwrap()).expect(0);
+    assert_eq!(done.stdout, "done\n");
+}

@@ -1,0 +1,14 @@
+//! `quorlock run` as users see it: the built program, real commands, real servers.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../kit/mod.rs"]
+mod kit;
+
+mod bad_input;
+mod crowds;
+mod ends;
+mod losing;
+mod processes;
+mod signals;
+mod terms;
