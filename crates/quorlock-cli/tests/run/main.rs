@@ -11,4 +11,5 @@ mod ends;
 mod losing;
 mod processes;
 mod signals;
+mod terminal;
 mod terms;

@@ -1,0 +1,49 @@
+//! Commands that talk to a person keep the terminal.
+
+use crate::kit::{User, program};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// Runs `line` of shell in a terminal of its own, types `typed`, and returns what the terminal shows.
+fn in_terminal(user: &User, line: &str, typed: &str) -> String {
+    let ours = user.command(&[]);
+    let mut terminal = Command::new("script");
+    terminal
+        .args(["-qec", line, "/dev/null"])
+        .current_dir(user.path(""))
+        .env_clear()
+        .envs(ours.get_envs().filter_map(|(key, value)| Some((key, value?))))
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn an_interactive_command_reads_from_the_terminal() {
+    let user = User::new();
+    let line = format!("{} run x -c 'read name; echo hello $name'; echo code $?", program().display());
+    let shown = in_terminal(&user, &line, "ann\n");
+    assert!(shown.contains("hello ann") && shown.contains("code 0"), "{shown}");
+}
+
+#[test]
+fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
+    let user = User::new();
+    let state = "ps -o stat= -p $$";
+    let line = format!("{} run x -c '{state}'; {state}; read word; echo $word", program().display());
+    let shown = in_terminal(&user, &line, "back\n");
+    let states: Vec<&str> = shown.lines().filter(|line| line.starts_with(['S', 'R'])).collect();
+    assert_eq!(states.len(), 2, "{shown}");
+    assert!(states.iter().all(|state| state.contains('+')), "in the foreground: {shown}");
+    assert!(shown.lines().any(|line| line.trim() == "back"), "{shown}");
+}
+
+#[test]
+fn a_part_of_a_pipeline_leaves_the_terminal_to_the_others() {
+    let user = User::new();
+    let reader = "sh -c \"cat; read word < /dev/tty; echo typed $word\"";
+    let line = format!("{} run x -c 'echo through' | {reader}", program().display());
+    let shown = in_terminal(&user, &line.replace("$word", "\\$word"), "hi\n");
+    assert!(shown.contains("through") && shown.contains("typed hi"), "{shown}");
+}
