@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Exit {
     /// All is well.
     Success,
-    /// Something is not as it should be (`doctor --strict`).
+    /// Something is not as it should be (`doctor --strict`), or the user said no.
     Warnings,
     /// Bad flag, name, duration, URL or configuration file.
     Usage,
