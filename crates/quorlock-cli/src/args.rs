@@ -1,7 +1,9 @@
 //! The command line as people write it. Doc comments are the help texts.
 
+mod locks;
 mod run;
 
+pub(crate) use locks::{Acquire, Extend, ForceRelease, Release, Status, Watch, token};
 pub(crate) use run::{OnLost, Run};
 
 use crate::duration;
@@ -69,6 +71,12 @@ pub(crate) struct Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
+    Acquire(Acquire),
+    Extend(Extend),
+    Release(Release),
+    Status(Status),
+    Watch(Watch),
+    ForceRelease(ForceRelease),
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),

@@ -2,7 +2,12 @@
 
 use crate::duration;
 use crate::exit::Exit;
-use quorlock::{AcquireError, ConfigError, ExtendError, Holder, InspectError, NameError, NodeReport, Said};
+use crate::shell;
+use crate::text::plain;
+use quorlock::{
+    AcquireError, ConfigError, ExtendError, Holder, InspectError, ListError, Name, NameError, NodeReport,
+    Said,
+};
 use serde_json::{Map, Value, json};
 
 /// Why a command failed.
@@ -99,8 +104,9 @@ impl From<AcquireError> for Failure {
                     }
                     other => format!("lock `{lock}` is held by {other}{for_another}"),
                 };
-                Self::new(Exit::Busy, kind, message)
-                    .help(format!("wait longer with --wait, or see who has it with `quorlock status {lock}`"))
+                let status = shell::line("status", &lock, None);
+                Self::new(Exit::Busy, kind, plain(&message))
+                    .help(format!("wait longer with --wait, or see who has it with `{status}`"))
                     .detail("name", lock.as_str())
                     .detail("holder", holder_json(&holder))
                     .detail("remaining_ms", millis(left))
@@ -125,6 +131,19 @@ impl From<InspectError> for Failure {
     }
 }
 
+impl From<ListError> for Failure {
+    fn from(error: ListError) -> Self {
+        let message = error.to_string();
+        match error {
+            ListError::NoQuorum { quorum, nodes } => {
+                no_quorum("no_quorum", format!("locks cannot be listed: {quorum} nodes must answer"), &nodes)
+            }
+            ListError::Inspect(error) => error.into(),
+            _ => Self::new(Exit::NoQuorum, "list", message),
+        }
+    }
+}
+
 impl From<ExtendError> for Failure {
     fn from(error: ExtendError) -> Self {
         let message = error.to_string();
@@ -143,6 +162,12 @@ impl From<ExtendError> for Failure {
             _ => Self::new(Exit::NoQuorum, "extend", message),
         }
     }
+}
+
+/// Too few nodes said that they let go of the lock.
+pub(crate) fn unconfirmed(name: &Name, nodes: &[NodeReport]) -> Failure {
+    let message = format!("the release of lock `{name}` is not confirmed; at the latest its ttl frees it");
+    no_quorum("unconfirmed", message, nodes).detail("name", name.as_str()).detail("outcome", "unconfirmed")
 }
 
 /// Too few nodes could do their part; each says why on a line of its own.

@@ -6,9 +6,18 @@ mod duration;
 mod exit;
 mod failure;
 mod run;
+mod runtime;
 mod screen;
 mod settings;
+mod shell;
+mod signals;
+mod since;
 mod table;
+mod text;
+mod tie;
+mod treatment;
+mod view;
+mod waiting;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -38,6 +47,12 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     let settings = || settings::Settings::collect(&cli.global);
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),
+        Command::Acquire(args) => commands::acquire::acquire(args, settings()?, screen),
+        Command::Extend(args) => commands::extend::extend(args, settings()?, screen),
+        Command::Release(args) => commands::release::release(args, &settings()?, screen),
+        Command::Status(args) => commands::status::status(args, &settings()?, screen),
+        Command::Watch(args) => commands::watch::watch(args, &settings()?, screen),
+        Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, screen),
         Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
         Command::Completions(args) => Ok(commands::papers::completions(args)),
         Command::Man(args) => commands::papers::man(args, screen),

@@ -29,6 +29,24 @@ impl Screen {
         let _ = writeln!(anstream::stdout(), "{}", answer.trim_end_matches('\n'));
     }
 
+    /// Answers with something that must not get lost.
+    ///
+    /// # Errors
+    /// Nobody could read it.
+    pub(crate) fn hand_over(self, object: &Value, text: impl FnOnce() -> String) -> io::Result<()> {
+        let answer = if self.json { object.to_string() } else { text() };
+        let mut out = anstream::stdout();
+        writeln!(out, "{answer}")?;
+        out.flush()
+    }
+
+    /// Answers programs; people need no answer.
+    pub(crate) fn object(self, object: &Value) {
+        if self.json {
+            self.answer(object, String::new);
+        }
+    }
+
     /// Tells people what happens. Not with JSON, and not when quiet.
     pub(crate) fn note(self, text: impl Display) {
         if !self.json && !self.quiet {

@@ -3,10 +3,10 @@
 use super::family;
 use super::plan::Plan;
 use super::terminal::Terminal;
-use super::tie::spawn_tied;
 use super::warden::Warden;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::tie::spawn_tied;
 use quorlock::Guard;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait,

@@ -1,10 +1,10 @@
 //! What `quorlock run` says at the end.
 
 use super::supervise::End;
-use super::waiting::Watcher;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::waiting::Watcher;
 use quorlock::{Guard, Release};
 use serde_json::{Value, json};
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Starting the command tied to us: if we die, however that happens, it is killed.
 #![allow(unsafe_code)]
 
-use super::treatment::in_spite_of_background;
+use crate::treatment::in_spite_of_background;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::termios::tcsetpgrp;
 use std::io;
@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 /// Starts `command`, tied to us. With `terminal`, its process group gets the terminal before the command can read from it.
 ///
 /// Must be called by the main thread: the tie is to the thread that calls.
-pub(super) fn spawn_tied(command: &mut Command, terminal: Option<RawFd>) -> io::Result<Child> {
+pub(crate) fn spawn_tied(command: &mut Command, terminal: Option<RawFd>) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || become_tied(parent, terminal);
     // SAFETY: between fork and exec only system calls are made that are allowed there; nothing is allocated, and no

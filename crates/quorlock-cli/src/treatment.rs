@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 
 /// Whether `signal` is ignored, as `nohup` makes it.
-pub(super) fn is_ignored(signal: Signal) -> bool {
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the treatment of the signal into `now`.
@@ -13,7 +13,7 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Calls `change`, which a process in the background of a terminal may only do while it ignores SIGTTOU.
-pub(super) fn in_spite_of_background<T>(change: impl FnOnce() -> T) -> T {
+pub(crate) fn in_spite_of_background<T>(change: impl FnOnce() -> T) -> T {
     // SAFETY: no handler is installed, and the former treatment comes back at once.
     let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
     let changed = change();

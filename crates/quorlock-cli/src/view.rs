@@ -1,0 +1,166 @@
+//! A lock as the nodes see it, for people and for programs.
+
+use crate::duration::show;
+use crate::failure::{holder_json, millis};
+use crate::since;
+use crate::table;
+use crate::text::plain;
+use quorlock::node::{Content, View};
+use quorlock::{Holder, Inspection, NodeView, Token, Wall};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const HEADER: [&str; 7] = ["NAME", "HOLDER", "SINCE", "REMAINING", "FENCE", "VOTES", "REASON"];
+
+/// The locks as a table, one line each.
+pub(crate) fn locks_table(locks: &[Inspection], now: Wall) -> String {
+    let mut table = table::with(&HEADER);
+    for lock in locks {
+        table.add_row(row(lock, now));
+    }
+    table::text(&table)
+}
+
+/// What each node stores for `lock`, one line each.
+pub(crate) fn nodes_table(lock: &Inspection) -> String {
+    let holder = token_of(&lock.holder);
+    let mut table = table::with(&["NODE", "SAYS", "REMAINING"]);
+    for node in &lock.nodes {
+        let left = node.view.as_ref().map_or_else(|_| "-".to_owned(), remaining_of);
+        table.add_row([node.node.to_string(), said(node, holder), left]);
+    }
+    table::text(&table)
+}
+
+/// That `lock` is free, for people.
+pub(crate) fn free(lock: &Inspection) -> String {
+    let fence = lock.fence.map_or("it never had a fence".to_owned(), |fence| format!("last fence {fence}"));
+    let is_contended = lock.nodes.iter().any(|node| matches!(&node.view, Ok(view) if !is_free(view)));
+    let but = if is_contended { " (some nodes hold it, but no majority)" } else { "" };
+    format!("lock `{}` is free{but}; {fence}", lock.name)
+}
+
+/// Who has a lock, for people, without the reason.
+pub(crate) fn who(holder: &Holder) -> String {
+    match holder {
+        Holder::Owner { owner, .. } => plain(&format!("{} (pid {})", owner.who, owner.pid)),
+        Holder::Foreign(value) => plain(&format!("another program (value `{value}`)")),
+        _ => "nobody".to_owned(),
+    }
+}
+
+/// Who has a lock since when, for people.
+pub(crate) fn who_since(holder: &Holder, now: Wall) -> String {
+    match holder {
+        Holder::Owner { owner, .. } => format!("{} since {}", who(holder), since::told(owner.since, now)),
+        other => who(other),
+    }
+}
+
+/// The lock for programs. The token only if it was asked for.
+pub(crate) fn lock_json(lock: &Inspection, now: Wall, show_token: bool) -> Value {
+    let held_for = match &lock.holder {
+        Holder::Owner { owner, .. } => Some(now.since(owner.since)),
+        _ => None,
+    };
+    let mut object = json!({
+        "name": lock.name.as_str(),
+        "held": lock.is_held(),
+        "holder": holder_json(&lock.holder),
+        "held_ms": millis(held_for),
+        "remaining_ms": millis(lock.left),
+        "fence": fence_of(&lock.holder),
+        "last_fence": lock.fence.map(|fence| fence.get()),
+        "votes": lock.votes,
+        "nodes": lock.quorum.nodes(),
+        "per_node": lock.nodes.iter().map(|node| node_json(node, token_of(&lock.holder))).collect::<Vec<_>>(),
+    });
+    if show_token {
+        object["token"] = token_of(&lock.holder).map(|token| token.to_string()).into();
+    }
+    object
+}
+
+/// The token of a holder that has one.
+pub(crate) fn token_of(holder: &Holder) -> Option<Token> {
+    match holder {
+        Holder::Owner { token, .. } => Some(*token),
+        _ => None,
+    }
+}
+
+/// The fence of a holder that has one.
+pub(crate) fn fence_of(holder: &Holder) -> Option<u64> {
+    match holder {
+        Holder::Owner { fence, .. } => Some(fence.get()),
+        _ => None,
+    }
+}
+
+fn row(lock: &Inspection, now: Wall) -> [String; 7] {
+    let dash = || "-".to_owned();
+    let (since, reason) = match &lock.holder {
+        Holder::Owner { owner, .. } => {
+            (since::told(owner.since, now), owner.reason.as_deref().map_or_else(dash, plain))
+        }
+        _ => (dash(), dash()),
+    };
+    let fence = fence_of(&lock.holder).map_or_else(dash, |fence| fence.to_string());
+    let votes = format!("{}/{}", lock.votes, lock.quorum.nodes());
+    [lock.name.to_string(), who(&lock.holder), since, remaining(lock.left), fence, votes, reason]
+}
+
+fn said(node: &NodeView, holder: Option<Token>) -> String {
+    match &node.view {
+        Err(cause) => plain(&format!("cannot tell: {cause}")),
+        Ok(View { content: Content::Free, .. }) => "free".to_owned(),
+        Ok(View { content: Content::Lock(stored), .. }) if Some(stored.token) == holder => {
+            "holds it".to_owned()
+        }
+        Ok(View { content: Content::Lock(stored), .. }) => {
+            plain(&format!("held by {} (pid {})", stored.owner.who, stored.owner.pid))
+        }
+        Ok(View { content: Content::Foreign(value), .. }) => {
+            plain(&format!("held by another program (value `{value}`)"))
+        }
+        Ok(_) => "something unknown".to_owned(),
+    }
+}
+
+fn node_json(node: &NodeView, holder: Option<Token>) -> Value {
+    let name = &*node.node;
+    let view = match &node.view {
+        Ok(view) => view,
+        Err(cause) => {
+            return json!({ "node": name, "state": "failed", "kind": cause.kind(), "cause": cause.to_string() });
+        }
+    };
+    let left = millis(view.left);
+    match &view.content {
+        Content::Free => json!({ "node": name, "state": "free" }),
+        Content::Lock(stored) if Some(stored.token) == holder => json!({
+            "node": name, "state": "holds", "fence": stored.fence.get(), "remaining_ms": left,
+        }),
+        Content::Lock(stored) => json!({
+            "node": name, "state": "other", "fence": stored.fence.get(), "remaining_ms": left,
+            "owner": stored.owner.who, "pid": stored.owner.pid,
+        }),
+        Content::Foreign(value) => {
+            json!({ "node": name, "state": "foreign", "foreign": value, "remaining_ms": left })
+        }
+        _ => json!({ "node": name, "state": "unknown" }),
+    }
+}
+
+fn remaining_of(view: &View) -> String {
+    if is_free(view) { "-".to_owned() } else { remaining(view.left) }
+}
+
+/// The remaining time of something that is held.
+fn remaining(left: Option<Duration>) -> String {
+    left.map_or_else(|| "no end".to_owned(), show)
+}
+
+fn is_free(view: &View) -> bool {
+    view.content == Content::Free
+}
