@@ -115,6 +115,7 @@ fn tell(lock: &Lock, holder: &Holder, outcome: Release, screen: Screen) -> Resul
         "fence": view::fence_of(holder),
     });
     screen.object(&object);
-    screen.note(format_args!("lock `{name}` was taken from {}", view::who_since(holder, since::now())));
+    let held = view::who_since(holder, since::now());
+    screen.note(format_args!("lock `{name}` was taken away; it was held by {held}"));
     Ok(Exit::Success)
 }
