@@ -1,14 +1,17 @@
 //! The built program in a home of its own, away from the settings of whoever runs the tests.
+#![allow(clippy::unwrap_used)]
 #![allow(dead_code)] // Each test file uses its part of it.
 
 use quorlock_testkit::{Servers, until_blocking};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// A loaded machine may need long; no command of ours does.
@@ -16,21 +19,22 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A home directory, and the nodes that commands there use.
 #[derive(Debug)]
-pub struct Home {
+pub(crate) struct Home {
     dir: TempDir,
     nodes: Option<String>,
 }
 
 impl Home {
     /// Locks of this machine alone, in a directory of their own.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: TempDir::with_prefix("quorlock-home-").unwrap(), nodes: None }
     }
 
     /// Locks on `servers`, which are declared fresh.
-    pub fn on(servers: &Servers) -> Self {
+    pub(crate) fn on(servers: &Servers) -> Self {
         let locker = quorlock::blocking::Locker::builder()
             .nodes(servers.urls().iter().map(String::as_str))
+            .node_timeout(Duration::from_secs(2))
             .build()
             .unwrap();
         for (node, result) in locker.init_fresh_nodes() {
@@ -44,12 +48,12 @@ impl Home {
         home
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// `quorlock` with these arguments; nothing runs yet.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
         let ours = std::env::vars_os().map(|(key, _)| key);
         for key in ours.filter(|key| key.to_string_lossy().starts_with("QUORLOCK_")) {
@@ -74,23 +78,23 @@ impl Home {
     }
 
     /// Starts `quorlock` and returns at once.
-    pub fn start(&self, args: &[&str]) -> Running {
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
         Running(Some(self.command(args).spawn().unwrap()))
     }
 
     /// Runs `quorlock` to its end.
-    pub fn run(&self, args: &[&str]) -> Answer {
+    pub(crate) fn run(&self, args: &[&str]) -> Answer {
         self.start(args).end()
     }
 }
 
 /// A command that runs. Dropped, it is killed.
 #[derive(Debug)]
-pub struct Running(Option<Child>);
+pub(crate) struct Running(Option<Child>);
 
 impl Running {
     /// Runs `command` in the background.
-    pub fn new(command: &mut Command) -> Self {
+    pub(crate) fn new(command: &mut Command) -> Self {
         Self(Some(command.spawn().unwrap()))
     }
 
@@ -98,33 +102,38 @@ impl Running {
         self.0.as_mut().unwrap()
     }
 
-    pub fn signal(&mut self, signal: Signal) {
+    pub(crate) fn signal(&mut self, signal: Signal) {
         kill_process(Pid::from_child(self.child()), signal).unwrap();
     }
 
-    /// Reads stdout or stderr until `wanted` was written there.
-    pub fn read_until(stream: &mut impl Read, wanted: &str) -> String {
+    /// Reads until `wanted` was written.
+    pub(crate) fn read_until(stream: &mut (impl Read + AsFd), wanted: &str) -> String {
+        let start = Instant::now();
         let mut text = Vec::new();
         let mut byte = [0];
-        while !String::from_utf8_lossy(&text).contains(wanted) {
-            assert_eq!(stream.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&text));
+        while !text.ends_with(wanted.as_bytes()) {
+            let said = String::from_utf8_lossy(&text);
+            let left = LIMIT.saturating_sub(start.elapsed()).try_into().unwrap();
+            let is_ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left)).unwrap() > 0;
+            assert!(is_ready, "`{wanted}` did not come, but: {said}");
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "the end: {said}");
             text.push(byte[0]);
         }
         String::from_utf8(text).unwrap()
     }
 
     /// Waits until it has written `wanted` to stderr.
-    pub fn says(&mut self, wanted: &str) -> String {
+    pub(crate) fn says(&mut self, wanted: &str) -> String {
         Self::read_until(self.child().stderr.as_mut().unwrap(), wanted)
     }
 
     /// Waits until it has written `wanted` to stdout.
-    pub fn answers(&mut self, wanted: &str) -> String {
+    pub(crate) fn answers(&mut self, wanted: &str) -> String {
         Self::read_until(self.child().stdout.as_mut().unwrap(), wanted)
     }
 
     /// Waits for its end.
-    pub fn end(mut self) -> Answer {
+    pub(crate) fn end(mut self) -> Answer {
         let child = self.child();
         until_blocking("the command ends", LIMIT, || child.try_wait().unwrap().is_some());
         let output = self.0.take().unwrap().wait_with_output().unwrap();
@@ -147,37 +156,37 @@ impl Drop for Running {
 
 /// How a command ended, and what it said.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// `None` if a signal ended it.
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Answer {
     /// The answer, if its exit code is `code`.
     #[track_caller]
-    pub fn exits(self, code: i32) -> Self {
+    pub(crate) fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 
     /// What was written to stdout, if all went well.
     #[track_caller]
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         self.exits(0).out.trim_end().to_owned()
     }
 
     /// The one object on stdout.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         assert_eq!(self.out.lines().count(), 1, "{self:#?}");
         serde_json::from_str(&self.out).unwrap()
     }
 
     /// That stderr contains all of these.
     #[track_caller]
-    pub fn complains(&self, wanted: &[&str]) {
+    pub(crate) fn complains(&self, wanted: &[&str]) {
         for text in wanted {
             assert!(self.err.contains(text), "`{text}` is not in {self:#?}");
         }

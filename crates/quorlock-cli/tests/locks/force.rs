@@ -65,3 +65,21 @@ fn a_lock_of_another_program_is_not_touched() {
     home.run(&["force-release", "job", "-y", "--token", token]).exits(79).complains(&["another program"]);
     assert!(servers.iter().all(|server| server.cli(&["EXISTS", "job"]) == "1"));
 }
+
+/// Goal: what is left of a lock on a minority of nodes can be cleared away, too.
+#[test]
+fn what_a_minority_holds_can_be_taken_away() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    let token = "0123456789abcdef0123456789abcdef";
+    servers[2].cli(&["SET", "job", &format!("{token} 7 eve@web1 1 1"), "PX", "20000"]);
+    let text = home.run(&["status", "job"]).text();
+    assert!(
+        text.contains("is free (some nodes hold it") && text.contains("held by eve@web1 (pid 1)"),
+        "{text}"
+    );
+    let seen = home.run(&["status", "job", "--json", "--show-token"]).json();
+    assert_eq!((&seen["held"], &seen["per_node"][2]["token"]), (&false.into(), &token.into()));
+    home.run(&["force-release", "job", "-y", "--token", token]).exits(0);
+    assert_eq!(servers[2].cli(&["EXISTS", "job"]), "0");
+}

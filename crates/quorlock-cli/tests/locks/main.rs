@@ -1,4 +1,5 @@
 //! Locks from outside of the process that holds them: taken, kept, given back, looked at and taken away.
+#![allow(clippy::unwrap_used)]
 
 mod force;
 #[path = "../kit/mod.rs"]

@@ -1,6 +1,6 @@
 //! What cannot be used is refused with exit code 2, before any node is asked.
 
-use crate::kit::Home;
+use crate::kit::{Home, Running};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -21,6 +21,8 @@ fn a_missing_token_is_named_with_both_places_for_it() {
     let home = Home::new();
     for verb in ["extend", "release"] {
         home.run(&[verb, "job"]).exits(2).complains(&["no token", "--token", "QUORLOCK_TOKEN"]);
+        let mut empty = home.command(&[verb, "job"]);
+        Running::new(empty.env("QUORLOCK_TOKEN", "")).end().exits(2).complains(&["no token"]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! A token moves between processes: whoever has it extends and releases the lock.
 
-use crate::kit::{Answer, Home};
+use crate::kit::{Answer, Home, Running};
 use crate::until_free;
 use quorlock_testkit::Servers;
 use serde_json::Value;
@@ -43,7 +43,7 @@ fn the_token_comes_from_the_environment_too() {
     let token = home.run(&["acquire", "job"]).text();
     let with_token = |args: &[&str]| -> Answer {
         let mut command = home.command(args);
-        crate::kit::Running::new(command.env("QUORLOCK_TOKEN", &token)).end()
+        Running::new(command.env("QUORLOCK_TOKEN", &token)).end()
     };
     with_token(&["extend", "job"]).exits(0);
     with_token(&["release", "job"]).exits(0);

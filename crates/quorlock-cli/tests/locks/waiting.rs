@@ -1,6 +1,6 @@
 //! Waiting for a lock: it ends with the lock, with the time, or with a signal; and leaves nothing behind.
 
-use crate::kit::Home;
+use crate::kit::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -92,7 +92,7 @@ fn a_token_that_cannot_be_written_is_given_back() {
     let mut command = home.command(&["acquire", "job"]);
     let full = std::fs::File::options().write(true).open("/dev/full");
     let Ok(full) = full else { return };
-    let ended = crate::kit::Running::new(command.stdout(full)).end().exits(126);
+    let ended = Running::new(command.stdout(full)).end().exits(126);
     assert!(ended.err.contains("could not be written"), "{ended:?}");
     assert_eq!(home.run(&["status", "job", "--json"]).json()["held"], false);
 }
