@@ -15,7 +15,8 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  export QUORLOCK_TOKEN=$(quorlock acquire deploy --ttl 30s --reason 'release 12') || exit
+  QUORLOCK_TOKEN=$(quorlock acquire deploy --ttl 30s --reason 'release 12') || exit
+  export QUORLOCK_TOKEN
   ./first-half  && quorlock extend deploy
   ./second-half && quorlock release deploy
 
