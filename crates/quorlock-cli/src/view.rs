@@ -63,6 +63,8 @@ pub(crate) fn lock_json(lock: &Inspection, now: Wall, show_token: bool) -> Value
         Holder::Owner { owner, .. } => Some(now.since(owner.since)),
         _ => None,
     };
+    let holder = token_of(&lock.holder);
+    let nodes: Vec<Value> = lock.nodes.iter().map(|node| node_json(node, holder, show_token)).collect();
     let mut object = json!({
         "name": lock.name.as_str(),
         "held": lock.is_held(),
@@ -73,10 +75,10 @@ pub(crate) fn lock_json(lock: &Inspection, now: Wall, show_token: bool) -> Value
         "last_fence": lock.fence.map(|fence| fence.get()),
         "votes": lock.votes,
         "nodes": lock.quorum.nodes(),
-        "per_node": lock.nodes.iter().map(|node| node_json(node, token_of(&lock.holder))).collect::<Vec<_>>(),
+        "per_node": nodes,
     });
     if show_token {
-        object["token"] = token_of(&lock.holder).map(|token| token.to_string()).into();
+        object["token"] = holder.map(|token| token.to_string()).into();
     }
     object
 }
@@ -127,7 +129,7 @@ fn said(node: &NodeView, holder: Option<Token>) -> String {
     }
 }
 
-fn node_json(node: &NodeView, holder: Option<Token>) -> Value {
+fn node_json(node: &NodeView, holder: Option<Token>, show_token: bool) -> Value {
     let name = &*node.node;
     let view = match &node.view {
         Ok(view) => view,
@@ -141,10 +143,16 @@ fn node_json(node: &NodeView, holder: Option<Token>) -> Value {
         Content::Lock(stored) if Some(stored.token) == holder => json!({
             "node": name, "state": "holds", "fence": stored.fence.get(), "remaining_ms": left,
         }),
-        Content::Lock(stored) => json!({
-            "node": name, "state": "other", "fence": stored.fence.get(), "remaining_ms": left,
-            "owner": stored.owner.who, "pid": stored.owner.pid,
-        }),
+        Content::Lock(stored) => {
+            let mut object = json!({
+                "node": name, "state": "other", "fence": stored.fence.get(), "remaining_ms": left,
+                "owner": stored.owner.who, "pid": stored.owner.pid,
+            });
+            if show_token {
+                object["token"] = stored.token.as_str().into();
+            }
+            object
+        }
         Content::Foreign(value) => {
             json!({ "node": name, "state": "foreign", "foreign": value, "remaining_ms": left })
         }

@@ -3,7 +3,7 @@
 
 mod kit;
 
-use kit::{User, program};
+use kit::{Home, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -51,13 +51,13 @@ fn steps(block: &str) -> Vec<Step> {
 /// Takes the steps in one shell and compares what each prints.
 fn walk(steps: &[Step]) {
     const MARK: &str = "-- end of step --";
-    let user = User::new();
+    let home = Home::new();
     let script: String = steps.iter().map(|step| format!("{}\necho '{MARK}'\n", step.command)).collect();
     let path = format!("{}:{}", program().parent().unwrap().display(), std::env::var("PATH").unwrap());
-    let ours = user.command(&[]);
+    let ours = home.command(&[]);
     let output = Command::new("bash")
         .args(["-c", &format!("exec 2>&1\n{script}")])
-        .current_dir(user.path(""))
+        .current_dir(home.path())
         .envs(ours.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .env("PATH", path)
         .output()

@@ -15,7 +15,8 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
-  export QUORLOCK_TOKEN=$(quorlock acquire deploy --ttl 30s --reason 'release 12') || exit
+  QUORLOCK_TOKEN=$(quorlock acquire deploy --ttl 30s --reason 'release 12') || exit
+  export QUORLOCK_TOKEN
   ./first-half  && quorlock extend deploy
   ./second-half && quorlock release deploy
 
@@ -79,7 +80,9 @@ pub(crate) struct Proof {
 impl Proof {
     /// The token from the flag, else from the environment.
     pub(crate) fn token(&self) -> Result<Token, Failure> {
-        let given = self.token.clone().or_else(|| std::env::var("QUORLOCK_TOKEN").ok());
+        // An empty variable is what `$(quorlock acquire ...)` leaves when it fails.
+        let variable = || std::env::var("QUORLOCK_TOKEN").ok().filter(|token| !token.is_empty());
+        let given = self.token.clone().or_else(variable);
         let given = given.ok_or_else(|| {
             Failure::usage("no token was given")
                 .help("give --token or QUORLOCK_TOKEN: what `quorlock acquire` printed")

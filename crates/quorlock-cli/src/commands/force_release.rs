@@ -44,6 +44,11 @@ pub(crate) fn force_release(
         locker.flush().await;
         outcome
     });
+    // A majority that never had it says no, while the minority that had it lets go.
+    let outcome = match outcome {
+        Release::AlreadyGone if holder != seen.holder => Release::Released,
+        outcome => outcome,
+    };
     tell(&lock, &holder, outcome, screen)
 }
 
@@ -115,6 +120,7 @@ fn tell(lock: &Lock, holder: &Holder, outcome: Release, screen: Screen) -> Resul
         "fence": view::fence_of(holder),
     });
     screen.object(&object);
-    screen.note(format_args!("lock `{name}` was taken from {}", view::who_since(holder, since::now())));
+    let held = view::who_since(holder, since::now());
+    screen.note(format_args!("lock `{name}` was taken away; it was held by {held}"));
     Ok(Exit::Success)
 }

@@ -1,81 +1,100 @@
-//! The built program as users run it, in surroundings of its own.
-#![allow(dead_code, clippy::unwrap_used)]
+//! The built program in a home of its own, away from the settings of whoever runs the tests.
+#![allow(clippy::unwrap_used)]
+#![allow(dead_code)] // Each test file uses its part of it.
 
-use std::io::Write;
+use quorlock_testkit::{Servers, until_blocking};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A user with a home, a state directory and perhaps nodes.
-pub(crate) struct User {
-    home: TempDir,
+/// A loaded machine may need long; no command of ours does.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A home directory, and the nodes that commands there use.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: TempDir,
     nodes: Option<String>,
 }
 
-impl User {
-    /// Without servers: locks within this machine.
+impl Home {
+    /// Locks of this machine alone, in a directory of their own.
     pub(crate) fn new() -> Self {
-        Self { home: TempDir::new().unwrap(), nodes: None }
+        Self { dir: TempDir::with_prefix("quorlock-home-").unwrap(), nodes: None }
     }
 
-    /// With nodes, named by `QUORLOCK_NODES`.
+    /// Locks on `servers`, which are declared fresh.
+    pub(crate) fn on(servers: &Servers) -> Self {
+        let locker = quorlock::blocking::Locker::builder()
+            .nodes(servers.urls().iter().map(String::as_str))
+            .node_timeout(Duration::from_secs(2))
+            .build()
+            .unwrap();
+        for (node, result) in locker.init_fresh_nodes() {
+            result.unwrap_or_else(|error| panic!("{node}: {error}"));
+        }
+        let home = Self { nodes: Some(servers.urls().join(",")), ..Self::new() };
+        // Patience with a loaded machine.
+        let config = home.path().join("config/quorlock");
+        fs::create_dir_all(&config).unwrap();
+        fs::write(config.join("config.toml"), "node_timeout = \"500ms\"\n").unwrap();
+        home
+    }
+
+    /// Locks on nodes that nobody prepared.
     pub(crate) fn with_nodes(urls: &[String]) -> Self {
         Self { nodes: Some(urls.join(",")), ..Self::new() }
     }
 
-    /// With fresh nodes, which are marked so.
-    pub(crate) fn with_fresh_nodes(urls: &[String]) -> Self {
-        let locker = quorlock::blocking::Locker::builder().nodes(urls.to_vec()).build().unwrap();
-        for (node, result) in locker.init_fresh_nodes() {
-            result.unwrap_or_else(|error| panic!("{node}: {error}"));
-        }
-        Self::with_nodes(urls)
+    /// A file in it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path().join(name)
     }
 
-    /// A file in the home directory.
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.home.path().join(name)
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
     }
 
-    /// Where the file node keeps its state.
-    pub(crate) fn state(&self) -> PathBuf {
-        self.path(".local/state/quorlock")
-    }
-
-    /// The program with `args`, ready to run in the home directory. Nobody types: stdin is empty.
+    /// `quorlock` with these arguments; nothing runs yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(program());
-        command.args(args).stdin(Stdio::null()).current_dir(self.home.path());
-        for (key, _) in std::env::vars_os() {
-            if key.to_string_lossy().starts_with("QUORLOCK_") || key.to_string_lossy().starts_with("XDG_") {
-                command.env_remove(key);
-            }
+        let ours = std::env::vars_os().map(|(key, _)| key);
+        for key in ours.filter(|key| key.to_string_lossy().starts_with("QUORLOCK_")) {
+            command.env_remove(key);
         }
-        command.env("HOME", self.home.path()).env("NO_COLOR", "1");
+        let dir = self.path();
+        command
+            .args(args)
+            .current_dir(dir)
+            .env("HOME", dir)
+            .env("XDG_CONFIG_HOME", dir.join("config"))
+            .env("XDG_STATE_HOME", dir.join("state"))
+            .env("QUORLOCK_STATE_DIR", dir.join("locks"))
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         if let Some(nodes) = &self.nodes {
             command.env("QUORLOCK_NODES", nodes);
         }
         command
     }
 
-    /// Runs the program with `args` to its end.
-    pub(crate) fn run(&self, args: &[&str]) -> Done {
-        self.command(args).output().unwrap().into()
+    /// Starts `quorlock` and returns at once.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        Running(Some(self.command(args).spawn().unwrap()))
     }
 
-    /// Runs it with `input` on its stdin.
-    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> Done {
-        let mut command = self.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        child.wait_with_output().unwrap().into()
-    }
-
-    /// Starts it and goes on.
-    pub(crate) fn start(&self, args: &[&str]) -> Child {
-        let mut command = self.command(args);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    /// Runs `quorlock` to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Answer {
+        self.start(args).end()
     }
 }
 
@@ -84,34 +103,117 @@ pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_quorlock"))
 }
 
-/// How a run ended.
+/// A command that runs. Dropped, it is killed.
 #[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) code: Option<i32>,
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-}
+pub(crate) struct Running(Option<Child>);
 
-impl Done {
-    /// The one JSON object on stdout.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+impl Running {
+    /// Runs `command` in the background.
+    pub(crate) fn new(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
     }
 
-    /// Panics unless it ended with this code.
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    pub(crate) fn id(&mut self) -> u32 {
+        self.child().id()
+    }
+
+    /// Writes `text` to its stdin, and ends that.
+    pub(crate) fn type_in(&mut self, text: &str) {
+        self.child().stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    }
+
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(self.child()), signal).unwrap();
+    }
+
+    /// Reads until `wanted` was written.
+    pub(crate) fn read_until(stream: &mut (impl Read + AsFd), wanted: &str) -> String {
+        let start = Instant::now();
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(wanted.as_bytes()) {
+            let said = String::from_utf8_lossy(&text);
+            let left = LIMIT.saturating_sub(start.elapsed()).try_into().unwrap();
+            let is_ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left)).unwrap() > 0;
+            assert!(is_ready, "`{wanted}` did not come, but: {said}");
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "the end: {said}");
+            text.push(byte[0]);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Waits until it has written `wanted` to stderr.
+    pub(crate) fn says(&mut self, wanted: &str) -> String {
+        Self::read_until(self.child().stderr.as_mut().unwrap(), wanted)
+    }
+
+    /// Waits until it has written `wanted` to stdout.
+    pub(crate) fn answers(&mut self, wanted: &str) -> String {
+        Self::read_until(self.child().stdout.as_mut().unwrap(), wanted)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Answer {
+        let child = self.child();
+        until_blocking("the command ends", LIMIT, || child.try_wait().unwrap().is_some());
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        Answer {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Answer {
+    /// The answer, if its exit code is `code`.
     #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, Some(code), "{self:?}");
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
-}
 
-impl From<Output> for Done {
-    fn from(output: Output) -> Self {
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
+    /// What was written to stdout, if all went well.
+    #[track_caller]
+    pub(crate) fn text(self) -> String {
+        self.exits(0).out.trim_end().to_owned()
+    }
+
+    /// The one object on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "{self:#?}");
+        serde_json::from_str(&self.out).unwrap()
+    }
+
+    /// That stderr contains all of these.
+    #[track_caller]
+    pub(crate) fn complains(&self, wanted: &[&str]) {
+        for text in wanted {
+            assert!(self.err.contains(text), "`{text}` is not in {self:#?}");
         }
+        assert_eq!(self.out, "", "complaints belong to stderr");
     }
 }

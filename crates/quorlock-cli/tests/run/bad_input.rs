@@ -1,12 +1,12 @@
 //! Mistakes: one clear error with cause and help on stderr, the right exit code, nothing left behind.
 
-use crate::kit::User;
+use crate::kit::Home;
 use quorlock_testkit::Port;
 use std::fs;
 
 #[test]
 fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
-    let user = User::new();
+    let home = Home::new();
     for (args, word) in [
         (&["run", "x"][..], "no command was given"),
         (&["run"], "NAME"),
@@ -28,48 +28,48 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
         (&["run", "x", "--config", "nowhere.toml", "--", "true"], "does not exist"),
         (&["fly"], "unrecognized subcommand"),
     ] {
-        let done = user.run(args).expect(2);
-        assert!(done.stderr.contains(word), "{args:?}: {}", done.stderr);
-        assert_eq!(done.stdout, "", "{args:?}");
+        let done = home.run(args).exits(2);
+        assert!(done.err.contains(word), "{args:?}: {}", done.err);
+        assert_eq!(done.out, "", "{args:?}");
     }
 }
 
 #[test]
 fn a_mistake_is_told_as_json_if_asked_for() {
-    let user = User::new();
+    let home = Home::new();
     for args in [&["--json", "run", "x", "--ttl", "30", "--", "true"][..], &["run", "x", "--json"]] {
-        let error = &user.run(args).expect(2).json()["error"];
+        let error = &home.run(args).exits(2).json()["error"];
         assert_eq!(error["exit_code"], 2, "{error}");
         assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
     }
     // What stands after the command is not ours.
-    let done = user.run(&["run", "x", "--ttl", "30", "--", "echo", "--json"]).expect(2);
-    assert_eq!(done.stdout, "");
+    let done = home.run(&["run", "x", "--ttl", "30", "--", "echo", "--json"]).exits(2);
+    assert_eq!(done.out, "");
 }
 
 #[test]
 fn a_bad_configuration_file_is_named_with_line_and_key() {
-    let user = User::new();
-    fs::write(user.path("quorlock.toml"), "ttl = \"20s\"\nlifetime = 3\n").unwrap();
-    let done = user.run(&["run", "x", "--", "true"]).expect(2);
+    let home = Home::new();
+    fs::write(home.file("quorlock.toml"), "ttl = \"20s\"\nlifetime = 3\n").unwrap();
+    let done = home.run(&["run", "x", "--", "true"]).exits(2);
     for word in ["quorlock.toml", "line 2", "lifetime"] {
-        assert!(done.stderr.contains(word), "{word}: {}", done.stderr);
+        assert!(done.err.contains(word), "{word}: {}", done.err);
     }
 }
 
 #[test]
-fn settings_come_from_flag_environment_project_and_user_in_this_order() {
-    let user = User::new();
-    fs::create_dir_all(user.path(".config/quorlock")).unwrap();
+fn settings_come_from_flag_environment_project_and_home_in_this_order() {
+    let home = Home::new();
+    fs::create_dir_all(home.file(".config/quorlock")).unwrap();
     fs::write(
-        user.path(".config/quorlock/config.toml"),
+        home.file(".config/quorlock/config.toml"),
         "nodes = [\"redis://u\"]\nwait = \"3s\"\nttl = \"9s\"\n",
     )
     .unwrap();
-    let shown = |args: &[&str]| user.run(&[args, &["config", "show", "--json"]].concat()).expect(0).json();
+    let shown = |args: &[&str]| home.run(&[args, &["config", "show", "--json"]].concat()).exits(0).json();
     let before = shown(&[]);
     assert_eq!(before["nodes"]["value"], "redis://u:6379");
-    fs::write(user.path("quorlock.toml"), "nodes = [\"redis://:secret@p\"]\nttl = \"8s\"\n").unwrap();
+    fs::write(home.file("quorlock.toml"), "nodes = [\"redis://:secret@p\"]\nttl = \"8s\"\n").unwrap();
     let with_project = shown(&[]);
     assert_eq!(with_project["nodes"]["value"], "redis://p:6379", "and no password is shown");
     assert_eq!((&with_project["ttl"]["value"], &with_project["wait"]["value"]), (&"8s".into(), &"3s".into()));
@@ -79,7 +79,7 @@ fn settings_come_from_flag_environment_project_and_user_in_this_order() {
         (&flagged["nodes"]["value"], &flagged["nodes"]["source"]),
         (&"redis://f:6379".into(), &"--nodes".into())
     );
-    let with_env = user.command(&["config", "show"]).env("QUORLOCK_NODES", "redis://e").output().unwrap();
+    let with_env = home.command(&["config", "show"]).env("QUORLOCK_NODES", "redis://e").output().unwrap();
     assert!(String::from_utf8(with_env.stdout).unwrap().contains("environment QUORLOCK_NODES"));
 }
 
@@ -87,22 +87,22 @@ fn settings_come_from_flag_environment_project_and_user_in_this_order() {
 fn unreachable_nodes_are_no_quorum_and_each_is_named() {
     let ports = [Port::claim(), Port::claim(), Port::claim()];
     let urls: Vec<String> = ports.iter().map(|port| format!("redis://127.0.0.1:{}", port.number())).collect();
-    let user = User::with_nodes(&urls);
-    let done = user.run(&["run", "x", "-n", "--", "true"]).expect(69);
+    let home = Home::with_nodes(&urls);
+    let done = home.run(&["run", "x", "-n", "--", "true"]).exits(69);
     for url in &urls {
-        assert!(done.stderr.contains(url.trim_start_matches("redis://")), "{done:?}");
+        assert!(done.err.contains(url.trim_start_matches("redis://")), "{done:?}");
     }
-    assert!(done.stderr.contains("quorlock doctor"), "{done:?}");
-    let error = &user.run(&["--json", "run", "x", "-n", "--", "true"]).expect(69).json()["error"];
+    assert!(done.err.contains("quorlock doctor"), "{done:?}");
+    let error = &home.run(&["--json", "run", "x", "-n", "--", "true"]).exits(69).json()["error"];
     assert_eq!((&error["kind"], error["nodes"].as_array().unwrap().len()), (&"no_quorum".into(), 3));
 }
 
 #[test]
 fn a_state_directory_that_cannot_be_used_is_named() {
-    let user = User::new();
-    let file = user.path("file");
+    let home = Home::new();
+    let file = home.file("file");
     fs::write(&file, "").unwrap();
     let url = format!("file:{}/sub", file.display());
-    let done = user.run(&["run", "x", "--nodes", &url, "--", "true"]).expect(2);
-    assert!(done.stderr.contains(file.to_str().unwrap()), "{done:?}");
+    let done = home.run(&["run", "x", "--nodes", &url, "--", "true"]).exits(2);
+    assert!(done.err.contains(file.to_str().unwrap()), "{done:?}");
 }

@@ -1,43 +1,44 @@
 //! How it exits, and what the command finds.
 
-use crate::kit::User;
+use crate::kit::{Home, Running};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 #[test]
 fn it_exits_as_the_command_does() {
-    let user = User::new();
+    let home = Home::new();
     for code in [0, 1, 3, 255] {
-        user.run(&["run", "x", "--", "sh", "-c", &format!("exit {code}")]).expect(code);
+        home.run(&["run", "x", "--", "sh", "-c", &format!("exit {code}")]).exits(code);
     }
 }
 
 #[test]
 fn a_command_that_a_signal_ended_exits_with_128_and_the_signal() {
-    let user = User::new();
-    user.run(&["run", "x", "--", "sh", "-c", "kill -TERM $$"]).expect(143);
-    user.run(&["run", "x", "--", "sh", "-c", "kill -KILL $$"]).expect(137);
+    let home = Home::new();
+    home.run(&["run", "x", "--", "sh", "-c", "kill -TERM $$"]).exits(143);
+    home.run(&["run", "x", "--", "sh", "-c", "kill -KILL $$"]).exits(137);
 }
 
 #[test]
 fn a_command_that_is_missing_or_no_program_exits_as_in_shells_and_leaves_the_lock_free() {
-    let user = User::new();
-    let done = user.run(&["run", "x", "--", "no-such-command-here"]).expect(127);
-    assert!(done.stderr.contains("cannot run `no-such-command-here`"), "{done:?}");
-    let plain = user.path("plain");
+    let home = Home::new();
+    let done = home.run(&["run", "x", "--", "no-such-command-here"]).exits(127);
+    assert!(done.err.contains("cannot run `no-such-command-here`"), "{done:?}");
+    let plain = home.file("plain");
     fs::write(&plain, "text").unwrap();
     fs::set_permissions(&plain, fs::Permissions::from_mode(0o644)).unwrap();
-    user.run(&["run", "x", "--", plain.to_str().unwrap()]).expect(126);
-    user.run(&["run", "x", "-n", "--", "true"]).expect(0);
+    home.run(&["run", "x", "--", plain.to_str().unwrap()]).exits(126);
+    home.run(&["run", "x", "-n", "--", "true"]).exits(0);
 }
 
 #[test]
 fn the_command_finds_name_token_fence_and_end_in_its_environment() {
-    let user = User::new();
+    let home = Home::new();
     let print = "echo $QUORLOCK_NAME $QUORLOCK_TOKEN $QUORLOCK_FENCE $QUORLOCK_EXPIRES_AT; date +%s";
     let fields = || {
-        let done = user.run(&["run", "orders", "-c", print]).expect(0);
-        done.stdout.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        let done = home.run(&["run", "orders", "-c", print]).exits(0);
+        done.out.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     let (first, second) = (fields(), fields());
     assert_eq!((first.len(), first[0].as_str(), first[1].len()), (5, "orders", 32));
@@ -49,26 +50,28 @@ fn the_command_finds_name_token_fence_and_end_in_its_environment() {
 
 #[test]
 fn stdin_and_stdout_belong_to_the_command() {
-    let user = User::new();
-    let done = user.run_with_input(&["run", "x", "--", "cat"], "one\ntwo\n").expect(0);
-    assert_eq!((done.stdout.as_str(), done.stderr.as_str()), ("one\ntwo\n", ""));
+    let home = Home::new();
+    let mut run = Running::new(home.command(&["run", "x", "--", "cat"]).stdin(Stdio::piped()));
+    run.type_in("one\ntwo\n");
+    let done = run.end().exits(0);
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("one\ntwo\n", ""));
 }
 
 #[test]
 fn arguments_reach_the_command_as_they_are() {
-    let user = User::new();
-    let done = user.run(&["run", "x", "--", "printf", "%s|", "a b", "--ttl", "-n", "*", ""]).expect(0);
-    assert_eq!(done.stdout, "a b|--ttl|-n|*||");
-    let done = user.run(&["run", "x", "echo", "-n", "--wait"]).expect(0);
-    assert_eq!(done.stdout, "--wait", "the first word that is no option is the command");
+    let home = Home::new();
+    let done = home.run(&["run", "x", "--", "printf", "%s|", "a b", "--ttl", "-n", "*", ""]).exits(0);
+    assert_eq!(done.out, "a b|--ttl|-n|*||");
+    let done = home.run(&["run", "x", "echo", "-n", "--wait"]).exits(0);
+    assert_eq!(done.out, "--wait", "the first word that is no option is the command");
 }
 
 #[test]
 fn json_tells_how_it_went_beside_the_command() {
-    let user = User::new();
-    let done = user.run(&["run", "x", "--json", "--", "sh", "-c", "echo out; exit 4"]).expect(4);
-    assert_eq!(done.stdout, "out\n");
-    let told: serde_json::Value = serde_json::from_str(&done.stderr).unwrap();
+    let home = Home::new();
+    let done = home.run(&["run", "x", "--json", "--", "sh", "-c", "echo out; exit 4"]).exits(4);
+    assert_eq!(done.out, "out\n");
+    let told: serde_json::Value = serde_json::from_str(&done.err).unwrap();
     assert_eq!(told["name"], "x");
     assert_eq!(
         (&told["exit_code"], &told["release"], &told["votes"]),
@@ -79,8 +82,8 @@ fn json_tells_how_it_went_beside_the_command() {
 
 #[test]
 fn nothing_stays_locked_behind_it() {
-    let user = User::new();
+    let home = Home::new();
     for _ in 0..3 {
-        user.run(&["run", "x", "-n", "--", "true"]).expect(0);
+        home.run(&["run", "x", "-n", "--", "true"]).exits(0);
     }
 }

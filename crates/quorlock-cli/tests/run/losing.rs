@@ -1,6 +1,6 @@
 //! A lost lock: nothing that came from the command lives when somebody else can have the lock.
 
-use crate::kit::{Done, User};
+use crate::kit::Home;
 use quorlock_testkit::{Servers, until_blocking};
 use std::fs;
 use std::path::Path;
@@ -33,56 +33,56 @@ fn beat(file: &Path) -> Duration {
 #[test]
 fn the_whole_family_is_dead_before_the_validity_ends() {
     let servers = Servers::start(5);
-    let user = User::with_fresh_nodes(&servers.urls());
-    let beats = ["command", "child", "away"].map(|name| user.path(name));
-    let run = user.start(&["run", "x", "--ttl", "8s", "--kill-grace", "1s", "-c", DEAF]);
+    let home = Home::on(&servers);
+    let beats = ["command", "child", "away"].map(|name| home.file(name));
+    let run = home.start(&["run", "x", "--ttl", "8s", "--kill-grace", "1s", "-c", DEAF]);
     until_blocking("all of them run", SOON, || beats.iter().all(|beat| beat.exists()));
     // The lock was granted before this, and is extended for the first time after a third of its ttl.
     let granted = now();
     servers.iter().for_each(|server| server.pause());
-    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
+    let done = run.end().exits(79);
     for file in &beats {
         let last = beat(file);
         assert!(last < granted + TTL * 99 / 100, "{file:?} was alive {:?} after the grant", last - granted);
         assert!(last > granted + TTL / 2, "{file:?} had most of the time: {:?}", last - granted);
     }
-    let pid = fs::read_to_string(user.path("pid")).unwrap();
+    let pid = fs::read_to_string(home.file("pid")).unwrap();
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "the grandchild is gone");
-    assert!(done.stderr.contains("was lost"), "{done:?}");
+    assert!(done.err.contains("was lost"), "{done:?}");
     servers.iter().for_each(|server| server.resume());
 }
 
 #[test]
 fn a_command_that_heeds_term_has_time_to_clean_up() {
     let servers = Servers::start(3);
-    let user = User::with_fresh_nodes(&servers.urls());
+    let home = Home::on(&servers);
     let tidy = "trap 'echo tidied; exit 0' TERM; touch ready; while :; do sleep 0.05; done";
-    let run = user.start(&["run", "x", "--ttl", "3s", "-c", tidy]);
-    until_blocking("it runs", SOON, || user.path("ready").exists());
+    let run = home.start(&["run", "x", "--ttl", "3s", "-c", tidy]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
     servers.iter().for_each(|server| server.pause());
-    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
-    assert_eq!(done.stdout, "tidied\n");
+    let done = run.end().exits(79);
+    assert_eq!(done.out, "tidied\n");
     servers.iter().for_each(|server| server.resume());
 }
 
 #[test]
 fn a_lock_that_somebody_removed_ends_the_command() {
     let servers = Servers::start(3);
-    let user = User::with_fresh_nodes(&servers.urls());
-    let run = user.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; exec sleep 600"]);
-    until_blocking("it runs", SOON, || user.path("ready").exists());
+    let home = Home::on(&servers);
+    let run = home.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; exec sleep 600"]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
     servers.iter().for_each(|server| drop(server.cli(&["DEL", "x"])));
-    let done = Done::from(run.wait_with_output().unwrap()).expect(79);
-    assert!(done.stderr.contains("no longer holds it"), "{done:?}");
+    let done = run.end().exits(79);
+    assert!(done.err.contains("no longer holds it"), "{done:?}");
 }
 
 #[test]
 fn on_lost_kill_gives_no_time_and_warn_lets_the_command_go_on() {
     let servers = Servers::start(3);
-    let user = User::with_fresh_nodes(&servers.urls());
+    let home = Home::on(&servers);
     let slow = "trap 'echo tidied; exit 0' TERM; touch $1; i=0; while [ $i -lt 60 ]; do sleep 0.1; i=$((i+1)); done; echo done";
     let start = |name: &str, on_lost: &str| {
-        let run = user.start(&[
+        let run = home.start(&[
             "run",
             name,
             "--ttl",
@@ -96,27 +96,27 @@ fn on_lost_kill_gives_no_time_and_warn_lets_the_command_go_on() {
             "sh",
             name,
         ]);
-        until_blocking("it runs", SOON, || user.path(name).exists());
+        until_blocking("it runs", SOON, || home.file(name).exists());
         run
     };
     let (kill, warn) = (start("kill", "kill"), start("warn", "warn"));
     servers.iter().for_each(|server| server.pause());
-    let killed = Done::from(kill.wait_with_output().unwrap()).expect(79);
-    assert_eq!(killed.stdout, "");
-    let warned = Done::from(warn.wait_with_output().unwrap()).expect(79);
-    assert_eq!(warned.stdout, "done\n");
-    assert!(warned.stderr.contains("goes on without it"), "{warned:?}");
+    let killed = kill.end().exits(79);
+    assert_eq!(killed.out, "");
+    let warned = warn.end().exits(79);
+    assert_eq!(warned.out, "done\n");
+    assert!(warned.err.contains("goes on without it"), "{warned:?}");
     servers.iter().for_each(|server| server.resume());
 }
 
 #[test]
 fn two_of_five_servers_may_die() {
     let mut servers = Servers::start(5);
-    let user = User::with_fresh_nodes(&servers.urls());
-    let run = user.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; sleep 5; echo done"]);
-    until_blocking("it runs", SOON, || user.path("ready").exists());
+    let home = Home::on(&servers);
+    let run = home.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; sleep 5; echo done"]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
     servers[0].kill();
     servers[3].kill();
-    let done = Done::from(run.wait_with_output().unwrap()).expect(0);
-    assert_eq!(done.stdout, "done\n");
+    let done = run.end().exits(0);
+    assert_eq!(done.out, "done\n");
 }

@@ -1,4 +1,4 @@
-//! `quorlock run` as users see it: the built program, real commands, real servers.
+//! `quorlock run` as homes see it: the built program, real commands, real servers.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,16 +1,16 @@
 //! Commands that talk to a person keep the terminal.
 
-use crate::kit::{User, program};
+use crate::kit::{Home, program};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Runs `line` of shell in a terminal of its own, types `typed`, and returns what the terminal shows.
-fn in_terminal(user: &User, line: &str, typed: &str) -> String {
-    let ours = user.command(&[]);
+fn in_terminal(home: &Home, line: &str, typed: &str) -> String {
+    let ours = home.command(&[]);
     let mut terminal = Command::new("script");
     terminal
         .args(["-qec", line, "/dev/null"])
-        .current_dir(user.path(""))
+        .current_dir(home.path())
         .env_clear()
         .envs(ours.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .env("PATH", std::env::var_os("PATH").unwrap_or_default());
@@ -21,18 +21,18 @@ fn in_terminal(user: &User, line: &str, typed: &str) -> String {
 
 #[test]
 fn an_interactive_command_reads_from_the_terminal() {
-    let user = User::new();
+    let home = Home::new();
     let line = format!("{} run x -c 'read name; echo hello $name'; echo code $?", program().display());
-    let shown = in_terminal(&user, &line, "ann\n");
+    let shown = in_terminal(&home, &line, "ann\n");
     assert!(shown.contains("hello ann") && shown.contains("code 0"), "{shown}");
 }
 
 #[test]
 fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
-    let user = User::new();
+    let home = Home::new();
     let state = "ps -o stat= -p $$";
     let line = format!("{} run x -c '{state}'; {state}; read word; echo $word", program().display());
-    let shown = in_terminal(&user, &line, "back\n");
+    let shown = in_terminal(&home, &line, "back\n");
     let states: Vec<&str> = shown.lines().filter(|line| line.starts_with(['S', 'R'])).collect();
     assert_eq!(states.len(), 2, "{shown}");
     assert!(states.iter().all(|state| state.contains('+')), "in the foreground: {shown}");
@@ -41,9 +41,9 @@ fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
 
 #[test]
 fn a_part_of_a_pipeline_leaves_the_terminal_to_the_others() {
-    let user = User::new();
+    let home = Home::new();
     let reader = "sh -c \"cat; read word < /dev/tty; echo typed $word\"";
     let line = format!("{} run x -c 'echo through' | {reader}", program().display());
-    let shown = in_terminal(&user, &line.replace("$word", "\\$word"), "hi\n");
+    let shown = in_terminal(&home, &line.replace("$word", "\\$word"), "hi\n");
     assert!(shown.contains("through") && shown.contains("typed hi"), "{shown}");
 }

@@ -46,7 +46,8 @@ impl Look {
         let nodes: Vec<String> = self.nodes.iter().map(|(node, health)| node_line(node, health)).collect();
         let body = match &self.seen {
             Ok(Seen::One(lock)) => status::one(lock, self.at),
-            Ok(Seen::All(listing)) => status::all(listing, self.at),
+            Ok(Seen::All(listing)) if listing.complete => status::all(listing, self.at),
+            Ok(Seen::All(listing)) => format!("{}\n(not all)", status::all(listing, self.at)),
             Err(failure) => format!("{DOWN}error:{DOWN:#} {}", failure.message()),
         };
         format!("{title}\nnodes: {} up\n{}\n\n{body}", self.up(), nodes.join("\n"))

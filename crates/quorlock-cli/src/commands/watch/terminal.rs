@@ -105,7 +105,7 @@ fn frame(page: &str, rows: usize) -> String {
     let mut frame = String::from("\x1b[H");
     for line in &lines[..fits] {
         frame.push_str(line);
-        frame.push_str("\x1b[K\r\n");
+        frame.push_str("\x1b[K\n");
     }
     if fits < lines.len() {
         frame.push_str(&format!("... {} more lines\x1b[K", lines.len() - fits));
@@ -126,14 +126,14 @@ mod tests {
 
     #[test]
     fn a_page_that_fits_is_drawn_whole() {
-        assert_eq!(frame("a\nb", 24), "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J");
+        assert_eq!(frame("a\nb", 24), "\x1b[Ha\x1b[K\nb\x1b[K\n\x1b[J");
     }
 
     #[test]
     fn a_page_that_is_too_long_says_so_on_the_last_row() {
         let page = "line\n".repeat(30);
         let frame = frame(&page, 10);
-        assert_eq!(frame.matches("\r\n").count(), 8);
+        assert_eq!(frame.matches('\n').count(), 8);
         assert!(frame.contains("... 22 more lines"), "{frame}");
     }
 }
