@@ -44,7 +44,7 @@ impl Home {
         // Patience with a loaded machine.
         let config = home.path().join("config/quorlock");
         fs::create_dir_all(&config).unwrap();
-        fs::write(config.join("config.toml"), "node_timeout = \"500ms\"\n").unwrap();
+        fs::write(config.join("config.toml"), "node_timeout = \"150ms\"\n").unwrap();
         home
     }
 

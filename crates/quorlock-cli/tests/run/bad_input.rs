@@ -58,11 +58,11 @@ fn a_bad_configuration_file_is_named_with_line_and_key() {
 }
 
 #[test]
-fn settings_come_from_flag_environment_project_and_home_in_this_order() {
+fn settings_come_from_flag_environment_project_and_user_in_this_order() {
     let home = Home::new();
-    fs::create_dir_all(home.file(".config/quorlock")).unwrap();
+    fs::create_dir_all(home.file("config/quorlock")).unwrap();
     fs::write(
-        home.file(".config/quorlock/config.toml"),
+        home.file("config/quorlock/config.toml"),
         "nodes = [\"redis://u\"]\nwait = \"3s\"\nttl = \"9s\"\n",
     )
     .unwrap();

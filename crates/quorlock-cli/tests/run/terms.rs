@@ -1,4 +1,4 @@
-//! Busy locks: waiting, not waiting, skipping, codes of the home's choice, least and longest holds.
+//! Busy locks: waiting, not waiting, skipping, codes of the user's choice, least and longest holds.
 
 use crate::kit::{Home, Running};
 use quorlock_testkit::until_blocking;
