@@ -5,7 +5,7 @@ mod net;
 
 use net::{NODE_TIMEOUT, kinds, release, until_granted};
 use quorlock::{Event, Locker};
-use quorlock_testkit::{Servers, until};
+use quorlock_testkit::{Server, Servers, until};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
@@ -128,6 +128,30 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
     }
     let kinds = breaks.lock().unwrap().clone();
     assert!(!kinds.contains(&"abandoned"), "{kinds:?}");
+}
+
+/// Goal: once a reply cannot be one to its command, nothing that follows on that connection is believed.
+#[tokio::test]
+async fn a_reply_of_another_shape_ends_its_connection() {
+    let servers = Servers::start(1);
+    let forger = Forger::default();
+    let url = forger.start(servers[0].port()).await;
+    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    for shifted in [":1\r\n+OK\r\n", "+OK\r\n+OK\r\n", "*0\r\n:1\r\n"] {
+        until_granted(&locker, "a").await;
+        let before = connection(&servers[0]);
+        forger.forge(shifted.as_bytes(), false);
+        let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
+        assert_eq!(kinds(&refused), ["protocol"], "{shifted:?}");
+        until("another connection", net::SOON, async || connection(&servers[0]) != before).await;
+    }
+}
+
+/// The number of the lock's connection, if there is one.
+fn connection(server: &Server) -> Option<String> {
+    let clients = server.cli(&["CLIENT", "LIST"]);
+    let ours = clients.lines().find(|line| line.contains("name=quorlock"))?;
+    ours.split(' ').next().map(str::to_owned)
 }
 
 #[tokio::test]
