@@ -99,12 +99,12 @@ impl Nemesis {
             self.cast.count(fault);
             return true;
         }
-        let share = *self.rng.pick(&[20, 50, 100]);
+        let share = if fault == Fault::Delay { 100 } else { *self.rng.pick(&[20, 50, 100]) };
         let nodes: Vec<usize> = (0..self.cast.voters().len()).filter(|_| self.rng.chance(share)).collect();
         if !self.trouble(fault, client, &nodes, span) {
             return false;
         }
-        if fault == Fault::Delay && self.rng.chance(50) {
+        if fault == Fault::Delay && self.rng.chance(70) {
             // Slow grants that are then used to their end: the deadline must count from before the first send.
             self.cast.await_lock(client, Fault::ClientPause, over_ttl(&mut self.rng));
         }
@@ -154,7 +154,9 @@ impl Nemesis {
         if fault.is_outage() && outage.is_err() {
             return false;
         }
-        let span = self.rng.span(TTL / 20, TTL + TTL / 5);
+        // Whoever forgets is back while the locks that it forgot still matter.
+        let longest = if fault.wipes_for().is_some() { TTL / 4 } else { TTL + TTL / 5 };
+        let span = self.rng.span(TTL / 20, longest);
         let delay = self.prepare_wipe(fault, number);
         let mut rng = self.rng.fork();
         self.troubles.spawn_blocking(move || {

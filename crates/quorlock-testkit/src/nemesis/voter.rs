@@ -95,7 +95,9 @@ impl Voter {
             _ => {
                 state.server.kill();
                 if fault == Fault::PowerLoss {
-                    state.server.cut_aof(1 + rng.below(600));
+                    // A few commands, or about what a second brings.
+                    let most = *rng.pick(&[600, 30_000]);
+                    state.server.cut_aof(1 + rng.below(most));
                 }
                 thread::sleep(span);
                 state.server.restart();
