@@ -24,7 +24,8 @@ const FAULTS: [(Fault, &str); 11] = [
     (Fault::Refuse, "unreachable"),
 ];
 
-/// What repeats bytes. The first copy of an answer is a true one, so these refuse nothing; the second ends the connection.
+/// What repeats bytes. The first copy of an answer is a true one, so nothing is refused; the second ends the
+/// connection.
 const DUPLICATES: [Fault; 2] = [Fault::DuplicateReplies, Fault::DuplicateRequests];
 
 async fn begin(proxies: &[Proxy], fault: Fault) {

@@ -9,7 +9,7 @@ use super::resource::{Ledger, Resource};
 use super::script::Script;
 use super::stopwatch::now;
 use super::voter::Voter;
-use super::{Setting, TTL, lockers};
+use super::{Setting, lockers};
 use crate::world::Rng;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
@@ -209,9 +209,4 @@ impl Cast {
         let alive = process.as_ref().filter(|process| process.life == life);
         alive.map(deed).is_some()
     }
-}
-
-/// Long enough that the lock is over when the client goes on.
-pub(super) fn over_ttl(rng: &mut Rng) -> Duration {
-    rng.span(TTL + TTL / 10, 2 * TTL)
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use std::{io, process, thread};
 use tokio::time::sleep;
 
-/// Plays the part that stands in `words`, the arguments of a program, until the standard input ends. `false` if they are
-/// not those of a client.
+/// Plays the part that stands in `words`, the arguments of a program, until the standard input ends. `false` if they
+/// are not those of a client.
 pub fn be_client(words: &[String]) -> bool {
     let Some(script) = Script::parse(words) else { return false };
     let is_quiet = Arc::new(AtomicBool::new(false));

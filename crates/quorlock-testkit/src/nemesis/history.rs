@@ -117,17 +117,20 @@ impl History {
 
     /// What happened just before and after the first violation, one line each.
     pub fn evidence(&self) -> Vec<String> {
-        let Some(first) = self.violations.iter().map(|violation| violation.at).min() else {
-            return Vec::new();
-        };
-        let mut near: Vec<_> = self
-            .told
-            .iter()
-            .filter(|(at, _)| *at + EVIDENCE > first && *at < first + EVIDENCE / 10)
-            .collect();
-        near.sort_by_key(|(at, _)| *at);
+        let first = self.violations.iter().map(|violation| violation.at).min();
+        first.map_or_else(Vec::new, |at| self.lines(at.saturating_sub(EVIDENCE), at + EVIDENCE / 10))
+    }
+
+    /// Everything that happened, one line each.
+    pub fn all(&self) -> Vec<String> {
+        self.lines(Duration::ZERO, Duration::MAX)
+    }
+
+    fn lines(&self, from: Duration, until: Duration) -> Vec<String> {
+        let mut told: Vec<_> = self.told.iter().filter(|(at, _)| (from..=until).contains(at)).collect();
+        told.sort_by_key(|(at, _)| *at);
         let since = |at: &Duration| at.saturating_sub(self.start).as_secs_f64();
-        near.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
+        told.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
     }
 
     /// How many clients had all their turns in the quiet.

@@ -55,6 +55,8 @@ pub struct Setting {
     pub binary: Binary,
     /// A bug to be found; see [`Setting::PLANTS`].
     pub plant: Option<Plant>,
+    /// Whether the report begins with everything that happened.
+    pub show: bool,
     /// The program that the clients run: one that calls [`be_client`] with its arguments first of all.
     pub program: PathBuf,
 }
@@ -72,6 +74,7 @@ impl Setting {
             storm: Duration::from_secs(60),
             binary: Binary::Redis,
             plant: None,
+            show: false,
             program,
         }
     }

@@ -85,8 +85,8 @@ impl Process {
         self.ahead_ms = ahead_ms;
     }
 
-    /// Lets its machine have slept, while it stands still. The rest of the world did not sleep, so its wall clock is set right
-    /// again at once, as the first answer of a time server does.
+    /// Lets its machine have slept, while it stands still. The rest of the world did not sleep, so its wall clock is
+    /// set right again at once, as the first answer of a time server does.
     pub(super) fn sleep(&self, by: Duration) {
         self.shim.suspend(by);
         self.shim.jump_wall_back(by);

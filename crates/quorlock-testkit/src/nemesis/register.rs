@@ -32,8 +32,8 @@ impl Register {
         Self { connection: Connection::open(socket).expect("the resource is always up"), me, writes: 0 }
     }
 
-    /// Shows the fence, then reads. A resource that compares fences at the write only would let a newer holder overwrite the late
-    /// write of an older one that came after its read.
+    /// Shows the fence, then reads. A resource that compares fences at the write only would let a newer holder
+    /// overwrite the late write of an older one that came after its read.
     pub(super) fn read(&mut self, name: &str, fence: u64) -> Seen {
         let is_newest = self.set_fenced("shown:", name, fence, "");
         let mut id = |kind: &str| {

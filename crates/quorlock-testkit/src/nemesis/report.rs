@@ -78,7 +78,7 @@ impl Outcome {
         let (history, ledger) = (&self.history, &self.ledger);
         println!("seed             {} (decides the schedule; real time is not repeatable)", setting.seed);
         println!(
-            "servers          {} {:?}: in turn one that syncs every write, one without persistence, one that syncs now and then",
+            "servers          {} {:?}: in turn with a synced log, without a log, with a log that is torn",
             setting.nodes, setting.binary
         );
         println!("clients          {} processes", setting.clients);

@@ -68,8 +68,8 @@ impl Resource {
 }
 
 impl Ledger {
-    /// Takes a line of MONITOR: `+TIME [0 ADDRESS] "SET" "KEY" "VALUE"`. A script's own commands follow it as such lines, so a
-    /// write that a script refused is none.
+    /// Takes a line of MONITOR: `+TIME [0 ADDRESS] "SET" "KEY" "VALUE"`. A script's own commands follow it as such
+    /// lines, so a write that a script refused is none.
     fn note(&mut self, line: &str) {
         let Some((_, command)) = line.split_once("] \"") else { return };
         let words: Vec<&str> = command.strip_suffix('"').unwrap_or_default().split("\" \"").collect();

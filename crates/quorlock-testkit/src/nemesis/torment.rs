@@ -1,7 +1,7 @@
 //! The schedule of trouble: which kind comes next, to whom, and how much at once.
 
 use super::TTL;
-use super::cast::{Cast, over_ttl};
+use super::cast::Cast;
 use super::fault::Fault;
 use super::gate::how;
 use super::stopwatch::now;
@@ -112,8 +112,8 @@ impl Nemesis {
         true
     }
 
-    /// Parts the servers at the pivot, and the clients. One side reaches those from the pivot on that are a majority; the
-    /// other side reaches the rest, and with `overlap` the pivot, so that both sides have a majority.
+    /// Parts the servers at the pivot, and the clients. One side reaches those from the pivot on that are a majority;
+    /// the other side reaches the rest, and with `overlap` the pivot, so that both sides have a majority.
     fn split(&mut self, fault: Fault, pivot: usize, overlap: bool, span: Duration) {
         let count = self.cast.voters().len();
         let around = |from: usize, to: usize| (from..to).map(|step| (pivot + step) % count).collect();
@@ -175,8 +175,8 @@ impl Nemesis {
         true
     }
 
-    /// The worst moment to forget: both sides of a split have a majority only with this server, and somebody on one side
-    /// sits on a lock. Returns how long to wait for that moment.
+    /// The worst moment to forget: both sides of a split have a majority only with this server, and somebody on one
+    /// side sits on a lock. Returns how long to wait for that moment.
     fn prepare_wipe(&mut self, fault: Fault, number: usize) -> Duration {
         let Some(recovery) = fault.wipes_for() else { return Duration::ZERO };
         self.wipes.push(Instant::now() + recovery);
@@ -196,4 +196,9 @@ impl Nemesis {
     fn number(&mut self, end: usize) -> usize {
         usize::try_from(self.rng.below(end as u64)).unwrap()
     }
+}
+
+/// Long enough that the lock is over when the client goes on.
+fn over_ttl(rng: &mut Rng) -> Duration {
+    rng.span(TTL + TTL / 10, 2 * TTL)
 }

@@ -5,8 +5,8 @@ use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
 impl Server {
-    /// Takes the last `bytes` off the append-only file, as a power loss does to what was not synced. Returns how many there were
-    /// to take. The next start forgets the commands that stood there, whole or in part.
+    /// Takes the last `bytes` off the append-only file, as a power loss does to what was not synced. Returns how many
+    /// there were to take. The next start forgets the commands that stood there, whole or in part.
     ///
     /// # Panics
     /// The server is up, or keeps no append-only file.
