@@ -112,9 +112,9 @@ impl Fault {
 
     /// Whether it happens to a server.
     pub(super) fn is_of_server(self) -> bool {
-        let else_where =
+        let stays_up =
             matches!(self, Fault::Flush | Fault::Evict | Fault::ServerClock | Fault::ServerClockAhead);
-        self.is_outage() || else_where
+        self.is_outage() || stays_up
     }
 }
 
