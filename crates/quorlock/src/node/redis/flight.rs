@@ -99,7 +99,7 @@ impl Flight {
                 }
                 return shape;
             }
-            (Slot::Epoch, [epoch]) => self.count_votes(epoch, link),
+            (Slot::Epoch { skip }, [epoch]) => return self.count_votes(epoch, skip, link),
             (Slot::Release(first), [answer]) => return self.settle_run(first, answer, link),
             (Slot::Change(change), [answer]) => return settle_change(change, answer, link),
             (Slot::Inspect(answer), [stored, left, counter]) => {
@@ -123,15 +123,18 @@ impl Flight {
     }
 
     /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.
-    fn count_votes(&mut self, epoch: &Value, link: &Link) {
+    fn count_votes(&mut self, epoch: &Value, skip: usize, link: &Link) -> Result<(), NodeError> {
         let mut queue = link.lock();
+        if queue.standing.is_misplaced(epoch, skip) {
+            return Err(protocol("an answer to another question"));
+        }
         let (known, eligible) = match epoch {
             Value::Error(text) => match classify(text) {
                 // Something else stands there: the mark is gone, whatever removed it.
                 NodeError::WrongType { .. } => (Err(NodeError::EpochChanged), Ok(())),
                 cause => (Err(cause), Ok(())),
             },
-            epoch if queue.standing.confirms(epoch) => {
+            epoch if queue.standing.confirms(epoch, skip) => {
                 (Ok(()), queue.standing.admit(|| link.around.clock.now()))
             }
             _ => (Err(NodeError::EpochChanged), Ok(())),
@@ -158,6 +161,7 @@ impl Flight {
         for (vote, reply) in self.votes.drain(..) {
             vote.answer.give(reply);
         }
+        Ok(())
     }
 
     /// Answers all releases that went in one call with `first`.
@@ -195,7 +199,7 @@ impl Flight {
 
 /// Gives the answer to a release; one that the server refused is owed.
 fn settle_release(mut release: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
-    let reply = replies::change(answer, None);
+    let reply = replies::release(answer);
     let shape = believable(&reply);
     let caller = release.answer.take();
     if matches!(reply, Reply::Failed(_)) {
@@ -216,7 +220,7 @@ fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), 
             Ok(())
         }
         answer => {
-            let reply = replies::change(answer, Some(change.kind));
+            let reply = replies::change(answer, change.kind, change.mark);
             let shape = believable(&reply);
             change.answer.give(reply);
             shape
