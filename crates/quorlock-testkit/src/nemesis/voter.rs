@@ -39,7 +39,7 @@ struct State {
     ahead_ms: i64,
 }
 
-/// How long to wait for a lock that could be evicted.
+/// How long to try to have a lock evicted.
 const PREY: Duration = Duration::from_millis(500);
 
 impl Voter {
@@ -135,36 +135,36 @@ impl State {
     }
 }
 
-/// Sets a limit just below what is used, with a policy that prefers what is over soonest, until a lock was evicted.
+/// Sets a policy that prefers what is over soonest, and a limit just below what is used, until a lock was evicted.
 fn evict(server: &Server) -> bool {
     let mut connection = server.connect().unwrap();
+    let counters = count(&mut connection, FENCES);
+    let before = field(&mut connection, "stats", "evicted_keys");
+    set(&mut connection, "maxmemory-samples", "64");
+    set(&mut connection, "maxmemory-policy", "volatile-ttl");
     let start = Instant::now();
-    while count(&mut connection, "") == Reply::Integer(0) {
-        if start.elapsed() > PREY {
-            return false;
+    let mut is_evicted = false;
+    while !is_evicted && start.elapsed() < PREY {
+        if count(&mut connection, "") != Reply::Integer(0) {
+            let limit = field(&mut connection, "memory", "used_memory").saturating_sub(64);
+            set(&mut connection, "maxmemory", &limit.to_string());
+            // Every command looks at the limit before it runs. It may be above what is used by now.
+            is_evicted = field(&mut connection, "stats", "evicted_keys") > before;
+            set(&mut connection, "maxmemory", "0");
         }
         thread::sleep(TTL / 1_000);
     }
-    let counters = count(&mut connection, FENCES);
-    let before = field(&mut connection, "stats", "evicted_keys");
-    let limit = field(&mut connection, "memory", "used_memory").saturating_sub(64).to_string();
-    let steps = [
-        ["maxmemory-samples", "64"],
-        ["maxmemory-policy", "volatile-ttl"],
-        ["maxmemory", &limit],
-        // Every command looks at the limit before it runs, so it was kept once this one has.
-        ["maxmemory", "0"],
-        ["maxmemory-policy", "noeviction"],
-    ];
-    for [option, value] in steps {
-        let reply = connection.ask(&["CONFIG", "SET", option, value]).unwrap();
-        assert_eq!(reply, Reply::Text("OK".to_owned()), "{option}");
-    }
+    set(&mut connection, "maxmemory-policy", "noeviction");
     if count(&mut connection, FENCES) != counters {
         // Counters went, too, which no promise covers unless the server forgets openly.
         server.flushall();
     }
-    field(&mut connection, "stats", "evicted_keys") > before
+    is_evicted
+}
+
+fn set(connection: &mut Connection, option: &str, value: &str) {
+    let reply = connection.ask(&["CONFIG", "SET", option, value]).unwrap();
+    assert_eq!(reply, Reply::Text("OK".to_owned()), "{option}");
 }
 
 /// How many names have a key with this prefix.
