@@ -47,8 +47,8 @@ struct Nemesis {
     minority: usize,
     /// Servers that may be down at the same time.
     outages: Arc<Semaphore>,
-    /// Until when servers that lost memory may be without a vote.
-    wipes: Vec<Instant>,
+    /// Servers that lost memory, and until when they may be without a vote.
+    wipes: Vec<(usize, Instant)>,
     next_wipe: Instant,
     troubles: JoinSet<()>,
 }
@@ -146,8 +146,12 @@ impl Nemesis {
             return false;
         }
         let cast = self.cast.clone();
-        let suitable: Vec<usize> =
-            (0..cast.voters().len()).filter(|number| cast.voters()[*number].suits(fault)).collect();
+        // Who lost memory before has no lock to lose until it votes again.
+        let is_well = |number: usize| self.wipes.iter().all(|(wiped, _)| *wiped != number);
+        let suitable: Vec<usize> = (0..cast.voters().len())
+            .filter(|number| cast.voters()[*number].suits(fault))
+            .filter(|number| fault != Fault::Evict || is_well(*number))
+            .collect();
         let number = *self.rng.pick(&suitable);
         let Ok(turn) = cast.voters()[number].turn.clone().try_acquire_owned() else { return false };
         let outage = self.outages.clone().try_acquire_owned();
@@ -179,7 +183,7 @@ impl Nemesis {
     /// side sits on a lock. Returns how long to wait for that moment.
     fn prepare_wipe(&mut self, fault: Fault, number: usize) -> Duration {
         let Some(recovery) = fault.wipes_for() else { return Duration::ZERO };
-        self.wipes.push(Instant::now() + recovery);
+        self.wipes.push((number, Instant::now() + recovery));
         self.next_wipe = Instant::now() + recovery / u32::try_from(self.minority).unwrap();
         self.split(Fault::Hold, number, true, TTL);
         let client = self.number(self.cast.clients());
@@ -189,7 +193,7 @@ impl Nemesis {
 
     /// At most a minority is without memory at the same time: more is beyond every promise.
     fn may_wipe(&mut self) -> bool {
-        self.wipes.retain(|until| Instant::now() < *until);
+        self.wipes.retain(|(_, until)| Instant::now() < *until);
         self.wipes.len() < self.minority && Instant::now() >= self.next_wipe
     }
 
