@@ -14,7 +14,7 @@ usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--
 
   --seconds N    how long the trouble lasts (default 60); under 45 not every fault is demanded
   --nodes N      how many servers vote, 3 to 31 (default 5)
-  --clients N    how many client processes contend (default 4)
+  --clients N    how many client processes contend (default 6)
   --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
   --valkey       runs Valkey servers instead of Redis
   --show         prints everything that happened, not only what led to a violation

@@ -65,12 +65,12 @@ impl Setting {
     /// Bugs that can be planted around real servers.
     pub const PLANTS: [Plant; 3] = [Plant::ReachableMajority, Plant::LateDeadline, Plant::NoRestartGuard];
 
-    /// The usual storm of `seed`: five servers, four clients, a minute.
+    /// The usual storm of `seed`: five servers, six clients, a minute.
     pub fn new(seed: u64, program: PathBuf) -> Self {
         Self {
             seed,
             nodes: 5,
-            clients: 4,
+            clients: 6,
             storm: Duration::from_secs(60),
             binary: Binary::Redis,
             plant: None,
