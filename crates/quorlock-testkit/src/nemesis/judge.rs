@@ -10,7 +10,7 @@ use std::time::Duration;
 const AFTERMATH: Duration = TTL.saturating_add(Duration::from_millis(50));
 
 impl History {
-    /// Looks for two holders, and for fences that are not unique or go back.
+    /// Looks for two holders, for fences that are not unique or go back, and for holders that were refused.
     pub(super) fn judge(&mut self) {
         let mut by_name: BTreeMap<String, Vec<Hold>> = BTreeMap::new();
         for hold in &self.holds {
@@ -20,6 +20,12 @@ impl History {
             holds.sort_by_key(Hold::noted);
             self.judge_exclusion(&holds);
             self.judge_fences(&holds);
+        }
+        for (client, at) in self.refused_holders.clone() {
+            if !self.is_wild(at, at) {
+                let what = format!("client {client} holds a lock and its fence is refused");
+                self.violate(Promise::NoHolderRefused, at, what);
+            }
         }
     }
 
@@ -169,6 +175,16 @@ mod tests {
         history.judge();
         assert_eq!(history.excused, 1);
         assert_eq!(history.violations()[0].promise, Promise::UniqueFences);
+    }
+
+    #[test]
+    fn a_refused_holder_is_excused_only_while_a_server_forgets_unseen() {
+        let mut history = History::new(1);
+        history.hear(0, Line::FencedOff { at: ms(1_000), held: true });
+        history.hear(0, Line::FencedOff { at: ms(5_000), held: true });
+        history.hear(0, Line::FencedOff { at: ms(6_000), held: false });
+        history.wild.push((ms(900), ms(900)));
+        assert_eq!(broken(history), [Promise::NoHolderRefused]);
     }
 
     #[test]
