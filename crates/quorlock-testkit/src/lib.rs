@@ -8,6 +8,7 @@ mod certs;
 mod clock;
 mod clockshim;
 mod faulty;
+mod freeze;
 pub mod lab;
 pub mod nemesis;
 mod peer;

@@ -38,6 +38,12 @@ pub enum Fault {
     Garbage,
     /// Replies come one byte at a time, with this pause between them.
     Drip(Duration),
+    /// Requests reach the server; each piece of its replies is preceded by these bytes, which announce a longer reply.
+    Huge(&'static [u8]),
+    /// Each piece of the replies comes twice. No wire does that; a broken server or middlebox might.
+    DuplicateReplies,
+    /// Each piece of the requests reaches the server twice, and both are answered.
+    DuplicateRequests,
     /// New connections are refused; those that exist go on.
     Refuse,
 }
@@ -166,23 +172,28 @@ pub(crate) enum Treatment {
     Swallow,
     Garbage,
     Drip(Duration),
+    Precede(&'static [u8]),
+    Twice,
 }
 
 fn for_requests(fault: Fault) -> Treatment {
     match fault {
         Fault::Hold => Treatment::Hold,
         Fault::Swallow => Treatment::Swallow,
+        Fault::DuplicateRequests => Treatment::Twice,
         _ => Treatment::Pass,
     }
 }
 
 fn for_replies(fault: Fault) -> Treatment {
     match fault {
-        Fault::Pass | Fault::Refuse | Fault::Swallow => Treatment::Pass,
+        Fault::Pass | Fault::Refuse | Fault::Swallow | Fault::DuplicateRequests => Treatment::Pass,
         Fault::Delay(by) => Treatment::Delay(by),
         Fault::Hold | Fault::HoldReplies => Treatment::Hold,
         Fault::SwallowReplies => Treatment::Swallow,
         Fault::Garbage => Treatment::Garbage,
         Fault::Drip(pause) => Treatment::Drip(pause),
+        Fault::Huge(announcement) => Treatment::Precede(announcement),
+        Fault::DuplicateReplies => Treatment::Twice,
     }
 }

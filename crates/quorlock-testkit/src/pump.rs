@@ -91,6 +91,10 @@ async fn treat(treatment: Treatment, left: &[u8], sink: &mut OwnedWriteHalf) -> 
             let nonsense = vec![b'?'; left.len()];
             sink.write_all(&nonsense).await.map(|()| left.len())
         }
+        Treatment::Precede(announcement) => {
+            sink.write_all(&[announcement, left].concat()).await.map(|()| left.len())
+        }
+        Treatment::Twice => sink.write_all(&left.repeat(2)).await.map(|()| left.len()),
         Treatment::Drip(pause) => {
             sink.write_all(&left[..1]).await?;
             sleep(pause).await;

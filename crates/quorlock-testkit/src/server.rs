@@ -1,14 +1,15 @@
 //! A real server process for one test.
 
 mod address;
+mod aof;
 
 use crate::certs::Certs;
+use crate::freeze::{freeze, thaw};
 use crate::port::Port;
 use crate::resp::{Connection, Reply};
 use crate::server_config::{ServerBuilder, TESTKIT_USER};
 use crate::spawn::spawn_bound;
 use crate::until::until_blocking;
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io;
 use std::process::Child;
@@ -71,7 +72,7 @@ impl Server {
     /// # Panics
     /// The server is down.
     pub fn pid(&self) -> u32 {
-        self.child.as_ref().expect("the server is up").id()
+        self.running().id()
     }
 
     /// Ends the server as a crash would (SIGKILL). Does nothing if it is down.
@@ -95,14 +96,12 @@ impl Server {
 
     /// Stops the process (SIGSTOP): connections stay open, nothing is answered. Returns when it stands still.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
-        let limit = Duration::from_secs(5);
-        until_blocking("the server stands still", limit, || is_stopped(self.pid()));
+        freeze(self.running());
     }
 
     /// Lets a paused process go on (SIGCONT). It first executes what it was sent meanwhile.
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
+        thaw(self.running());
     }
 
     /// Asks the server on a connection of its own, with all rights. Answers as `redis-cli` prints into a pipe: nothing for nil,
@@ -212,9 +211,8 @@ impl Server {
         });
     }
 
-    fn signal(&self, signal: Signal) {
-        let child = self.child.as_ref().expect("the server is up");
-        kill_process(Pid::from_child(child), signal).unwrap();
+    fn running(&self) -> &Child {
+        self.child.as_ref().expect("the server is up")
     }
 }
 
@@ -222,10 +220,4 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Linux tells the state after the name in brackets. Elsewhere the signal's word must do.
-fn is_stopped(pid: u32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat"))
-        .map_or(true, |stat| stat.rsplit(')').next().unwrap().starts_with(" T"))
 }

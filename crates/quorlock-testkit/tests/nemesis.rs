@@ -7,12 +7,17 @@ use std::time::Duration;
 /// Goal: safety is checked to the letter; of speed only that something happened, as the machine may be busy.
 #[test]
 fn no_promise_breaks_in_a_short_storm() {
-    let setting = Setting { nodes: 3, storm: Duration::from_secs(9), ..Setting::new(7) };
+    let setting = Setting {
+        nodes: 3,
+        storm: Duration::from_secs(9),
+        ..Setting::new(7, env!("CARGO_BIN_EXE_nemesis").into())
+    };
     let outcome = run(&setting);
     outcome.print(&setting);
     for check in outcome.promises() {
         assert!(check.is_passed(), "{check}\n{}", outcome.history.evidence().join("\n"));
     }
-    assert!(outcome.history.acquisitions >= 20, "only {} acquisitions", outcome.history.acquisitions);
+    let acquisitions = outcome.history.acquisitions();
+    assert!(acquisitions >= 20, "only {acquisitions} acquisitions");
     assert!(outcome.faults.len() >= 5, "only these faults: {:?}", outcome.faults);
 }

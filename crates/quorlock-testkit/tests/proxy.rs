@@ -91,6 +91,31 @@ async fn garbage_is_no_reply() {
 }
 
 #[tokio::test]
+async fn a_huge_length_stands_before_the_reply() {
+    let (_server, proxy, mut client) = setting().await;
+    proxy.set(Fault::Huge(b"*2147483647\r\n")).await;
+    client.write_all(PING).await.unwrap();
+    assert_eq!(read(&mut client, 13 + PONG.len()).await, format!("*2147483647\r\n{PONG}"));
+}
+
+#[tokio::test]
+async fn a_duplicated_reply_belongs_to_one_request() {
+    let (server, proxy, mut client) = setting().await;
+    proxy.set(Fault::DuplicateReplies).await;
+    client.write_all(b"INCR x\r\n").await.unwrap();
+    assert_eq!(read(&mut client, 8).await, ":1\r\n:1\r\n");
+    assert_eq!(server.cli(&["GET", "x"]), "1");
+}
+
+#[tokio::test]
+async fn a_duplicated_request_is_executed_and_answered_twice() {
+    let (_server, proxy, mut client) = setting().await;
+    proxy.set(Fault::DuplicateRequests).await;
+    client.write_all(b"INCR x\r\n").await.unwrap();
+    assert_eq!(read(&mut client, 8).await, ":1\r\n:2\r\n");
+}
+
+#[tokio::test]
 async fn a_drip_is_slow_but_complete() {
     let (_server, proxy, mut client) = setting().await;
     let pause = Duration::from_millis(20);

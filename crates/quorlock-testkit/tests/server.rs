@@ -45,6 +45,20 @@ fn an_append_only_file_survives_a_crash() {
 }
 
 #[test]
+fn a_server_whose_log_lost_its_tail_starts_without_the_last_writes() {
+    for binary in [Binary::Redis, Binary::Valkey].into_iter().filter(|binary| binary.is_here()) {
+        let mut server = Server::builder().binary(binary).aof(Fsync::EverySecond).start();
+        server.cli(&["SET", "x", "1"]);
+        server.cli(&["SET", "y", "1"]);
+        server.kill();
+        assert_eq!(server.cut_aof(5), 5, "the middle of a command");
+        server.restart();
+        assert_eq!(server.cli(&["GET", "x"]), "1");
+        assert_eq!(server.cli(&["GET", "y"]), "");
+    }
+}
+
+#[test]
 fn a_paused_server_executes_what_it_was_sent_when_it_wakes() {
     let server = Server::start();
     let mut connection = server.connect().unwrap();

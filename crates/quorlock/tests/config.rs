@@ -1,6 +1,7 @@
 //! What cannot work is refused when the locker is built, and the error names the value and what is allowed.
 #![allow(clippy::unwrap_used)]
 
+use proptest::prelude::*;
 use quorlock::{ConfigError, Locker, NameError};
 use std::time::Duration;
 
@@ -152,5 +153,40 @@ fn in_a_child_with_its_own_environment() {
     match Locker::from_env() {
         Ok(locker) => println!("built on {}", locker.quorum()),
         Err(error) => println!("{error}"),
+    }
+}
+
+/// Spans of every size, with those that are nearly too short or too long.
+fn any_span() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        Just(Duration::ZERO),
+        Just(Duration::MAX),
+        (0_u64..100).prop_map(ms),
+        (0_u64..700_000_000).prop_map(ms),
+        any::<u64>().prop_map(Duration::from_nanos),
+    ]
+}
+
+proptest! {
+    /// Goal: whatever is configured works or is refused for a reason; nothing panics and no secret is shown.
+    #[test]
+    fn any_configuration_works_or_is_refused_for_a_reason(
+        nodes in prop::collection::vec(
+            "(redis|valkey|memory|unix)://(ann:hunter2@)?[a-f]{0,2}(:[0-9]{1,6})?(/[0-9]{0,3})?([?][a-z]{1,8}=[a-z]{0,3})?",
+            0..6
+        ),
+        spans in prop::array::uniform5(any_span()),
+        drift in prop_oneof![any::<f64>(), 0.0..0.5],
+        name in "\\PC{0,8}"
+    ) {
+        let [ttl, longest, wait, node, connect] = spans;
+        let builder = Locker::builder().nodes(nodes).ttl(ttl).longest_ttl(longest).wait(wait).drift(drift);
+        match builder.node_timeout(node).connect_timeout(connect).build() {
+            Ok(locker) => drop(locker.named(name)),
+            Err(error) => {
+                let words = error.to_string();
+                prop_assert!(!words.is_empty() && !words.contains("hunter2"), "{words}");
+            }
+        }
     }
 }

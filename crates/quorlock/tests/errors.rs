@@ -4,7 +4,7 @@
 mod net;
 
 use net::{Net, SOON, init, kinds, release, until_granted, until_refused};
-use quorlock::AcquireError;
+use quorlock::{AcquireError, Release};
 use quorlock_testkit::{Port, Server, until};
 use std::thread::JoinHandle;
 
@@ -102,12 +102,19 @@ async fn a_user_who_loses_a_right_is_told_so_and_goes_on_with_it() {
     let urls = net.servers.iter().map(|it| format!("redis://app:pw@127.0.0.1:{}", it.port()));
     let locker = net::Locker::builder().nodes(urls).node_timeout(net::NODE_TIMEOUT).build().unwrap();
     init(&locker).await;
-    for right in ["set", "zadd", "get"] {
+    for right in ["set", "zadd", "getrange"] {
         ask_two(&net, &["ACL", "SETUSER", "app", &format!("-{right}")]);
         until_refused(&locker, "a", "no_permission").await;
         ask_two(&net, &["ACL", "SETUSER", "app", &format!("+{right}")]);
         until_granted(&locker, "a").await;
     }
+    // A release that may not look does not say that nothing was there.
+    ask_two(&net, &["ACL", "SETUSER", "app", "-get"]);
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    assert!(guard.extend().await.is_err());
+    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    ask_two(&net, &["ACL", "SETUSER", "app", "+get"]);
+    until_granted(&locker, "a").await;
     // Without the right to run scripts nothing can be released: better no vote than a lock for its whole ttl.
     ask_two(&net, &["ACL", "SETUSER", "app", "-@scripting"]);
     ask_two(&net, &["CLIENT", "KILL", "USER", "app"]);

@@ -9,7 +9,7 @@ use quorlock_testkit::until;
 use std::time::{Duration, Instant};
 
 /// Everything that a proxy can do, with the cause that it must be given.
-const FAULTS: [(Fault, &str); 8] = [
+const FAULTS: [(Fault, &str); 11] = [
     (Fault::Delay(Duration::from_secs(2)), "timeout"),
     (Fault::Hold, "timeout"),
     (Fault::HoldReplies, "timeout"),
@@ -17,8 +17,16 @@ const FAULTS: [(Fault, &str); 8] = [
     (Fault::SwallowReplies, "timeout"),
     (Fault::Drip(Duration::from_millis(200)), "timeout"),
     (Fault::Garbage, "protocol"),
+    (Fault::Huge(b"$536870913\r\n"), "protocol"),
+    (Fault::Huge(b"*2147483647\r\n"), "protocol"),
+    // A length that may be believed: nothing is wrong yet but the time it takes.
+    (Fault::Huge(b"$60000\r\n"), "timeout"),
     (Fault::Refuse, "unreachable"),
 ];
+
+/// What repeats bytes. The first copy of an answer is a true one, so nothing is refused; the second ends the
+/// connection.
+const DUPLICATES: [Fault; 2] = [Fault::DuplicateReplies, Fault::DuplicateRequests];
 
 async fn begin(proxies: &[Proxy], fault: Fault) {
     for proxy in proxies {
@@ -43,7 +51,7 @@ async fn end(proxies: &[Proxy], fault: Fault) {
 async fn any_fault_of_one_node_delays_nothing_and_leaves_nothing_behind() {
     let net = Net::start(1).await;
     let locker = net.locker().await;
-    for (fault, _) in FAULTS {
+    for fault in FAULTS.map(|(fault, _)| fault).into_iter().chain(DUPLICATES) {
         let held = locker.named("held").unwrap().acquire().await.unwrap();
         begin(&net.proxies, fault).await;
         let start = Instant::now();

@@ -4,12 +4,14 @@
 mod net;
 
 use net::{NODE_TIMEOUT, kinds, release, until_granted};
-use quorlock::{Event, Locker};
-use quorlock_testkit::{Servers, until};
+use quorlock::{Event, Guard, Locker, RestartGuard};
+use quorlock_testkit::proxy::{Fault, Proxy};
+use quorlock_testkit::{Server, Servers, until};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 
 /// Forwards to a server, and once puts other bytes in the place of the next reply.
 #[derive(Clone, Default)]
@@ -128,6 +130,92 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
     }
     let kinds = breaks.lock().unwrap().clone();
     assert!(!kinds.contains(&"abandoned"), "{kinds:?}");
+}
+
+/// Goal: once a reply cannot be one to its command, nothing that follows on that connection is believed.
+#[tokio::test]
+async fn a_reply_of_another_shape_ends_its_connection() {
+    let servers = Servers::start(1);
+    let forger = Forger::default();
+    let url = forger.start(servers[0].port()).await;
+    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    for shifted in [":1\r\n+OK\r\n", "+OK\r\n+OK\r\n", "*0\r\n:1\r\n"] {
+        until_granted(&locker, "a").await;
+        let before = connection(&servers[0]);
+        forger.forge(shifted.as_bytes(), false);
+        let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
+        assert_eq!(kinds(&refused), ["protocol"], "{shifted:?}");
+        until("another connection", net::SOON, async || connection(&servers[0]) != before).await;
+    }
+}
+
+/// The number of the lock's connection, if there is one.
+fn connection(server: &Server) -> Option<String> {
+    let clients = server.cli(&["CLIENT", "LIST"]);
+    let ours = clients.lines().find(|line| line.contains("name=quorlock"))?;
+    ours.split(' ').next().map(str::to_owned)
+}
+
+/// Goal: answers are matched by their order, as the protocol has no numbers. A middlebox that repeats one shifts all that
+/// follow; what is answered by the answer to another question must not count.
+#[tokio::test]
+async fn an_answer_that_comes_twice_counts_once() {
+    let servers = Servers::start(1);
+    let proxy = Proxy::start(servers[0].port()).await;
+    let builder = Locker::builder().nodes([proxy.url()]).node_timeout(NODE_TIMEOUT);
+    let locker = builder.restart_guard(RestartGuard::Strict).build().unwrap();
+    net::init(&locker).await;
+    let (one, other) = (locker.named("one").unwrap(), locker.named("other").unwrap());
+    servers[0].cli(&["SET", "other", "taken by somebody else"]);
+
+    proxy.set(Fault::HoldReplies).await;
+    let first = in_flight(&servers[0], async move { one.try_acquire().await }).await;
+    let second = in_flight(&servers[0], async move { other.try_acquire().await }).await;
+    proxy.set(Fault::DuplicateReplies).await;
+    let held = first.await.unwrap().unwrap();
+    let stolen = second.await.unwrap();
+    assert!(stolen.is_err(), "granted by another lock's vote: {stolen:?}");
+
+    proxy.set(Fault::Pass).await;
+    servers[0].cli(&["DEL", "other"]);
+    let gone = until_acquired(&locker, "other").await;
+    servers[0].cli(&["DEL", "other"]);
+    proxy.set(Fault::HoldReplies).await;
+    let first = in_flight(&servers[0], async move { held.extend().await.map(drop) }).await;
+    let second = in_flight(&servers[0], async move { gone.extend().await.map(drop) }).await;
+    proxy.set(Fault::DuplicateReplies).await;
+    assert!(first.await.unwrap().is_ok());
+    let extended = second.await.unwrap();
+    assert!(extended.is_err(), "extended by another lock's answer");
+}
+
+/// Starts `work`, and waits until the server has answered and the answer waits in the proxy, as a chunk of its own.
+async fn in_flight<T: Send + 'static>(
+    server: &Server,
+    work: impl Future<Output = T> + Send + 'static,
+) -> JoinHandle<T> {
+    let before = votes_and_scripts(server);
+    let work = tokio::spawn(work);
+    until("the server has executed it", net::SOON, async || votes_and_scripts(server) != before).await;
+    tokio::time::sleep(NODE_TIMEOUT / 20).await;
+    work
+}
+
+/// What the server tells about the commands of locks that it has executed.
+fn votes_and_scripts(server: &Server) -> Vec<String> {
+    let stats = server.cli(&["INFO", "commandstats"]);
+    let ours = stats.lines().filter(|line| line.contains("_zadd:") || line.contains("_evalsha:"));
+    ours.map(str::to_owned).collect()
+}
+
+async fn until_acquired(locker: &Locker, name: &str) -> Guard {
+    let mut taken = None;
+    until("it is granted", net::SOON, async || {
+        taken = locker.named(name).unwrap().try_acquire().await.ok();
+        taken.is_some()
+    })
+    .await;
+    taken.unwrap()
 }
 
 #[tokio::test]

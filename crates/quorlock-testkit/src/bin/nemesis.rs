@@ -1,27 +1,32 @@
 //! Raises a storm around real servers and reports what was promised and broken.
 
 use quorlock_testkit::Binary;
-use quorlock_testkit::nemesis::{Check, Outcome, Setting, run};
+use quorlock_testkit::nemesis::{Check, Outcome, Setting, be_client, run};
 use quorlock_testkit::world::Plant;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "\
-Runs the shipped lock on real servers, with trouble: bad networks, killed, stopped and emptied servers, paused and
-crashed clients.
+Runs the shipped lock on real servers and in real client processes, with trouble: bad networks; servers that are killed,
+stopped, emptied or full, or whose clocks jump; clients that stand still, sleep, die, or whose clocks jump.
 
-usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--plant NAME]
+usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--plant NAME]
 
   --seconds N    how long the trouble lasts (default 60); under 45 not every fault is demanded
   --nodes N      how many servers vote, 3 to 31 (default 5)
-  --clients N    how many lockers contend (default 4)
+  --clients N    how many client processes contend (default 6)
   --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
   --valkey       runs Valkey servers instead of Redis
+  --show         prints everything that happened, not only what led to a violation
   --plant NAME   plant a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
                  which may take several runs";
 
 fn main() -> ExitCode {
-    match parse(std::env::args().skip(1)) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if be_client(&words) {
+        return ExitCode::SUCCESS;
+    }
+    match parse(words.into_iter()) {
         Ok(Some(setting)) => storm(&setting),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -32,7 +37,8 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>, String> {
-    let mut setting = Setting::new(any_seed());
+    let program = std::env::current_exe().map_err(|error| format!("who am I? {error}"))?;
+    let mut setting = Setting::new(any_seed(), program);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
@@ -40,6 +46,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
             "--nodes" => setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
             "--clients" => setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
             "--seed" => setting.seed = number(&value()?)?,
+            "--show" => setting.show = true,
             "--valkey" => setting.binary = Binary::Valkey,
             "--plant" => setting.plant = Some(value()?.parse()?),
             "--help" | "-h" => {
@@ -77,7 +84,8 @@ fn storm(setting: &Setting) -> ExitCode {
     // Before anything can go wrong.
     eprintln!("seed {}", setting.seed);
     let outcome = run(setting);
-    outcome.history.evidence().iter().for_each(|line| println!("{line}"));
+    let story = if setting.show { outcome.history.all() } else { outcome.history.evidence() };
+    story.iter().for_each(|line| println!("{line}"));
     outcome.print(setting);
     if let Some(plant) = setting.plant {
         return find(plant, &outcome);

@@ -1,76 +1,72 @@
-//! Who takes part in a storm: servers, clients, the proxies between them.
+//! Who takes part in a storm: servers, client processes, the proxies between them, and what the locks protect.
 
 use super::fault::{Counts, Fault};
-use super::history::History;
-use super::{NODE_TIMEOUT, Setting, TTL, WAIT};
-use crate::proxy::Proxy;
-use crate::server::Server;
-use crate::server_config::{Binary, Fsync};
-use crate::world::{Plant, plant_in};
-use quorlock::{Event, Locker, RestartGuard};
-use std::sync::atomic::{AtomicBool, Ordering};
+use super::gate::Gate;
+use super::history::{History, Promise, Sleep};
+use super::line::Line;
+use super::process::Process;
+use super::resource::{Ledger, Resource};
+use super::script::Script;
+use super::stopwatch::now;
+use super::voter::Voter;
+use super::{Setting, lockers};
+use crate::world::Rng;
 use std::sync::{Arc, Mutex, MutexGuard};
-use tokio::sync::Semaphore;
+use std::thread;
+use std::time::Duration;
 
-/// Everybody, cheap to clone.
+/// Everybody, cheap to clone. Ends only with [`Cast::dismiss`].
 #[derive(Clone)]
 pub(super) struct Cast(Arc<Members>);
 
 struct Members {
+    setting: Setting,
     voters: Vec<Voter>,
-    lives: Mutex<Vec<Life>>,
-    /// Clients that shall stand still in their next turn.
-    pauses: Vec<AtomicBool>,
-    history: Arc<Mutex<History>>,
+    actors: Vec<Actor>,
+    resource: Resource,
+    history: Mutex<History>,
     faults: Mutex<Counts>,
-    plant: Option<Plant>,
 }
 
-/// A server.
-pub(super) struct Voter {
-    pub(super) server: Arc<Mutex<Server>>,
-    /// Whether it remembers everything over a restart.
-    pub(super) is_durable: bool,
-    /// One trouble at a time.
-    pub(super) turn: Arc<Semaphore>,
-    port: u16,
-}
-
-/// A client from its start to its crash.
-struct Life {
-    number: u64,
-    locker: Locker,
+/// One client after another in the same place.
+struct Actor {
     gates: Vec<Arc<Gate>>,
+    process: Mutex<Option<Process>>,
+    /// What shall befall it as soon as it has a lock.
+    awaited: Mutex<Option<(Fault, Duration)>>,
 }
 
-/// The way from one client to one server.
-pub(super) struct Gate {
-    pub(super) proxy: Proxy,
-    /// One trouble at a time.
-    pub(super) turn: Arc<Semaphore>,
-}
+/// From the news of a grant to the trouble: time to read, so that the trouble comes before the write.
+const READING: Duration = Duration::from_millis(1);
 
 impl Cast {
-    /// Starts the servers, every second one without a memory that outlives it, and the clients.
-    pub(super) async fn assemble(setting: &Setting) -> Self {
-        let voters = (0..setting.nodes).map(|number| Voter::start(setting.binary, number % 2 == 0)).collect();
-        let members = Members {
-            voters,
-            lives: Mutex::default(),
-            pauses: (0..setting.clients).map(|_| AtomicBool::new(false)).collect(),
-            history: Arc::new(Mutex::new(History::new(setting.clients))),
-            faults: Mutex::default(),
-            plant: setting.plant,
-        };
-        let cast = Self(Arc::new(members));
-        for client in 0..setting.clients {
-            let life = cast.be_born(0).await;
-            if client == 0 {
-                for (node, result) in life.locker.init_fresh_nodes().await {
-                    result.unwrap_or_else(|error| panic!("{node}: {error}"));
-                }
+    /// Starts servers and clients.
+    pub(super) async fn assemble(setting: &Setting, rng: &mut Rng) -> Self {
+        let voters: Vec<_> = (0..setting.nodes).map(|number| Voter::start(setting.binary, number)).collect();
+        // The real addresses, and an honest client.
+        let urls = voters.iter().map(|voter| voter.url(voter.port)).collect();
+        let locker = lockers(urls, None).build().expect("a good configuration");
+        for (node, result) in locker.init_fresh_nodes().await {
+            result.unwrap_or_else(|error| panic!("{node}: {error}"));
+        }
+        let mut actors = Vec::new();
+        for _ in 0..setting.clients {
+            let mut gates = Vec::new();
+            for voter in &voters {
+                gates.push(Gate::open(voter.port).await);
             }
-            cast.0.lives.lock().unwrap().push(life);
+            actors.push(Actor { gates, process: Mutex::default(), awaited: Mutex::default() });
+        }
+        let cast = Self(Arc::new(Members {
+            setting: setting.clone(),
+            voters,
+            actors,
+            resource: Resource::start(setting.binary),
+            history: Mutex::new(History::new(setting.clients)),
+            faults: Mutex::default(),
+        }));
+        for client in 0..setting.clients {
+            *cast.process(client) = Some(cast.be_born(client, 0, rng.fork()));
         }
         cast
     }
@@ -80,7 +76,11 @@ impl Cast {
     }
 
     pub(super) fn clients(&self) -> usize {
-        self.0.pauses.len()
+        self.0.actors.len()
+    }
+
+    pub(super) fn gates(&self, client: usize) -> &[Arc<Gate>] {
+        &self.0.actors[client].gates
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
@@ -95,70 +95,118 @@ impl Cast {
         self.0.faults.lock().unwrap().clone()
     }
 
-    /// What a client works with, and which of its lives this is.
-    pub(super) fn life(&self, client: usize) -> (Locker, u64) {
-        let lives = self.0.lives.lock().unwrap();
-        (lives[client].locker.clone(), lives[client].number)
+    /// Strikes a client as soon as it has a lock. What it awaited before does not come.
+    pub(super) fn await_lock(&self, client: usize, fault: Fault, span: Duration) {
+        *self.0.actors[client].awaited.lock().unwrap() = Some((fault, span));
     }
 
-    pub(super) fn gates(&self, client: usize) -> Vec<Arc<Gate>> {
-        self.0.lives.lock().unwrap()[client].gates.clone()
-    }
-
-    pub(super) fn ask_for_pause(&self, client: usize) {
-        self.0.pauses[client].store(true, Ordering::Relaxed);
-    }
-
-    /// Whether this client shall stand still now. Asking takes the order away.
-    pub(super) fn take_pause(&self, client: usize) -> bool {
-        self.0.pauses[client].swap(false, Ordering::Relaxed)
-    }
-
-    /// Ends a client at once, whatever it holds, and starts another in its place. No byte of the old one reaches a
-    /// server any more: its proxies are gone and their ports with them.
-    pub(super) async fn crash(&self, client: usize) {
-        let next = self.life(client).1 + 1;
-        let born = self.be_born(next).await;
-        let dead = {
-            let mut lives = self.0.lives.lock().unwrap();
-            self.history().crashed(client, next);
-            std::mem::replace(&mut lives[client], born)
-        };
-        drop(dead);
-    }
-
-    async fn be_born(&self, number: u64) -> Life {
-        let (mut gates, mut urls) = (Vec::new(), Vec::new());
-        for voter in &self.0.voters {
-            let proxy = Proxy::start(voter.port).await;
-            let durable = if voter.is_durable { "/?durable=yes" } else { "" };
-            urls.push(format!("{}{durable}", proxy.url()));
-            gates.push(Arc::new(Gate { proxy, turn: Arc::new(Semaphore::new(1)) }));
+    /// Sets a client's wall clock.
+    pub(super) fn set_clock(&self, client: usize, ahead_ms: i64) {
+        if let Some(process) = self.process(client).as_mut() {
+            process.set_wall(ahead_ms);
         }
-        let history = self.0.history.clone();
-        let builder = Locker::builder().nodes(urls).ttl(TTL).longest_ttl(TTL).wait(WAIT);
-        let builder = match self.0.plant {
-            Some(Plant::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
-            plant => plant_in(builder, plant),
-        };
-        let locker = builder
-            .node_timeout(NODE_TIMEOUT)
-            .observe(move |event: &Event| {
-                if matches!(event, Event::Extended { .. }) {
-                    history.lock().unwrap().extended();
-                }
-            })
-            .build();
-        Life { number, locker: locker.expect("a good configuration"), gates }
     }
-}
 
-impl Voter {
-    fn start(binary: Binary, is_durable: bool) -> Self {
-        let options = Server::builder().binary(binary);
-        let options = if is_durable { options.aof(Fsync::Always) } else { options };
-        let server = options.start();
-        let port = server.port();
-        Self { server: Arc::new(Mutex::new(server)), is_durable, turn: Arc::new(Semaphore::new(1)), port }
+    /// Kills a client, whatever it holds, and starts another in its place. What it had sent may still arrive.
+    pub(super) fn crash(&self, client: usize, rng: Rng) {
+        let mut process = self.process(client);
+        let life = process.as_ref().map_or(0, |process| process.life);
+        let at = now();
+        // Dead and heard to the end, before its last hold is closed.
+        *process = None;
+        self.history().tell(format!("client {client} was killed"));
+        self.history().end(client, at);
+        *process = Some(self.be_born(client, life + 1, rng));
+    }
+
+    /// Tells all clients that the storm is over.
+    pub(super) fn quieten(&self) {
+        self.history().tell("the storm is over".to_owned());
+        for client in 0..self.clients() {
+            self.process(client).as_mut().expect("born").quieten();
+        }
+    }
+
+    /// Ends everything and gives what is known. Clients that ended by themselves break a promise.
+    pub(super) fn dismiss(&self) -> (History, Ledger) {
+        for client in 0..self.clients() {
+            let has_ended = self.process(client).as_mut().expect("born").has_ended();
+            *self.process(client) = None;
+            if has_ended {
+                let what = format!("client {client} ended by itself");
+                self.history().violate(Promise::Recovery, now(), what);
+            }
+        }
+        let mut history = self.history().clone();
+        history.judge();
+        let ledger = self.0.resource.close();
+        for what in &ledger.fenced_losses {
+            history.violate(Promise::NoFencedLoss, now(), what.clone());
+        }
+        (history, ledger)
+    }
+
+    fn process(&self, client: usize) -> MutexGuard<'_, Option<Process>> {
+        self.0.actors[client].process.lock().unwrap()
+    }
+
+    fn be_born(&self, client: usize, life: u64, mut rng: Rng) -> Process {
+        let gates = self.gates(client).iter().zip(self.voters());
+        let script = Script {
+            id: format!("{client}.{life}"),
+            seed: rng.draw(),
+            resource: self.0.resource.socket(),
+            plant: self.0.setting.plant,
+            urls: gates.map(|(gate, voter)| voter.url(gate.proxy.port())).collect(),
+        };
+        let cast = self.clone();
+        Process::start(&self.0.setting.program, &script, life, move |line| {
+            let is_grant = matches!(line, Line::Granted { .. });
+            cast.history().hear(client, line);
+            if is_grant {
+                cast.strike_holder(client, life);
+            }
+        })
+    }
+
+    /// Lets happen what awaits this client, on a thread of its own: whoever listens to a client must never wait for it.
+    fn strike_holder(&self, client: usize, life: u64) {
+        let Some((fault, span)) = self.0.actors[client].awaited.lock().unwrap().take() else { return };
+        let cast = self.clone();
+        thread::spawn(move || {
+            thread::sleep(READING);
+            if fault == Fault::ClientSuspend {
+                return cast.suspend(client, span);
+            }
+            let freeze = |process: &Process| process.freeze();
+            if cast.with_life(client, life, freeze) {
+                cast.count(fault);
+                cast.history().tell(format!("client {client} stands still for {span:?}"));
+                thread::sleep(span);
+                cast.with_life(client, life, Process::thaw);
+            }
+        });
+    }
+
+    /// The client's machine sleeps. For the true time it takes a moment only.
+    fn suspend(&self, client: usize, by: Duration) {
+        let process = self.process(client);
+        let Some(process) = process.as_ref() else { return };
+        process.freeze();
+        let sleep = Sleep { client, at: now(), by };
+        process.sleep(by);
+        process.thaw();
+        let mut history = self.history();
+        history.sleeps.push(sleep);
+        history.tell(format!("the machine of client {client} slept for {by:?}"));
+        drop(history);
+        self.count(Fault::ClientSuspend);
+    }
+
+    /// Does something to a client unless it died meanwhile.
+    fn with_life(&self, client: usize, life: u64, deed: impl FnOnce(&Process)) -> bool {
+        let process = self.process(client);
+        let alive = process.as_ref().filter(|process| process.life == life);
+        alive.map(deed).is_some()
     }
 }

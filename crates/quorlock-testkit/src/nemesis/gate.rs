@@ -1,14 +1,52 @@
 //! Trouble on the way from one client to one server.
 
 use super::NODE_TIMEOUT;
-use super::cast::Gate;
 use super::fault::Fault;
-use crate::proxy;
+use crate::proxy::{self, Proxy};
 use crate::world::Rng;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
+
+/// The way from one client to one server.
+pub(super) struct Gate {
+    pub(super) proxy: Proxy,
+    /// One trouble at a time.
+    pub(super) turn: Arc<Semaphore>,
+}
+
+/// Lengths that nobody sends. The last is one that a client may believe, and wait for.
+const ANNOUNCEMENTS: [&[u8]; 5] =
+    [b"$536870913\r\n", b"*2147483647\r\n", b"%1073741824\r\n", b">99999999\r\n", b"$60000\r\n"];
+
+impl Gate {
+    pub(super) async fn open(server_port: u16) -> Arc<Self> {
+        Arc::new(Self { proxy: Proxy::start(server_port).await, turn: Arc::new(Semaphore::new(1)) })
+    }
+
+    /// Troubles the way, and clears it again.
+    pub(super) async fn suffer(
+        self: Arc<Self>,
+        _turn: OwnedSemaphorePermit,
+        how: Option<proxy::Fault>,
+        span: Duration,
+    ) {
+        let Some(trouble) = how else { return self.proxy.cut() };
+        self.proxy.set(trouble).await;
+        if trouble == proxy::Fault::Refuse {
+            self.proxy.cut();
+        }
+        sleep(span).await;
+        if loses_bytes(trouble) {
+            // TCP never goes on after a gap: a connection that lost bytes must end before others pass.
+            self.proxy.set(proxy::Fault::Hold).await;
+            self.proxy.cut();
+            sleep(Duration::from_millis(20)).await;
+        }
+        self.proxy.set(proxy::Fault::Pass).await;
+    }
+}
 
 /// What the proxy does; `None` for a mere cut.
 pub(super) fn how(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
@@ -19,36 +57,16 @@ pub(super) fn how(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
         Fault::Swallow => proxy::Fault::Swallow,
         Fault::SwallowReplies => proxy::Fault::SwallowReplies,
         Fault::Garbage => proxy::Fault::Garbage,
+        Fault::Huge => proxy::Fault::Huge(rng.pick::<&'static [u8]>(&ANNOUNCEMENTS)),
+        Fault::DuplicateReplies => proxy::Fault::DuplicateReplies,
+        Fault::DuplicateRequests => proxy::Fault::DuplicateRequests,
         Fault::Drip => proxy::Fault::Drip(rng.span(Duration::from_millis(1), Duration::from_millis(10))),
         Fault::Refuse => proxy::Fault::Refuse,
         _ => return None,
     })
 }
 
-/// Troubles one way and clears it again, unless its client has died meanwhile and took it along.
-pub(super) async fn strike_gate(
-    gate: Arc<Gate>,
-    _turn: OwnedSemaphorePermit,
-    trouble: Option<proxy::Fault>,
-    span: Duration,
-) {
-    let Some(trouble) = trouble else { return gate.proxy.cut() };
-    gate.proxy.set(trouble).await;
-    if trouble == proxy::Fault::Refuse {
-        gate.proxy.cut();
-    }
-    let gate = {
-        let left = Arc::downgrade(&gate);
-        drop(gate);
-        sleep(span).await;
-        left
-    };
-    let Some(gate) = gate.upgrade() else { return };
-    if matches!(trouble, proxy::Fault::Swallow | proxy::Fault::SwallowReplies | proxy::Fault::Garbage) {
-        // TCP never goes on after a gap: a connection that lost bytes must end before others pass.
-        gate.proxy.set(proxy::Fault::Hold).await;
-        gate.proxy.cut();
-        sleep(Duration::from_millis(20)).await;
-    }
-    gate.proxy.set(proxy::Fault::Pass).await;
+fn loses_bytes(trouble: proxy::Fault) -> bool {
+    use proxy::Fault::{Garbage, Huge, Swallow, SwallowReplies};
+    matches!(trouble, Swallow | SwallowReplies | Garbage | Huge(_))
 }

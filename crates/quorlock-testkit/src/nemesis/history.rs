@@ -1,8 +1,8 @@
-//! What happened in a storm, checked while it happens.
+//! What happened in a storm, as all processes told it.
 
-use quorlock::{Held, Name, Standing};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Instant;
+use super::line::{Belief, Line};
+use super::stopwatch::now;
+use std::time::Duration;
 
 /// What may never happen, however bad the storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,20 +23,32 @@ pub enum Promise {
     Recovery,
 }
 
-/// The record of one storm.
+/// A promise that was broken, and when.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// When, on the clock of the history.
+    pub at: Duration,
+    /// How.
+    pub what: String,
+}
+
+/// The record of one storm. Lines come late from processes that stand still, so it is judged when all is over.
 #[derive(Clone, Debug)]
 pub struct History {
-    start: Instant,
-    /// How often each client has died: what its earlier lives report is void.
-    lives: Vec<u64>,
-    holds: Vec<Hold>,
-    fences: BTreeMap<Name, Fences>,
-    resources: BTreeMap<Name, Resource>,
-    recent: VecDeque<String>,
-    violations: Vec<(Promise, String)>,
-    evidence: Vec<String>,
-    /// Locks that were granted.
-    pub acquisitions: u64,
+    start: Duration,
+    told: Vec<(Duration, String)>,
+    pub(super) holds: Vec<Hold>,
+    /// The hold that each client has, by its place.
+    current: Vec<Option<usize>>,
+    pub(super) sleeps: Vec<Sleep>,
+    /// Clients whose fence was refused while they held the lock.
+    pub(super) refused_holders: Vec<(usize, Duration)>,
+    /// When servers forgot locks in a way that no client can see.
+    pub(super) wild: Vec<(Duration, Duration)>,
+    pub(super) violations: Vec<Violation>,
+    done: usize,
     /// Acquire calls that ended without a lock.
     pub refusals: u64,
     /// Extensions of held locks.
@@ -45,231 +57,149 @@ pub struct History {
     pub losses: u64,
     /// Writes by clients whose lock was over.
     pub late_writes: u64,
-    /// Updates that the unprotected value lost.
-    pub lost_updates: u64,
-    /// Writes that the value with fences accepted.
-    pub fenced_writes: u64,
-    /// Writes that the value with fences refused.
+    /// Uses that the values with fences refused.
     pub fenced_off: u64,
+    /// Moments at which two clients held one lock while a server had forgotten it unseen; no promise is broken.
+    pub excused: u64,
 }
 
+/// One client's time with a lock, as it believed.
 #[derive(Clone, Debug)]
-struct Hold {
-    client: usize,
-    held: Held,
-    was_lost: bool,
+pub(super) struct Hold {
+    pub(super) client: usize,
+    pub(super) name: String,
+    pub(super) fence: u64,
+    pub(super) called: Duration,
+    /// At the grant and at every extension.
+    pub(super) beliefs: Vec<Belief>,
+    /// When it was let go, lost, or its client died.
+    pub(super) end: Option<Duration>,
 }
 
-#[derive(Clone, Debug, Default)]
-struct Fences {
-    all: BTreeSet<u64>,
-    /// When each grant was noted, and the highest fence up to it.
-    highest: Vec<(Instant, u64)>,
-}
-
-/// What a lock protects: one value for whoever comes, one that compares fences.
-#[derive(Clone, Debug, Default)]
-struct Resource {
-    plain: u64,
-    fenced: u64,
-    /// The highest fence that read or wrote `fenced`. Reads count, or a newer holder could overwrite the late write of an older
-    /// one that it never saw.
-    seen: u64,
-    /// The highest fence whose write was accepted.
-    written: u64,
-}
-
-/// Both values, as a client read them.
+/// A client's boot clock went ahead while it stood still.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    plain: u64,
-    /// `None` if the fence was outdated already.
-    fenced: Option<u64>,
+pub(super) struct Sleep {
+    pub(super) client: usize,
+    pub(super) at: Duration,
+    pub(super) by: Duration,
 }
 
-/// Lines kept as evidence before a violation.
-const RECENT: usize = 60;
+/// What is shown of the time before a violation.
+const EVIDENCE: Duration = Duration::from_secs(3);
 
 impl History {
     pub(super) fn new(clients: usize) -> Self {
         Self {
-            start: Instant::now(),
-            lives: vec![0; clients],
+            start: now(),
+            told: Vec::new(),
             holds: Vec::new(),
-            fences: BTreeMap::new(),
-            resources: BTreeMap::new(),
-            recent: VecDeque::new(),
+            current: vec![None; clients],
+            sleeps: Vec::new(),
+            refused_holders: Vec::new(),
+            wild: Vec::new(),
             violations: Vec::new(),
-            evidence: Vec::new(),
-            acquisitions: 0,
+            done: 0,
             refusals: 0,
             extensions: 0,
             losses: 0,
             late_writes: 0,
-            lost_updates: 0,
-            fenced_writes: 0,
             fenced_off: 0,
+            excused: 0,
         }
+    }
+
+    /// Locks that were granted.
+    pub fn acquisitions(&self) -> usize {
+        self.holds.len()
     }
 
     /// What was promised and broken.
-    pub fn violations(&self) -> &[(Promise, String)] {
+    pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// What happened just before the first violation, one line each.
-    pub fn evidence(&self) -> &[String] {
-        &self.evidence
+    /// What happened just before and after the first violation, one line each.
+    pub fn evidence(&self) -> Vec<String> {
+        let first = self.violations.iter().map(|violation| violation.at).min();
+        first.map_or_else(Vec::new, |at| self.lines(at.saturating_sub(EVIDENCE), at + EVIDENCE / 10))
     }
 
-    pub(super) fn tell(&mut self, what: &str) {
-        self.recent.push_back(format!("{:>10.4}s  {what}", self.start.elapsed().as_secs_f64()));
-        if self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
+    /// Everything that happened, one line each.
+    pub fn all(&self) -> Vec<String> {
+        self.lines(Duration::ZERO, Duration::MAX)
     }
 
-    pub(super) fn violate(&mut self, promise: Promise, what: String) {
-        self.tell(&format!("VIOLATION {promise:?}: {what}"));
-        if self.violations.is_empty() {
-            self.evidence = self.recent.iter().cloned().collect();
-        }
-        self.violations.push((promise, what));
+    fn lines(&self, from: Duration, until: Duration) -> Vec<String> {
+        let mut told: Vec<_> = self.told.iter().filter(|(at, _)| (from..=until).contains(at)).collect();
+        told.sort_by_key(|(at, _)| *at);
+        let since = |at: &Duration| at.saturating_sub(self.start).as_secs_f64();
+        told.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
     }
 
-    /// A grant: checks the fence, then exclusion. `false` if the client died meanwhile.
-    pub(super) fn granted(&mut self, (client, life): (usize, u64), called: Instant, held: Held) -> bool {
-        if self.lives[client] != life {
-            return false;
-        }
-        let (name, fence) = (held.name().clone(), held.fence());
-        self.acquisitions += 1;
-        self.tell(&format!("client {client} holds {name} with fence {fence}, {:?} left", held.remaining()));
-        let fences = self.fences.entry(name.clone()).or_default();
-        let is_new = fences.all.insert(fence);
-        // Whoever holds the lock now got it after all others. A grant that was over before it could be noted only
-        // follows those that were noted before its call.
-        let before = match held.is_held() {
-            true => fences.highest.len(),
-            false => fences.highest.partition_point(|(noted, _)| *noted < called),
+    /// How many clients had all their turns in the quiet.
+    pub(super) fn done(&self) -> usize {
+        self.done
+    }
+
+    pub(super) fn tell(&mut self, what: String) {
+        self.told.push((now(), what));
+    }
+
+    pub(super) fn violate(&mut self, promise: Promise, at: Duration, what: String) {
+        self.told.push((at, format!("VIOLATION {promise:?}: {what}")));
+        self.violations.push(Violation { promise, at, what });
+    }
+
+    /// Takes what a client said.
+    pub(super) fn hear(&mut self, client: usize, line: Line) {
+        let said_at = match &line {
+            Line::Granted { belief, .. } | Line::Extended(belief) => belief.noted,
+            Line::Lost { at } | Line::LetGo { at, .. } | Line::FencedOff { at, .. } | Line::Undead { at } => {
+                *at
+            }
+            Line::Refused | Line::Late | Line::Turn { .. } | Line::Done => now(),
         };
-        let highest = fences.highest[..before].last().map_or(0, |(_, highest)| *highest);
-        let top = fences.highest.last().map_or(fence, |(_, top)| fence.max(*top));
-        fences.highest.push((Instant::now(), top));
-        if !is_new {
-            self.violate(Promise::UniqueFences, format!("fence {fence} of {name} was handed out twice"));
-        } else if fence < highest {
-            self.violate(Promise::IncreasingFences, format!("fence {fence} of {name} after {highest}"));
-        }
-        self.holds.push(Hold { client, held, was_lost: false });
-        self.check();
-        true
-    }
-
-    pub(super) fn extended(&mut self) {
-        self.extensions += 1;
-        self.check();
-    }
-
-    /// The client is about to let go: from here on others may hold the lock.
-    pub(super) fn let_go(&mut self, client: usize, held: &Held) {
-        if matches!(held.standing(), Standing::Lost(_)) {
-            self.losses += 1;
-        }
-        self.tell(&format!("client {client} lets {} go: {:?}", held.name(), held.standing()));
-        self.holds.retain(|hold| hold.client != client);
-    }
-
-    pub(super) fn crashed(&mut self, client: usize, life: u64) {
-        self.tell(&format!("client {client} dies"));
-        self.lives[client] = life;
-        self.holds.retain(|hold| hold.client != client);
-    }
-
-    /// Checks exclusion and that lost is final, at this very moment.
-    ///
-    /// A hold is noted after its grant and struck out before its release, so what is seen here is held by no doubt.
-    fn check(&mut self) {
-        let mut found = Vec::new();
-        let mut holders: BTreeMap<Name, (usize, u64)> = BTreeMap::new();
-        for hold in &mut self.holds {
-            let (client, name, fence) = (hold.client, hold.held.name(), hold.held.fence());
-            let standing = hold.held.standing();
-            let is_lost = matches!(standing, Standing::Lost(_));
-            if hold.was_lost && !is_lost {
-                found.push((Promise::FinalLoss, format!("client {client} holds lost {name} again")));
+        self.told.push((said_at, format!("client {client}: {line}")));
+        match line {
+            Line::Granted { name, fence, called, belief } => {
+                self.current[client] = Some(self.holds.len());
+                self.holds.push(Hold { client, name, fence, called, beliefs: vec![belief], end: None });
             }
-            hold.was_lost |= is_lost;
-            if !matches!(standing, Standing::Held { .. }) {
-                continue;
+            Line::Extended(belief) => {
+                self.extensions += 1;
+                if let Some(current) = self.current[client] {
+                    self.holds[current].beliefs.push(belief);
+                }
             }
-            if let Some((other, first)) = holders.insert(name.clone(), (client, fence)) {
-                let what =
-                    format!("clients {other} (fence {first}) and {client} (fence {fence}) both hold {name}");
-                found.push((Promise::Exclusion, what));
+            Line::Lost { at } => self.end(client, at),
+            Line::LetGo { at, over } => {
+                self.losses += u64::from(over);
+                self.end(client, at);
             }
-        }
-        for (promise, what) in found {
-            self.violate(promise, what);
+            Line::Refused => self.refusals += 1,
+            Line::Late => self.late_writes += 1,
+            Line::FencedOff { at, held } => {
+                self.fenced_off += 1;
+                if held {
+                    self.refused_holders.push((client, at));
+                }
+            }
+            Line::Undead { at } => {
+                self.violate(Promise::FinalLoss, at, format!("client {client} holds a lost lock again"));
+            }
+            Line::Turn { name, got: false } => {
+                let what = format!("client {client} did not get {name} in the quiet");
+                self.violate(Promise::Recovery, now(), what);
+            }
+            Line::Turn { .. } => {}
+            Line::Done => self.done += 1,
         }
     }
 
-    /// Reads both values. `None` if the client died meanwhile.
-    pub(super) fn read(&mut self, (client, life): (usize, u64), held: &Held) -> Option<Seen> {
-        if self.lives[client] != life {
-            return None;
-        }
-        let resource = self.resources.entry(held.name().clone()).or_default();
-        let fenced = (held.fence() >= resource.seen).then_some(resource.fenced);
-        resource.seen = resource.seen.max(held.fence());
-        let (plain, is_refused) = (resource.plain, fenced.is_none());
-        if is_refused {
-            self.refuse(client, held);
-        }
-        Some(Seen { plain, fenced })
-    }
-
-    /// Writes one more than was read to both values. `false` if the client died, or its fence is outdated.
-    ///
-    /// An update is *lost* if it is overwritten by somebody who had not read it. With fences there is also the weaker
-    /// rule that the write of an older holder is never accepted after that of a newer one.
-    pub(super) fn write(&mut self, (client, life): (usize, u64), held: &Held, seen: Seen) -> bool {
-        if self.lives[client] != life {
-            return false;
-        }
-        let (name, fence) = (held.name().clone(), held.fence());
-        self.late_writes += u64::from(!held.is_held());
-        let resource = self.resources.entry(name.clone()).or_default();
-        self.lost_updates += u64::from(resource.plain != seen.plain);
-        resource.plain = seen.plain + 1;
-        let Some(read) = seen.fenced else { return false };
-        if fence < resource.seen {
-            self.refuse(client, held);
-            return false;
-        }
-        let (is_lost, newest) = (resource.fenced != read, resource.written);
-        resource.fenced = read + 1;
-        resource.seen = fence;
-        resource.written = newest.max(fence);
-        self.fenced_writes += 1;
-        if is_lost {
-            let what = format!("client {client} overwrote {name} with fence {fence} without having read it");
-            self.violate(Promise::NoFencedLoss, what);
-        }
-        if fence < newest {
-            let what = format!("a write of {name} with fence {fence} was accepted after {newest}");
-            self.violate(Promise::NoFencedLoss, what);
-        }
-        true
-    }
-
-    fn refuse(&mut self, client: usize, held: &Held) {
-        let (name, fence) = (held.name(), held.fence());
-        self.fenced_off += 1;
-        self.tell(&format!("the resource {name} refuses client {client} with fence {fence}"));
-        if held.is_held() {
-            let what = format!("client {client} holds {name} and its fence {fence} is refused");
-            self.violate(Promise::NoHolderRefused, what);
+    /// The client has no lock any more. The first reason stays.
+    pub(super) fn end(&mut self, client: usize, at: Duration) {
+        if let Some(current) = self.current[client].take() {
+            self.holds[current].end = Some(at);
         }
     }
 }

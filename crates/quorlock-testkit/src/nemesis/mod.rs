@@ -1,4 +1,4 @@
-//! Real servers and the shipped lock in real time, with trouble on a seeded schedule.
+//! Real servers, real client processes and the shipped lock in real time, with trouble on a seeded schedule.
 //!
 //! The seed decides which trouble comes in which order to whom. What comes of it depends on the machine: real time
 //! cannot be repeated.
@@ -8,19 +8,32 @@ mod client;
 mod fault;
 mod gate;
 mod history;
+mod judge;
+mod line;
+mod process;
+mod register;
 mod report;
+mod resource;
+mod script;
+mod stopwatch;
+mod torment;
+mod voter;
 
+pub use client::be_client;
 pub use fault::{Counts, Fault};
-pub use history::{History, Promise};
+pub use history::{History, Promise, Violation};
 pub use report::Check;
+pub use resource::Ledger;
 
 use crate::server_config::Binary;
-use crate::world::{Plant, Rng};
+use crate::world::{Plant, Rng, plant_in};
 use cast::Cast;
-use client::Client;
-use quorlock::Name;
+use quorlock::{Builder, Locker, RestartGuard};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Fewer than clients, so that somebody mostly waits.
+const NAMES: [&str; 3] = ["a", "b", "c"];
 const TTL: Duration = Duration::from_secs(1);
 const WAIT: Duration = Duration::from_secs(2);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -34,7 +47,7 @@ pub struct Setting {
     pub seed: u64,
     /// How many servers vote; at least 3.
     pub nodes: usize,
-    /// How many lockers contend, each on connections of its own.
+    /// How many client processes contend.
     pub clients: usize,
     /// How long the trouble lasts.
     pub storm: Duration,
@@ -42,21 +55,27 @@ pub struct Setting {
     pub binary: Binary,
     /// A bug to be found; see [`Setting::PLANTS`].
     pub plant: Option<Plant>,
+    /// Whether the report begins with everything that happened.
+    pub show: bool,
+    /// The program that the clients run: one that calls [`be_client`] with its arguments first of all.
+    pub program: PathBuf,
 }
 
 impl Setting {
     /// Bugs that can be planted around real servers.
     pub const PLANTS: [Plant; 3] = [Plant::ReachableMajority, Plant::LateDeadline, Plant::NoRestartGuard];
 
-    /// The usual storm of `seed`: five servers, four clients, a minute.
-    pub fn new(seed: u64) -> Self {
+    /// The usual storm of `seed`: five servers, six clients, a minute.
+    pub fn new(seed: u64, program: PathBuf) -> Self {
         Self {
             seed,
             nodes: 5,
-            clients: 4,
+            clients: 6,
             storm: Duration::from_secs(60),
             binary: Binary::Redis,
             plant: None,
+            show: false,
+            program,
         }
     }
 }
@@ -64,8 +83,10 @@ impl Setting {
 /// What came of a storm.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What happened.
+    /// What the clients told.
     pub history: History,
+    /// What the resource saw.
+    pub ledger: Ledger,
     /// Which trouble came how often.
     pub faults: Counts,
     /// How long the storm lasted.
@@ -80,24 +101,28 @@ pub fn run(setting: &Setting) -> Outcome {
 
 async fn live(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
-    let cast = Cast::assemble(setting).await;
-    let names: Vec<Name> = ["a", "b", "c", "d"].map(|name| Name::new(name).expect("a good name")).into();
-    let client = |number, rng| Client { cast: cast.clone(), number, rng, names: names.clone() };
-
-    let end = Instant::now() + setting.storm;
-    let mut tasks: Vec<_> =
-        (0..setting.clients).map(|number| tokio::spawn(client(number, rng.fork()).work(end))).collect();
-    tasks.push(tokio::spawn(fault::torment(cast.clone(), rng.fork(), end)));
-    for task in tasks {
-        task.await.expect("nobody panics");
+    let cast = Cast::assemble(setting, &mut rng).await;
+    torment::torment(cast.clone(), rng.fork(), Instant::now() + setting.storm).await;
+    cast.quieten();
+    let quiet = Instant::now();
+    // A client counts for itself how long it waits for each lock; whoever is silent for longer is missed below.
+    while cast.history().done() < setting.clients && quiet.elapsed() < 5 * QUIET {
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
-
-    cast.history().tell("the storm is over");
-    let turns = (0..setting.clients).map(|number| client(number, rng.fork()).take_turns(QUIET));
-    let turns: Vec<_> = turns.map(tokio::spawn).collect();
-    for turn in turns {
-        turn.await.expect("nobody panics");
+    if cast.history().done() < setting.clients {
+        let what = "a client did not end its turns".to_owned();
+        cast.history().violate(Promise::Recovery, stopwatch::now(), what);
     }
-    let history = cast.history().clone();
-    Outcome { history, faults: cast.faults(), storm: setting.storm }
+    let (history, ledger) = cast.dismiss();
+    Outcome { history, ledger, faults: cast.faults(), storm: setting.storm }
+}
+
+/// How all clients are configured.
+fn lockers(urls: Vec<String>, plant: Option<Plant>) -> Builder {
+    let builder =
+        Locker::builder().nodes(urls).ttl(TTL).longest_ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
+    match plant {
+        Some(Plant::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
+        plant => plant_in(builder, plant),
+    }
 }

@@ -49,8 +49,8 @@ impl Outcome {
         ];
         let violations = self.history.violations();
         let against = |promise| {
-            let broken = violations.iter().filter(move |(broken, _)| *broken == promise);
-            broken.map(|(_, what)| what.clone()).collect()
+            let broken = violations.iter().filter(move |violation| violation.promise == promise);
+            broken.map(|violation| violation.what.clone()).collect()
         };
         claims.map(|(promise, claim)| Check { claim: claim.to_owned(), against: against(promise) }).into()
     }
@@ -62,7 +62,7 @@ impl Outcome {
         }
         let missing = Fault::ALL.iter().filter(|fault| !self.faults.contains_key(fault));
         let wanted = self.storm.as_secs() * ACQUISITIONS_PER_MINUTE / 60;
-        let got = self.history.acquisitions;
+        let got = self.history.acquisitions() as u64;
         let few = (got < wanted).then(|| format!("only {got}"));
         vec![
             Check {
@@ -75,22 +75,30 @@ impl Outcome {
 
     /// The numbers, line by line.
     pub fn print(&self, setting: &Setting) {
-        let history = &self.history;
+        let (history, ledger) = (&self.history, &self.ledger);
         println!("seed             {} (decides the schedule; real time is not repeatable)", setting.seed);
         println!(
-            "servers          {} {:?}, every second one without persistence",
+            "servers          {} {:?}: in turn with a synced log, without a log, with a log that is torn",
             setting.nodes, setting.binary
         );
-        println!("clients          {}", setting.clients);
+        println!("clients          {} processes", setting.clients);
         println!("seconds          {}", self.storm.as_secs());
-        println!("acquisitions     {}", history.acquisitions);
+        println!("acquisitions     {}", history.acquisitions());
         println!("refused          {}", history.refusals);
         println!("extensions       {}", history.extensions);
         println!("locks lost       {}", history.losses);
         println!("late writes      {} by clients whose lock was over", history.late_writes);
-        println!("updates lost     {} without fences at the resource", history.lost_updates);
-        println!("writes accepted  {} by fences at the resource", history.fenced_writes);
+        println!(
+            "updates lost     {} of {} without fences at the resource",
+            ledger.lost_updates, ledger.plain_writes
+        );
+        println!(
+            "updates lost     {} of {} with fences at the resource",
+            ledger.fenced_losses.len(),
+            ledger.fenced_writes
+        );
         println!("uses refused     {} by fences at the resource", history.fenced_off);
+        println!("double holds     {} while a server had forgotten unseen (not promised)", history.excused);
         for fault in Fault::ALL {
             println!("fault {fault:<18} {}", self.faults.get(&fault).copied().unwrap_or_default());
         }

@@ -27,8 +27,9 @@ pub(super) fn acquire(out: &mut BytesMut, acquire: &Acquire) {
     Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name).arg("GT").arg("CH").arg(proposal).arg("f");
 }
 
-pub(super) fn epoch(out: &mut BytesMut) {
-    Encoder::command(out, 2).arg("GET").arg(EPOCH_KEY);
+/// The epoch without its first `skip` bytes, which tells this reading from those before it.
+pub(super) fn epoch(out: &mut BytesMut, skip: usize) {
+    Encoder::command(out, 4).arg("GETRANGE").arg(EPOCH_KEY).number(skip as u64).arg("-1");
 }
 
 /// One call that releases all of `run`.
@@ -53,10 +54,11 @@ pub(super) fn change(out: &mut BytesMut, hashes: &Hashes, change: &Change) {
         ChangeKind::Extend { ttl } => (Script::Extend, millis(ttl)),
         ChangeKind::Stamp { at_least } => (Script::Stamp, at_least.get()),
     };
-    script(out, hashes, which, change.whole, 1, 2)
+    script(out, hashes, which, change.whole, 1, 3)
         .arg(change.name.as_str())
         .arg(change.token.as_str())
-        .number(number);
+        .number(number)
+        .number(change.mark);
 }
 
 /// Three plain commands: what is stored, for how long, and the counter.

@@ -138,11 +138,22 @@ impl Standing {
         }
     }
 
-    /// Whether `read`, the epoch that a vote found after it was cast, is the one that was verified.
-    pub(super) fn confirms(&self, read: &Value) -> bool {
+    /// Whether `read`, the epoch without its first `skip` bytes as a vote found it after it was cast, is the one that
+    /// was verified.
+    pub(super) fn confirms(&self, read: &Value, skip: usize) -> bool {
         match (self, read) {
             (Standing::Unguarded, _) => true,
-            (Standing::Verified { epoch, .. }, Value::Text(read)) => epoch.value == read,
+            (Standing::Verified { epoch, .. }, Value::Text(read)) => epoch.value.get(skip..) == Some(read),
+            _ => false,
+        }
+    }
+
+    /// Whether `read` is the epoch that was verified, read for other votes: another number of bytes is missing.
+    pub(super) fn is_misplaced(&self, read: &Value, skip: usize) -> bool {
+        match (self, read) {
+            (Standing::Verified { epoch, .. }, Value::Text(read)) => {
+                !read.is_empty() && epoch.value.ends_with(read) && epoch.value.len() != read.len() + skip
+            }
             _ => false,
         }
     }
@@ -230,10 +241,22 @@ mod tests {
         assert!(matches!(standing.admit(|| at(39)), Err(NodeError::Quarantined { .. })));
         assert!(standing.admit(|| at(40)).is_ok());
         assert!(standing.admit(|| panic!("no need to look again")).is_ok());
-        assert!(standing.confirms(&value));
-        assert!(!standing.confirms(&Value::Null));
-        assert!(!Standing::Unverified.confirms(&value));
-        assert!(Standing::Unguarded.confirms(&Value::Null));
+        assert!(standing.confirms(&value, 0));
+        assert!(!standing.confirms(&Value::Null, 0));
+        assert!(!Standing::Unverified.confirms(&value, 0));
+        assert!(Standing::Unguarded.confirms(&Value::Null, 0));
+    }
+
+    #[test]
+    fn an_epoch_that_was_read_for_other_votes_confirms_nothing() {
+        let epoch = Verified::new(&reading("n", 1000, 1000), None, QUARANTINE, at(0));
+        let without = |skip| Value::Text(epoch.value.slice(skip..));
+        let standing = Standing::Verified { epoch: epoch.clone(), mature: true };
+        assert!(standing.confirms(&without(3), 3) && !standing.is_misplaced(&without(3), 3));
+        assert!(!standing.confirms(&without(3), 4) && standing.is_misplaced(&without(3), 4));
+        for changed in [Value::Null, Value::Text("".into()), Value::Text("v1:other".into())] {
+            assert!(!standing.confirms(&changed, 0) && !standing.is_misplaced(&changed, 0));
+        }
     }
 
     #[test]

@@ -92,16 +92,21 @@ impl Flight {
         match (slot, gathered.as_slice()) {
             (Slot::Vote(vote), [set, raise]) => {
                 let reply = replies::vote(set, raise);
+                let shape = believable(&reply);
                 match link.around.guard {
-                    RestartGuard::Off => vote.answer.give(reply),
-                    RestartGuard::Strict => self.votes.push((vote, reply)),
+                    RestartGuard::Strict if shape.is_ok() => self.votes.push((vote, reply)),
+                    _ => vote.answer.give(reply),
                 }
+                return shape;
             }
-            (Slot::Epoch, [epoch]) => self.count_votes(epoch, link),
-            (Slot::Release(first), [answer]) => self.settle_run(first, answer, link),
-            (Slot::Change(change), [answer]) => settle_change(change, answer, link),
+            (Slot::Epoch { skip }, [epoch]) => return self.count_votes(epoch, skip, link),
+            (Slot::Release(first), [answer]) => return self.settle_run(first, answer, link),
+            (Slot::Change(change), [answer]) => return settle_change(change, answer, link),
             (Slot::Inspect(answer), [stored, left, counter]) => {
-                answer.give(replies::view(stored, left, counter));
+                let reply = replies::view(stored, left, counter);
+                let shape = believable(&reply);
+                answer.give(reply);
+                return shape;
             }
             (Slot::Survey, [info]) => {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
@@ -118,15 +123,18 @@ impl Flight {
     }
 
     /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.
-    fn count_votes(&mut self, epoch: &Value, link: &Link) {
+    fn count_votes(&mut self, epoch: &Value, skip: usize, link: &Link) -> Result<(), NodeError> {
         let mut queue = link.lock();
+        if queue.standing.is_misplaced(epoch, skip) {
+            return Err(protocol("an answer to another question"));
+        }
         let (known, eligible) = match epoch {
             Value::Error(text) => match classify(text) {
                 // Something else stands there: the mark is gone, whatever removed it.
                 NodeError::WrongType { .. } => (Err(NodeError::EpochChanged), Ok(())),
                 cause => (Err(cause), Ok(())),
             },
-            epoch if queue.standing.confirms(epoch) => {
+            epoch if queue.standing.confirms(epoch, skip) => {
                 (Ok(()), queue.standing.admit(|| link.around.clock.now()))
             }
             _ => (Err(NodeError::EpochChanged), Ok(())),
@@ -153,15 +161,16 @@ impl Flight {
         for (vote, reply) in self.votes.drain(..) {
             vote.answer.give(reply);
         }
+        Ok(())
     }
 
     /// Answers all releases that went in one call with `first`.
-    fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) {
+    fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
         let (count, whole) = (first.run, first.whole);
-        let mut next = Some(first);
+        let (mut next, mut shape) = (Some(first), Ok(()));
         for at in 0..count {
             let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
-                return;
+                return shape;
             };
             // An answer of another shape fails them all, and all are owed.
             let answer = match answer {
@@ -173,9 +182,10 @@ impl Flight {
                     release.whole = true;
                     link.lock().outbox.release(release);
                 }
-                answer => settle_release(release, answer, link),
+                answer => shape = shape.and(settle_release(release, answer, link)),
             }
         }
+        shape
     }
 
     /// The next release of a run, which always stands whole in the queue.
@@ -188,8 +198,9 @@ impl Flight {
 }
 
 /// Gives the answer to a release; one that the server refused is owed.
-fn settle_release(mut release: Releasing, answer: &Value, link: &Link) {
-    let reply = replies::change(answer, None);
+fn settle_release(mut release: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
+    let reply = replies::release(answer);
+    let shape = believable(&reply);
     let caller = release.answer.take();
     if matches!(reply, Reply::Failed(_)) {
         link.lock().keep(release, &link.around);
@@ -197,19 +208,31 @@ fn settle_release(mut release: Releasing, answer: &Value, link: &Link) {
     if let Some(caller) = caller {
         caller.give(reply);
     }
+    shape
 }
 
 /// Gives the answer to an extend or a stamp, or sends it again where the server has forgotten the script.
-fn settle_change(mut change: Change, answer: &Value, link: &Link) {
+fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
         Value::Error(text) if is_unknown_script(text) && !change.whole => {
             change.whole = true;
             link.lock().outbox.push_change(change);
+            Ok(())
         }
         answer => {
-            let reply = replies::change(answer, Some(change.kind));
+            let reply = replies::change(answer, change.kind, change.mark);
+            let shape = believable(&reply);
             change.answer.give(reply);
+            shape
         }
+    }
+}
+
+/// An answer of another shape belongs to another command: whatever follows it on the connection may, too.
+fn believable(reply: &Reply) -> Result<(), NodeError> {
+    match reply {
+        Reply::Failed(cause @ NodeError::Protocol { .. }) => Err(cause.clone()),
+        _ => Ok(()),
     }
 }
 

@@ -46,7 +46,7 @@ const NEEDS: [Need; 19] = [
     need("EVAL", "return 0", On::Nothing, Purpose::Locking),
     need("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff 0", On::Nothing, Purpose::Locking),
     need("TIME", "", On::Nothing, Purpose::Locking),
-    need("GET", "{}", On::Epoch, Purpose::RestartGuard),
+    need("GETRANGE", "{} 0 1", On::Epoch, Purpose::RestartGuard),
     need("SET", "{} probe NX XX", On::Epoch, Purpose::RestartGuard),
     need("PUBLISH", "{} probe", On::Channel, Purpose::Hints),
     // No connection has the highest number. Never 0: to servers before version 7 that means all connections.

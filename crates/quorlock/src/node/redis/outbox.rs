@@ -16,6 +16,12 @@ use tokio::sync::oneshot;
 /// The most releases in one script call: a script blocks the server.
 const RUN_LIMIT: usize = 64;
 
+/// In how many ways the epoch is read in turn. What is skipped is part of the server's `run_id`, never of the nonce.
+const READINGS: usize = 16;
+
+/// The first mark; those below are answers of their own.
+const FIRST_MARK: u64 = 2;
+
 /// What the next write will carry.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -26,6 +32,10 @@ pub(super) struct Outbox {
     run: Vec<Releasing>,
     /// Whether a vote was encoded after the last reading of the epoch.
     open_votes: bool,
+    /// How many extends and stamps were marked.
+    marked: u64,
+    /// How much of the epoch was skipped when it was last read.
+    skip: usize,
     /// What the server calls our scripts.
     pub(super) hashes: Hashes,
 }
@@ -71,7 +81,9 @@ impl Outbox {
     }
 
     fn change(&mut self, name: &Name, token: Token, kind: ChangeKind, answer: Answer) {
-        self.push_change(Change { name: name.clone(), token, kind, answer, whole: false });
+        let mark = FIRST_MARK + self.marked;
+        self.marked += 1;
+        self.push_change(Change { name: name.clone(), token, kind, answer, mark, whole: false });
     }
 
     /// Sends an extend or a stamp.
@@ -135,8 +147,9 @@ impl Outbox {
     pub(super) fn hand_over(&mut self, out: &mut BytesMut, flight: &mut VecDeque<Slot>) {
         self.end_run();
         if std::mem::take(&mut self.open_votes) {
-            commands::epoch(&mut self.out);
-            self.slots.push_back(Slot::Epoch);
+            self.skip = (self.skip + 1) % READINGS;
+            commands::epoch(&mut self.out, self.skip);
+            self.slots.push_back(Slot::Epoch { skip: self.skip });
         }
         std::mem::swap(&mut self.out, out);
         flight.append(&mut self.slots);

@@ -20,17 +20,37 @@ pub(super) fn vote(set: &Value, raise: &Value) -> Reply {
     }
 }
 
-/// The reply to a release (`kind` is `None`), an extend or a stamp.
-pub(super) fn change(answer: &Value, kind: Option<ChangeKind>) -> Reply {
+/// The reply to a release.
+pub(super) fn release(answer: &Value) -> Reply {
+    match answer {
+        Value::Integer(1) => Reply::Done(Done::Plain),
+        answer => refusal(answer),
+    }
+}
+
+/// The reply to an extend, which is its `mark`, or to a stamp, which is its mark and the number.
+pub(super) fn change(answer: &Value, kind: ChangeKind, mark: u64) -> Reply {
     match (answer, kind) {
-        (Value::Error(text), _) => Reply::Failed(classify(text)),
-        (Value::Integer(1), None | Some(ChangeKind::Extend { .. })) => Reply::Done(Done::Plain),
-        (Value::Integer(0), _) => Reply::Denied(Denied::Gone),
-        (Value::Integer(-1), _) => Reply::Denied(Denied::Taken),
-        (Value::Text(_), Some(ChangeKind::Stamp { .. })) => match answer.number() {
-            Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
-            None => odd("a stamp"),
+        (Value::Integer(_), ChangeKind::Extend { .. }) if answer.number() == Some(mark) => {
+            Reply::Done(Done::Plain)
+        }
+        (Value::Array(fields), ChangeKind::Stamp { .. }) => match fields.as_slice() {
+            [seen, Value::Text(_)] if seen.number() == Some(mark) => match fields[1].number() {
+                Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
+                None => odd("a stamp"),
+            },
+            _ => odd("a stamp"),
         },
+        (answer, _) => refusal(answer),
+    }
+}
+
+/// What all scripts answer where they changed nothing.
+fn refusal(answer: &Value) -> Reply {
+    match answer {
+        Value::Error(text) => Reply::Failed(classify(text)),
+        Value::Integer(0) => Reply::Denied(Denied::Gone),
+        Value::Integer(-1) => Reply::Denied(Denied::Taken),
         _ => odd("a script"),
     }
 }

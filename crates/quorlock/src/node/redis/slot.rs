@@ -11,8 +11,10 @@ use tokio::sync::oneshot;
 pub(super) enum Slot {
     /// Answered by the replies to `SET` and `ZADD`, and counted by the next [`Slot::Epoch`].
     Vote(Vote),
-    /// The epoch as it was after all votes before it.
-    Epoch,
+    /// The epoch as it was after all votes before it, without its first `skip` bytes.
+    Epoch {
+        skip: usize,
+    },
     Release(Releasing),
     Change(Change),
     Inspect(Answer),
@@ -60,6 +62,8 @@ pub(super) struct Change {
     pub(super) token: Token,
     pub(super) kind: ChangeKind,
     pub(super) answer: Answer,
+    /// Comes back with the answer, to prove that it is the one to this question.
+    pub(super) mark: u64,
     /// See [`Releasing::whole`].
     pub(super) whole: bool,
 }
@@ -109,7 +113,7 @@ impl Slot {
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
-            Slot::Epoch | Slot::Hints | Slot::Survey => {}
+            Slot::Epoch { .. } | Slot::Hints | Slot::Survey => {}
         }
         None
     }

@@ -4,6 +4,9 @@ for i, name in ipairs(KEYS) do
   local stored = redis.pcall('GET', name)
   if stored == false then
     answers[i] = 0
+  elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
+    -- Another type is another program's value; any other error says that we may not look.
+    answers[i] = stored
   elseif type(stored) ~= 'string' or string.sub(stored, 1, 32) ~= ARGV[i] then
     answers[i] = -1
   else

@@ -1,7 +1,9 @@
 -- Raises the name's counter to at least ARGV[2], strictly above what it was, if the name holds the token.
--- The number it was raised to as text, 0 gone, -1 taken.
+-- ARGV[3] and the number it was raised to as text, 0 gone, -1 taken.
 local stored = redis.pcall('GET', KEYS[1])
 if stored == false then return 0 end
+-- Another type is another program's value; any other error says that we may not look.
+if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 if type(stored) ~= 'string' or string.sub(stored, 1, 32) ~= ARGV[1] then return -1 end
 local fence = 'quorlock:fence:' .. KEYS[1]
 local to = tonumber(ARGV[2])
@@ -12,4 +14,4 @@ local text = string.format('%.0f', to)
 redis.call('ZADD', fence, text, 'f')
 local label = string.match(stored, '^%x+ %d+(.*)$') or ''
 redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. text .. label, 'XX', 'KEEPTTL')
-return text
+return {tonumber(ARGV[3]), text}

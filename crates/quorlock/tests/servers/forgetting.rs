@@ -1,0 +1,128 @@
+//! Servers that forget, are new, or remember.
+
+use crate::setting::{SOON, builder, causes, copies, fresh, init, secs};
+use quorlock::node::NodeError;
+use quorlock::{AcquireError, Release};
+use quorlock_testkit::{Fsync, Server, Servers, until};
+use std::time::Instant;
+
+#[tokio::test]
+async fn servers_that_nobody_initialised_wait_and_say_how_long() {
+    let servers = Servers::start(3);
+    let locker = builder(&servers).build().unwrap();
+    let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
+    assert!(refused.to_string().contains("initialise"), "{refused}");
+    for cause in causes(refused) {
+        assert!(
+            matches!(cause, NodeError::Quarantined { left } if left > secs(35) && left <= secs(40)),
+            "{cause:?}"
+        );
+    }
+    init(&locker).await;
+    drop(locker.named("a").unwrap().try_acquire().await.unwrap());
+}
+
+#[tokio::test]
+async fn the_quarantine_ends_by_itself() {
+    let servers = Servers::start(3);
+    let short = || builder(&servers).ttl(secs(1)).longest_ttl(secs(1));
+    let start = Instant::now();
+    let guard = short().wait(secs(30)).build().unwrap().named("a").unwrap().acquire().await.unwrap();
+    assert!(start.elapsed() >= secs(11), "longest ttl and twice the clock tolerance: {:?}", start.elapsed());
+    drop(guard);
+}
+
+/// Goal: S4. Not even all servers together remember the last fence, and the next one is still above it.
+#[tokio::test]
+async fn fences_grow_although_all_servers_forgot() {
+    let mut servers = Servers::start(3);
+    let locker = builder(&servers).ttl(secs(1)).longest_ttl(secs(1)).wait(secs(30)).build().unwrap();
+    init(&locker).await;
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let before = guard.fence();
+    assert!(matches!(guard.release().await, Release::Released));
+    for number in 0..3 {
+        servers[number].restart();
+        assert_eq!(servers[number].cli(&["EXISTS", "quorlock:fence:a"]), "0", "it forgot");
+    }
+    let after = locker.named("a").unwrap().acquire().await.unwrap();
+    assert!(after.fence() > before, "{} after {before}", after.fence());
+}
+
+#[tokio::test]
+async fn servers_that_restart_without_memory_do_not_vote_and_the_holder_refills_them() {
+    let mut servers = Servers::start(3);
+    let (holder, rival) = (fresh(&servers).await, builder(&servers).build().unwrap());
+    let guard = holder.named("a").unwrap().acquire().await.unwrap();
+    // One after another, as a majority that forgets at the same moment is beyond every promise.
+    for number in 0..2 {
+        servers[number].restart();
+        let refused = rival.named("a").unwrap().try_acquire().await;
+        assert!(refused.is_err(), "two hold the lock: {refused:?}");
+        until("the lock is refilled", SOON, async || copies(&holder, &guard).await == 3).await;
+    }
+    assert!(guard.is_held());
+    let quarantined = |cause: &NodeError| matches!(cause, NodeError::Quarantined { .. });
+    until("the rival knows that two are quarantined", SOON, async || {
+        let refused = rival.named("b").unwrap().try_acquire().await.unwrap_err();
+        causes(refused).iter().filter(|cause| quarantined(cause)).count() == 2
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lock_survives_a_rolling_restart_of_all_five_servers() {
+    let mut servers = Servers::start(5);
+    let (holder, rival) = (fresh(&servers).await, builder(&servers).build().unwrap());
+    let guard = holder.named("a").unwrap().acquire().await.unwrap();
+    for number in 0..5 {
+        servers[number].restart();
+        until("the lock is refilled", SOON, async || copies(&holder, &guard).await == 5).await;
+        assert!(rival.named("a").unwrap().try_acquire().await.is_err());
+    }
+    assert!(guard.is_held());
+    assert!(guard.extend().await.is_ok());
+    assert!(matches!(guard.release().await, Release::Released));
+}
+
+#[tokio::test]
+async fn a_flushed_server_is_caught_by_the_vote_and_does_not_count() {
+    let servers = Servers::start(3);
+    let (holder, rival) = (fresh(&servers).await, builder(&servers).build().unwrap());
+    rival.connect().await;
+    let guard = holder.named("a").unwrap().watchdog(false).acquire().await.unwrap();
+    // Two of three servers forget the lock while all connections stay up.
+    servers[0].flushall();
+    servers[1].flushall();
+    for _ in 0..20 {
+        let refused = rival.named("a").unwrap().try_acquire().await;
+        assert!(refused.is_err(), "two hold the lock: {refused:?}");
+    }
+    assert_eq!(servers[0].cli(&["EXISTS", "a"]), "0", "the refused votes were undone");
+    drop(guard);
+}
+
+#[tokio::test]
+async fn a_durable_server_votes_right_after_its_restart() {
+    let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 3);
+    let durable = || builder(&servers).durable(true).build().unwrap();
+    let locker = durable();
+    init(&locker).await;
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let rival = durable();
+    for number in 0..3 {
+        servers[number].restart();
+    }
+    let refused = rival.named("a").unwrap().try_acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "nothing was forgotten: {refused:?}");
+    until("all vote", SOON, async || rival.named("b").unwrap().try_acquire().await.is_ok()).await;
+    assert!(guard.is_held());
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_durable_cannot_be_marked_so() {
+    let servers = Servers::start(1);
+    let locker = builder(&servers).durable(true).build().unwrap();
+    let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
+    assert!(matches!(causes(refused)[..], [NodeError::NotDurable { .. }]));
+}

@@ -1,0 +1,8 @@
+//! Real servers that die, forget, stop and come back, with the result that DESIGN.md promises.
+#![allow(clippy::unwrap_used, unreachable_pub)]
+
+mod forgetting;
+mod outages;
+mod refusing;
+mod runtimes;
+mod setting;

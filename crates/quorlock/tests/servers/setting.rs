@@ -1,0 +1,42 @@
+//! Lockers on real servers, and what can be asked of them.
+
+use quorlock::node::{Content, NodeError};
+use quorlock::{AcquireError, Builder, Guard, Locker, Said};
+use quorlock_testkit::Servers;
+use std::time::Duration;
+
+pub const SOON: Duration = Duration::from_secs(20);
+
+pub fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn builder(servers: &Servers) -> Builder {
+    Locker::builder().nodes(servers.urls()).node_timeout(Duration::from_millis(200))
+}
+
+pub async fn fresh(servers: &Servers) -> Locker {
+    let locker = builder(servers).build().unwrap();
+    init(&locker).await;
+    locker
+}
+
+pub async fn init(locker: &Locker) {
+    for (node, result) in locker.init_fresh_nodes().await {
+        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    }
+}
+
+/// On how many nodes the lock of `guard` is stored.
+pub async fn copies(locker: &Locker, guard: &Guard) -> usize {
+    let lock = locker.named(guard.name()).unwrap();
+    let Ok(seen) = lock.inspect().await else { return 0 };
+    let ours = |content: &Content| matches!(content, Content::Lock(stored) if stored.token == guard.token());
+    seen.nodes.iter().filter(|node| node.view.as_ref().is_ok_and(|view| ours(&view.content))).count()
+}
+
+pub fn causes(error: AcquireError) -> Vec<NodeError> {
+    let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
+    let cause = |said| if let Said::Failed(cause) = said { Some(cause) } else { None };
+    nodes.into_iter().filter_map(|report| cause(report.said)).collect()
+}
