@@ -1,7 +1,7 @@
 //! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
 
 use quorlock::Name;
-use quorlock::node::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError, Reply};
+use quorlock::node::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -99,6 +99,23 @@ impl Node for FaultyNode {
 
     fn settle(&self) -> BoxFuture<'_, ()> {
         self.node.settle()
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        let fault = self.fault.lock().unwrap().clone();
+        Box::pin(async move {
+            match fault {
+                Fault::None => {}
+                Fault::Deaf | Fault::Mute => std::future::pending().await,
+                Fault::Slow(delay) => tokio::time::sleep(delay).await,
+                Fault::Broken(error) => return Err(error),
+            }
+            self.node.names().await
+        })
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        self.node.examine()
     }
 
     fn health(&self) -> Health {

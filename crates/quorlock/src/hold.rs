@@ -2,7 +2,7 @@
 
 use crate::error::Lost;
 use crate::event::Event;
-use crate::node::{Acquire, Command};
+use crate::node::{Acquire, Command, Tie};
 use crate::options::Options;
 use crate::queue::Line;
 use crate::voters::Voters;
@@ -166,7 +166,7 @@ impl Hold {
             name: self.name.clone(),
             token: state.lease.token(),
             ttl: ttl.span(),
-            tied: state.tied,
+            tie: if state.tied { Tie::Here } else { Tie::Loose },
         }
     }
 

@@ -140,7 +140,7 @@ fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeErr
         Content::Lock(stored) => Some(stored.fence),
         _ => None,
     });
-    let holder = holder_of(content.clone(), stamped.max());
+    let holder = holder_of(content.clone(), likely(&stamped.collect::<Vec<_>>(), voters.quorum));
     // The majority ends when so few have it left that the rest is less than a quorum.
     let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
     lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
@@ -156,6 +156,13 @@ fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeErr
     }
 }
 
+/// The fence that was granted, among those that nodes store: the one of a majority. A node that was stamped after the
+/// grant may store a higher one. Where no majority tells, the highest.
+fn likely(stored: &[Fence], quorum: Quorum) -> Option<Fence> {
+    let alike = |fence: &&Fence| stored.iter().filter(|other| other == fence).count();
+    stored.iter().find(|fence| alike(fence) >= quorum.needed()).or(stored.iter().max()).copied()
+}
+
 fn holder_of(content: Content, stamped: Option<Fence>) -> Holder {
     match content {
         Content::Lock(stored) => {
@@ -163,5 +170,22 @@ fn holder_of(content: Content, stamped: Option<Fence>) -> Holder {
         }
         Content::Foreign(value) => Holder::Foreign(value),
         Content::Free => Holder::Nobody,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fence_of_a_majority_is_shown_also_if_one_node_was_raised_further() {
+        let quorum = Quorum::of(3).unwrap();
+        let likely = |stored: &[u64]| {
+            let stored: Vec<Fence> = stored.iter().map(|number| Fence::new(*number)).collect();
+            likely(&stored, quorum).map(Fence::get)
+        };
+        assert_eq!(likely(&[11, 10, 10]), Some(10));
+        assert_eq!(likely(&[10, 11]), Some(11));
+        assert_eq!(likely(&[]), None);
     }
 }

@@ -4,6 +4,7 @@ use crate::acquire::{Contender, Limits};
 use crate::attempt::Candidate;
 use crate::error::{AcquireError, ConfigError, ExtendError, Lost};
 use crate::extend::extend;
+use crate::extension::{Extension, extend_token};
 use crate::guard::{Guard, Held};
 use crate::handle::Handle;
 use crate::hold::Hold;
@@ -116,6 +117,25 @@ impl Lock {
     pub async fn inspect(&self) -> Result<Inspection, InspectError> {
         self.locker.voters().settle().await;
         inspect(self.locker.voters(), &self.name, Hear::All).await
+    }
+
+    /// Extends the lock of whoever holds it with exactly this `token` by `ttl` from now: for a program that knows
+    /// only name and token, such as a script that acquires in one process and extends in another.
+    ///
+    /// There is no guard: nothing keeps the lock alive, and nothing releases it. Nodes that lost it do not get it
+    /// back, as a guard's extension would see to. On the file node it stays tied to the process that it was tied to.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] if a majority does not hold `token`, or agreed too late; [`ExtendError::NoQuorum`] if
+    /// too few nodes answered: it is then held until the deadline that it had, and can be tried again;
+    /// [`ExtendError::Config`] if the ttl cannot be used.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the nodes may have extended.
+    pub async fn extend_token(&self, token: Token, ttl: Duration) -> Result<Extension, ExtendError> {
+        let ttl = self.locker.rules().check(ttl)?;
+        self.locker.voters().settle().await;
+        extend_token(self.locker.voters(), &self.name, token, ttl).await
     }
 
     /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.

@@ -2,8 +2,10 @@
 
 use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
+use crate::examine::{Examination, examine};
 use crate::guard::Guard;
 use crate::handle::Handle;
+use crate::list::{ListError, Listing, list};
 use crate::lock::Lock;
 use crate::node::{Command, Health, NodeError};
 use crate::options::{Options, TtlRules};
@@ -112,6 +114,38 @@ impl Locker {
         let mut results = tasks.join_all().await;
         results.sort_by_key(|(number, ..)| *number);
         results.into_iter().map(|(_, node, result)| (node, result)).collect()
+    }
+
+    /// Which locks are held by anybody, as a majority of nodes tells.
+    ///
+    /// Asks the nodes for the names that they know and inspects each, 64 at a time; each node tells at most
+    /// [`Names::MOST`](crate::node::Names::MOST) names and has 10 s for that (a server 5 s, on a connection of its own),
+    /// and no more are inspected. [`Listing::complete`] says whether these were all.
+    ///
+    /// Nodes know names by their fences, so locks that other programs took without quorlock are not listed, though
+    /// [`Lock::inspect`] sees them by name. A server must allow `SCAN`.
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn list(&self) -> Result<Listing, ListError> {
+        self.0.voters.settle().await;
+        list(&self.0.voters).await
+    }
+
+    /// Looks at each node from all sides: what it is, how it is set up, and what we may do there.
+    ///
+    /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with one connect
+    /// timeout to connect and another to answer. Nothing that a node keeps is changed, its epoch included:
+    /// permissions are tried on keys that do not exist and are not made. On the file node one small file is
+    /// written, synced and removed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn examine(&self) -> Vec<Examination> {
+        examine(&self.0.voters).await
     }
 
     /// What is known about each node right now, without asking any.

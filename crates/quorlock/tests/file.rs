@@ -1,8 +1,10 @@
 //! The file node through the locker: one machine, many hands on one directory.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, Locker};
+use quorlock::{AcquireError, ExtendError, Locker, Loss, Release, Token};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -94,4 +96,73 @@ async fn a_program_that_is_started_inherits_no_state_file() {
     }
     done.store(1, Ordering::SeqCst);
     busy.await.unwrap();
+}
+
+const DIR: &str = "QUORLOCK_TEST_DIR";
+const OUTLIVES: &str = "QUORLOCK_TEST_OUTLIVES";
+
+/// Another process that holds the lock `x` of `dir` for a minute without extending it; and its token.
+fn other_holder(dir: &Path, outlives: bool) -> (Child, Token) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_other_process", "--nocapture"])
+        .env(DIR, dir)
+        .env(OUTLIVES, outlives.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = said.find_map(|line| Some(line.split_once("token=")?.1.parse().unwrap())).unwrap();
+    (child, told)
+}
+
+/// No test of its own: what [`other_holder`] runs.
+#[tokio::test]
+async fn the_other_process() {
+    let Some(dir) = std::env::var_os(DIR) else { return };
+    let outlives = std::env::var(OUTLIVES).unwrap() == "true";
+    let lock = locker(Path::new(&dir)).named("x").unwrap().outlives_process(outlives).watchdog(false);
+    let guard = lock.acquire().await.unwrap();
+    println!("token={}", guard.token());
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+fn end(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_of_another_process_is_extended_by_its_token_and_stays_tied_to_that_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = locker(dir.path()).named("x").unwrap();
+    let minute = Duration::from_secs(30);
+    for outlives in [false, true] {
+        let (child, token) = other_holder(dir.path(), outlives);
+        let extended = lock.extend_token(token, minute).await.unwrap();
+        assert!(extended.left > minute / 2 && extended.fence.is_some(), "{extended:?}");
+        end(child);
+        assert_eq!(lock.inspect().await.unwrap().is_held(), outlives, "as it was before");
+        let again = lock.extend_token(token, minute).await;
+        match again {
+            Ok(_) => assert!(outlives),
+            Err(ExtendError::Lost(lost)) => assert!(!outlives && lost.loss == Loss::Taken),
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lock_of_another_process_is_released_by_its_token() {
+    let dir = tempfile::tempdir().unwrap();
+    let lock = locker(dir.path()).named("x").unwrap();
+    for outlives in [false, true] {
+        let (child, token) = other_holder(dir.path(), outlives);
+        assert!(matches!(lock.force_release("0".repeat(32).parse().unwrap()).await, Release::AlreadyGone));
+        assert!(lock.inspect().await.unwrap().is_held());
+        assert!(matches!(lock.force_release(token).await, Release::Released));
+        assert!(matches!(lock.force_release(token).await, Release::AlreadyGone));
+        drop(lock.try_acquire().await.unwrap());
+        end(child);
+    }
 }

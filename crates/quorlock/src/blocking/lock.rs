@@ -2,7 +2,8 @@
 
 use super::engine::wait;
 use super::{Guard, Held};
-use crate::error::{AcquireError, ConfigError};
+use crate::error::{AcquireError, ConfigError, ExtendError};
+use crate::extension::Extension;
 use crate::inspect::{InspectError, Inspection};
 use crate::release::Release;
 use quorlock_core::{Name, Token};
@@ -63,6 +64,15 @@ impl Lock {
     pub fn inspect(&self) -> Result<Inspection, InspectError> {
         let lock = self.0.clone();
         wait(async move { lock.inspect().await })
+    }
+
+    /// Extends the lock of whoever holds it with exactly this `token`; see [`crate::Lock::extend_token`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if a majority does not hold it, too few nodes answered, or the ttl cannot be used.
+    pub fn extend_token(&self, token: Token, ttl: Duration) -> Result<Extension, ExtendError> {
+        let lock = self.0.clone();
+        wait(async move { lock.extend_token(token, ttl).await })
     }
 
     /// Releases the lock of whoever holds it with exactly this `token`; see [`crate::Lock::force_release`].

@@ -4,7 +4,9 @@ use super::engine::wait;
 use super::{Guard, Lock};
 use crate::builder::Builder;
 use crate::error::{ConfigError, ExtendError};
+use crate::examine::Examination;
 use crate::handle::Handle;
+use crate::list::{ListError, Listing};
 use crate::node::{Health, NodeError};
 use quorlock_core::{NameError, Quorum};
 
@@ -59,6 +61,21 @@ impl Locker {
     pub fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
         let locker = self.0.clone();
         wait(async move { locker.init_fresh_nodes().await })
+    }
+
+    /// Which locks are held by anybody; see [`crate::Locker::list`].
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    pub fn list(&self) -> Result<Listing, ListError> {
+        let locker = self.0.clone();
+        wait(async move { locker.list().await })
+    }
+
+    /// Looks at each node from all sides; see [`crate::Locker::examine`].
+    pub fn examine(&self) -> Vec<Examination> {
+        let locker = self.0.clone();
+        wait(async move { locker.examine().await })
     }
 
     /// What is known about each node right now, without asking any.

@@ -29,8 +29,8 @@ pub enum Command {
         token: Token,
         /// How long the node shall keep it.
         ttl: Duration,
-        /// See [`Acquire::tied`].
-        tied: bool,
+        /// What becomes of [`Acquire::tied`].
+        tie: Tie,
     },
     /// If the name still holds `token`: free it, and hint to those who wait.
     Release {
@@ -87,6 +87,18 @@ impl Acquire {
     pub fn value(&self) -> String {
         format!("{} {} {}", self.token, self.proposal, self.label)
     }
+}
+
+/// What an extension does to the tie between a lock and a process, where the node can see processes (the file node).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Tie {
+    /// The lock ends with this process from now on.
+    Here,
+    /// The lock outlives every process, until its time is over.
+    Loose,
+    /// The tie stays as it is: whoever extends is not the holder itself.
+    AsBefore,
 }
 
 /// What a node answered.

@@ -56,7 +56,7 @@ pub(super) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
 
 pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Extend { name, token, ttl, tied }
+    Command::Extend { name, token, ttl, tie: if tied { Tie::Here } else { Tie::Loose } }
 }
 
 pub(super) fn release(text: &str, holder: u8) -> Command {

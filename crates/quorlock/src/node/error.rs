@@ -1,5 +1,6 @@
 //! Why a node gave no vote, each cause with what to do about it.
 
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,6 +158,16 @@ pub enum NodeError {
     /// The node went away without an answer.
     #[error("the node was shut down")]
     Abandoned,
+}
+
+impl Serialize for NodeError {
+    /// As its kind and its words.
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let mut fields = out.serialize_struct("NodeError", 2)?;
+        fields.serialize_field("kind", self.kind())?;
+        fields.serialize_field("message", &self.to_string())?;
+        fields.end()
+    }
 }
 
 impl NodeError {

@@ -1,7 +1,7 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
 use super::record::{Place, Record};
-use super::{Answer, Bell, Command, Health, Node, NodeError, Reply};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
 use crate::clock::Clock;
 use quorlock_core::Name;
 use std::collections::BTreeMap;
@@ -73,6 +73,15 @@ impl Node for MemoryNode {
                 bells.remove();
             }
         }
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        let names = Names::new(self.shelf.lock().records.keys().cloned());
+        Box::pin(std::future::ready(Ok(names)))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(std::future::ready(Ok(Facts::Process)))
     }
 
     fn health(&self) -> Health {

@@ -5,18 +5,24 @@ mod command;
 #[cfg(test)]
 mod contract;
 mod error;
+mod facts;
 mod file;
 mod memory;
+mod names;
 mod record;
 mod redis;
 mod url;
 
 pub use answer::Answer;
 pub(crate) use answer::Board;
-pub use command::{Acquire, Command, Content, Denied, Done, Reply, View};
+pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
+pub use facts::{
+    Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
+};
 pub use file::FileNode;
 pub use memory::MemoryNode;
+pub use names::Names;
 pub use redis::RedisNode;
 pub(crate) use redis::{MAX_BULK, Session, Switchboard, Value};
 pub use url::{NodeKind, NodeUrl, UrlError};
@@ -70,6 +76,21 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Declares that this node is known to be fresh: nothing that it may have forgotten matters.
     fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Every name that the node may know, asked afresh: at least each one that it holds, unless there are over
+    /// [`Names::MOST`]. It must not delay votes.
+    ///
+    /// A node that does not say so cannot tell.
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        Box::pin(std::future::ready(Ok(Names::default())))
+    }
+
+    /// Looks at the node from all sides, asked afresh, without changing what it keeps. It must not delay votes.
+    ///
+    /// A node that does not say so cannot tell.
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(std::future::ready(Ok(Facts::Unknown)))
     }
 
     /// What is known about the node right now, without asking it.

@@ -1,6 +1,6 @@
 //! What one name's record becomes by a command: the rules that the memory node and the file node share.
 
-use super::command::{Acquire, Command, Content, Denied, Done, Reply, View};
+use super::command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 use super::error::NodeError;
 use quorlock_core::{Fence, Moment, Token};
 use std::time::Duration;
@@ -54,10 +54,14 @@ impl Record {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire, now, place),
             Command::Stamp { token, at_least, .. } => self.stamp(token, *at_least),
-            Command::Extend { token, ttl, tied, .. } => match self.held_by(token) {
+            Command::Extend { token, ttl, tie, .. } => match self.held_by(token) {
                 Ok(hold) => {
                     hold.extend(now, *ttl);
-                    hold.tied = place.process.filter(|_| *tied);
+                    match tie {
+                        Tie::Here => hold.tied = place.process,
+                        Tie::Loose => hold.tied = None,
+                        Tie::AsBefore => {}
+                    }
                     Reply::Done(Done::Plain)
                 }
                 Err(denied) => Reply::Denied(denied),

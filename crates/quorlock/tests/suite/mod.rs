@@ -1,7 +1,7 @@
 //! The checks that every kind of node must pass.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-use quorlock::{AcquireError, Builder, Holder, Locker, Loss, Release};
+use quorlock::{AcquireError, Builder, ExtendError, Holder, Locker, Loss, Release};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +27,8 @@ pub async fn conforms(builder: impl Fn() -> Builder) {
         a_handle_moves_the_lock(one, other),
         any_text_can_be_a_name(one, other),
         concurrent_increments_are_not_lost(one, other),
+        a_token_is_enough_to_keep_the_lock(one, other),
+        a_held_lock_is_listed_until_released(one, other),
     );
 }
 
@@ -117,6 +119,32 @@ async fn a_handle_moves_the_lock(one: &Locker, other: &Locker) {
     assert!(adopted.is_held());
     assert!(matches!(adopted.release().await, Release::Released));
     assert!(other.adopt(&handle).await.is_err());
+}
+
+async fn a_token_is_enough_to_keep_the_lock(one: &Locker, other: &Locker) {
+    let lock = one.named("kept-by-token").unwrap().watchdog(false).outlives_process(true);
+    let (guard, rival) = (lock.acquire().await.unwrap(), other.named("kept-by-token").unwrap());
+    for _ in 0..4 {
+        let extended = rival.extend_token(guard.token(), TTL).await.unwrap();
+        assert_eq!(extended.fence.map(quorlock::Fence::get), Some(guard.fence()));
+        assert!(extended.left < TTL && extended.left > Duration::ZERO);
+        sleep(TTL / 3).await;
+    }
+    assert!(matches!(rival.try_acquire().await, Err(AcquireError::Held { .. })), "it outlived its ttl");
+    assert!(matches!(rival.force_release(guard.token()).await, Release::Released));
+    assert!(matches!(rival.extend_token(guard.token(), TTL).await, Err(ExtendError::Lost(_))));
+}
+
+async fn a_held_lock_is_listed_until_released(one: &Locker, other: &Locker) {
+    let lists = async || {
+        let listing = other.list().await.unwrap();
+        assert!(listing.complete);
+        listing.held.iter().any(|seen| seen.name.as_str() == "listed \u{1f512}")
+    };
+    let guard = one.named("listed \u{1f512}").unwrap().acquire().await.unwrap();
+    assert!(lists().await);
+    assert!(matches!(guard.release().await, Release::Released));
+    assert!(!lists().await);
 }
 
 async fn any_text_can_be_a_name(one: &Locker, other: &Locker) {

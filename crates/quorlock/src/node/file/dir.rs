@@ -87,14 +87,44 @@ const NETWORK: [(u32, &str); 15] = [
     (0x1983_0326, "BeeGFS"),
 ];
 
+/// File systems that are fine, for people.
+const LOCAL: [(u32, &str); 8] = [
+    (0xef53, "ext4"),
+    (0x5846_5342, "xfs"),
+    (0x9123_683e, "btrfs"),
+    (0x2fc1_2fc1, "zfs"),
+    (0xf2f5_2010, "f2fs"),
+    (0x794c_7630, "overlayfs"),
+    (0x0102_1994, "tmpfs"),
+    (0x8584_58f6, "ramfs"),
+];
+
+/// What people call the file system of `path`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn refuse_network(path: &Path) -> Result<(), NodeError> {
+pub(super) fn file_system(path: &Path) -> Result<Option<String>, NodeError> {
+    let magic = magic(path)?;
+    let known = LOCAL.iter().chain(&NETWORK).find(|(known, _)| *known == magic);
+    Ok(Some(known.map_or_else(|| format!("{magic:#x}"), |(_, name)| (*name).to_owned())))
+}
+
+/// Elsewhere magic numbers mean nothing.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(super) fn file_system(_path: &Path) -> Result<Option<String>, NodeError> {
+    Ok(None)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn magic(path: &Path) -> Result<u32, NodeError> {
     let found = rustix::fs::statfs(path)
         .map_err(|error| failed("identify the file system of", path, error.into()))?;
     // Magic numbers have 32 bits, but the field is wider on some machines and signed on some.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::unnecessary_cast)]
-    let magic = found.f_type as u32;
-    match network_kind(magic) {
+    Ok(found.f_type as u32)
+}
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn refuse_network(path: &Path) -> Result<(), NodeError> {
+    match network_kind(magic(path)?) {
         Some(kind) => {
             Err(NodeError::NetworkFileSystem { path: path.display().to_string().into(), kind: kind.into() })
         }

@@ -2,7 +2,9 @@
 
 mod bytes;
 mod dir;
+mod examine;
 mod hold;
+mod list;
 mod lockfile;
 mod notify;
 mod path;
@@ -14,12 +16,11 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Bell, Command, Health, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
+use crate::clock::Clock;
 use crate::surroundings::Surroundings;
-use lockfile::{LockFile, Mode};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ const PATIENCE: u32 = 4;
 pub struct FileNode {
     id: Arc<str>,
     dir: PathBuf,
+    clock: Arc<dyn Clock>,
     patience: Duration,
     watches: Arc<Watches>,
     worker: Worker,
@@ -73,7 +75,7 @@ impl FileNode {
         around.siblings.claim(&id, &identity)?;
         let patience = around.node_timeout * PATIENCE;
         let watches = Watches::new(dir.clone(), around.clock.clone());
-        let store_dir = dir.clone();
+        let (store_dir, clock) = (dir.clone(), around.clock.clone());
         // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
         let store = move || Store {
             dir: store_dir,
@@ -83,25 +85,7 @@ impl FileNode {
             synced: BTreeMap::new(),
         };
         let worker = Worker::new(store, watches.clone());
-        Ok(Self { id, dir, patience, watches, worker })
-    }
-
-    /// Every name that was ever locked here, in order. Blocks for the disk.
-    ///
-    /// # Errors
-    /// [`NodeError::File`] if the directory or one of its files cannot be read.
-    pub fn names(&self) -> Result<Vec<Name>, NodeError> {
-        let listed = |error| failed("list", &self.dir, error);
-        let mut names = Vec::new();
-        for entry in self.dir.read_dir().map_err(listed)? {
-            let path = entry.map_err(listed)?.path();
-            let is_state = path.extension() == Some(OsStr::new(&path::SUFFIX[1..]));
-            if is_state && let Some(file) = LockFile::open_path(path, Mode::Look, self.patience)? {
-                names.extend(file.name()?);
-            }
-        }
-        names.sort();
-        Ok(names)
+        Ok(Self { id, dir, clock, patience, watches, worker })
     }
 }
 
@@ -122,6 +106,17 @@ impl Node for FileNode {
         self.watches.unwatch(name);
     }
 
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        let (dir, patience) = (self.dir.clone(), self.patience);
+        Box::pin(off_thread(move || list::names(&dir, patience)))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        let (dir, clock) = (self.dir.clone(), self.clock.clone());
+        let look = off_thread(move || examine::examine(&dir, clock.as_ref()));
+        Box::pin(async move { Ok(Facts::Directory(look.await?)) })
+    }
+
     fn health(&self) -> Health {
         let (queued, trouble) = self.worker.health();
         Health { trouble, version: Some("file".to_owned()), queued, ..Health::default() }
@@ -132,6 +127,13 @@ impl Drop for FileNode {
     fn drop(&mut self) {
         self.watches.close();
     }
+}
+
+/// Runs `work`, which waits for the disk, where it blocks no task.
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+) -> Result<T, NodeError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(NodeError::Abandoned))
 }
 
 /// The error of doing `action` to `path`.

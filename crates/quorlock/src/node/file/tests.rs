@@ -3,7 +3,9 @@
 mod damage;
 mod processes;
 
-use super::super::contract::{acquire, ask, extend, inspect, name, release};
+use super::super::Tie;
+use super::super::contract::{acquire, ask, extend, inspect, name, release, token};
+use super::lockfile::{LockFile, Mode};
 use super::state::SLOT_BYTES;
 use super::*;
 use crate::clock::{Clock, SystemClock};
@@ -29,7 +31,7 @@ async fn until(node: &Arc<dyn Node>, expected: &str) {
 }
 
 #[tokio::test]
-async fn an_extend_ties_and_unties() {
+async fn an_extend_ties_unties_or_leaves_it() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     let tied = || {
@@ -40,7 +42,12 @@ async fn an_extend_ties_and_unties() {
     assert_eq!(tied(), Some(std::process::id()));
     ask(&node, &extend("x", 1, LONG, false)).await;
     assert_eq!(tied(), None);
+    let (name, token) = (name("x"), token(1));
+    let keep = Command::Extend { name, token, ttl: LONG, tie: Tie::AsBefore };
+    ask(&node, &keep).await;
+    assert_eq!(tied(), None);
     ask(&node, &extend("x", 1, LONG, true)).await;
+    ask(&node, &keep).await;
     assert_eq!(tied(), Some(std::process::id()));
 }
 
@@ -69,8 +76,9 @@ async fn odd_names_have_files_of_their_own_and_are_listed() {
         assert_eq!(ask(&asked, &acquire(text, 1, 5, LONG, false)).await, "raised", "{text}");
     }
     names.sort_unstable();
-    let listed = node.names().unwrap();
-    assert_eq!(listed.iter().map(Name::as_str).collect::<Vec<_>>(), names);
+    let listed = node.names().await.unwrap();
+    assert!(listed.complete);
+    assert_eq!(listed.known.iter().map(Name::as_str).collect::<Vec<_>>(), names);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(super) struct Reading {
     value: Bytes,
     since: Duration,
-    longest: Duration,
+    pub(super) longest: Duration,
     /// The server's wall clock.
     pub(super) now: Wall,
 }
@@ -34,10 +34,27 @@ impl Reading {
         })
     }
 
-    /// How long the node may not vote yet. A server clock that went back counts as no age at all.
+    /// Reads the epoch as it is stored, at `now` by the server's wall clock: the run that it was confirmed in, and the
+    /// reading; `None` if it is none.
+    pub(super) fn of_stored(stored: &[u8], now: Wall) -> Option<(String, Self)> {
+        let mut parts = std::str::from_utf8(stored).ok()?.splitn(5, ':');
+        let (version, run) = (parts.next()?, parts.next()?);
+        let since = Duration::from_millis(parts.next()?.parse().ok()?);
+        let longest = Duration::from_millis(parts.next()?.parse().ok()?);
+        let nonce = parts.next()?;
+        let is_epoch = version == "v1" && !nonce.is_empty();
+        let reading = Self { value: Bytes::copy_from_slice(stored), since, longest, now };
+        is_epoch.then(|| (run.to_owned(), reading))
+    }
+
+    /// How long ago it began. A server clock that went back counts as no age at all.
+    pub(super) fn age(&self) -> Duration {
+        Duration::from_micros(self.now.as_micros()).saturating_sub(self.since)
+    }
+
+    /// How long the node may not vote yet.
     fn left(&self, quarantine: Duration) -> Duration {
-        let age = Duration::from_micros(self.now.as_micros()).saturating_sub(self.since);
-        quarantine.saturating_sub(age)
+        quarantine.saturating_sub(self.age())
     }
 }
 
@@ -217,6 +234,16 @@ mod tests {
         assert!(!standing.confirms(&Value::Null));
         assert!(!Standing::Unverified.confirms(&value));
         assert!(Standing::Unguarded.confirms(&Value::Null));
+    }
+
+    #[test]
+    fn what_the_script_stores_can_be_read_without_it() {
+        let (run, stored) =
+            Reading::of_stored(b"v1:ab:1000000:30000:ff", Wall::from_micros(1_005_000_000)).unwrap();
+        assert_eq!((run.as_str(), stored.age(), stored.longest), ("ab", Duration::from_secs(5), LONGEST));
+        for other in ["", "v1:ab:1:2", "v1:ab:1:2:", "v2:ab:1:2:ff", "v1:ab:x:2:ff", "v1:ab:1:-2:ff"] {
+            assert_eq!(Reading::of_stored(other.as_bytes(), Wall::from_micros(1)), None, "{other}");
+        }
     }
 
     #[test]

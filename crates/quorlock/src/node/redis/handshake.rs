@@ -88,7 +88,7 @@ pub(super) async fn greet(
 }
 
 /// The answer to `TIME`.
-fn time(answer: &Value) -> Option<Wall> {
+pub(super) fn time(answer: &Value) -> Option<Wall> {
     match answer {
         Value::Array(fields) => match fields.as_slice() {
             [seconds, micros] => {
@@ -143,7 +143,7 @@ pub(super) fn ahead(there: Wall, before: Wall, after: Wall) -> i64 {
 }
 
 /// Switches to RESP3 and logs in; the server's number for this connection, if it tells.
-async fn hello(wire: &mut Wire, login: &Login) -> Result<Option<u64>, NodeError> {
+pub(super) async fn hello(wire: &mut Wire, login: &Login) -> Result<Option<u64>, NodeError> {
     match (&login.user, &login.password) {
         (None, None) => {
             Encoder::command(&mut wire.out, 2).arg("HELLO").arg("3");

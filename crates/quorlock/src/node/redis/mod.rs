@@ -6,15 +6,18 @@ mod connect;
 mod driver;
 mod encode;
 mod epoch;
+mod examine;
 mod flight;
 mod handshake;
 mod link;
+mod needs;
 mod outbox;
 mod owed;
 mod parting;
 mod queue;
 mod replies;
 mod resp;
+mod scan;
 mod script;
 mod session;
 mod slot;
@@ -28,7 +31,7 @@ pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 
 use super::url::{NodeUrl, Place};
-use super::{Answer, Bell, BoxFuture, Command, Health, Node, NodeError};
+use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use connect::Address;
 use epoch::Standing;
@@ -178,6 +181,14 @@ impl Node for RedisNode {
 
     fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
         Box::pin(self.mark_fresh())
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        Box::pin(scan::names(&self.link))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(async { Ok(Facts::Server(Box::new(examine::examine(&self.link).await?))) })
     }
 
     fn health(&self) -> Health {

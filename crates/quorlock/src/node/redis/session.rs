@@ -4,6 +4,7 @@ use super::classify::classify;
 use super::commands;
 use super::connect::Address;
 use super::handshake::{self, Login, Visit};
+use super::link::Link;
 use super::resp::Value;
 use super::wire::{Wire, protocol};
 use crate::node::{NodeError, NodeUrl};
@@ -68,6 +69,23 @@ impl Switchboard {
 }
 
 impl Session {
+    /// Connects and logs in, all within the connect timeout, whatever kind of server it is: for questions that must not
+    /// stand between votes, and never for a vote.
+    pub(super) async fn visit(link: &Link) -> Result<Self, NodeError> {
+        let attempt = async {
+            let mut wire = Wire::new(link.address.open().await?);
+            handshake::hello(&mut wire, &link.login).await?;
+            let mut session = Session { wire };
+            if link.login.db != 0 {
+                session.push(&[b"SELECT", link.login.db.to_string().as_bytes()]);
+                session.okay().await?;
+            }
+            Ok(session)
+        };
+        let limit = link.around.connect_timeout;
+        timeout(limit, attempt).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+    }
+
     /// Puts a command into the next write, which goes out with the next [`Session::reply`].
     pub(crate) fn push(&mut self, args: &[&[u8]]) {
         commands::raw(&mut self.wire.out, args);
@@ -90,6 +108,21 @@ impl Session {
     /// Why the connection cannot be used any more.
     pub(crate) async fn whatever(&mut self) -> Result<Value, NodeError> {
         self.wire.reply().await
+    }
+
+    /// Asks one question and waits for the answer, where an error of the server is an answer as any other.
+    pub(super) async fn say(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        self.push(&words);
+        self.whatever().await
+    }
+
+    /// Like [`Session::say`], where an error of the server is an error.
+    pub(super) async fn ask(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        match self.say(words).await? {
+            Value::Error(text) => Err(Self::refusal(&text)),
+            value => Ok(value),
+        }
     }
 
     /// The cause that a server's error text stands for.

@@ -13,9 +13,9 @@ pub(super) struct Survey {
     /// Such as `redis 7.0.15`.
     pub(super) version: String,
     redis_version: String,
-    mode: String,
-    role: String,
-    policy: String,
+    pub(super) mode: String,
+    pub(super) role: String,
+    pub(super) policy: String,
     loading: bool,
     pub(super) appends: bool,
 }
@@ -91,6 +91,11 @@ impl Survey {
             _ => false,
         }
     }
+}
+
+/// One field of `INFO`.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::redis::resp::Value;
-use crate::node::{Denied, Done};
+use crate::node::{Denied, Done, Tie};
 
 #[tokio::test]
 async fn a_free_name_is_voted_for_once() {
@@ -66,7 +66,7 @@ async fn an_extend_lengthens_and_never_shortens() {
         name: name("a"),
         token: token(by),
         ttl: Duration::from_secs(seconds),
-        tied: false,
+        tie: Tie::Loose,
     };
     assert!(matches!(ask(&node, extend(1, 1)).await, Reply::Done(Done::Plain)));
     assert!(view(&node, "a").await.left.unwrap() > Duration::from_secs(10));
@@ -102,7 +102,7 @@ async fn what_other_programs_stored_is_never_touched() {
         let commands = [
             vote(lock, 1, 7),
             release(lock, 1),
-            Command::Extend { name: name(lock), token: token(1), ttl: PATIENCE, tied: false },
+            Command::Extend { name: name(lock), token: token(1), ttl: PATIENCE, tie: Tie::Loose },
             Command::Stamp { name: name(lock), token: token(1), at_least: Fence::new(9) },
         ];
         for command in commands {
@@ -165,7 +165,7 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
         ask(&node, vote(lock, 1, 7)).await;
     }
     server.run_command("SCRIPT FLUSH");
-    let extend = Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tied: false };
+    let extend = Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: Tie::Loose };
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];

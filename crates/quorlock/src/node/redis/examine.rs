@@ -1,0 +1,166 @@
+//! Looking at a server from all sides, without changing anything on it.
+
+use super::encode::EPOCH_KEY;
+use super::epoch::{Reading, Verified};
+use super::handshake::{self, ahead};
+use super::link::Link;
+use super::needs;
+use super::resp::Value;
+use super::session::Session;
+use super::survey::{Survey, field};
+use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
+use crate::surroundings::{CLOCK_TOLERANCE, RestartGuard};
+use quorlock_core::Wall;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How many pings the round trip is the median of.
+const PINGS: usize = 5;
+
+/// Connects anew and asks; each of the two takes at most the connect timeout.
+pub(super) async fn examine(link: &Link) -> Result<ServerFacts, NodeError> {
+    let session = Session::visit(link).await?;
+    let limit = link.around.connect_timeout;
+    let looking = Look { link, session }.at_everything();
+    timeout(limit, looking).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+}
+
+struct Look<'a> {
+    link: &'a Link,
+    session: Session,
+}
+
+impl Look<'_> {
+    async fn at_everything(mut self) -> Result<ServerFacts, NodeError> {
+        let info = self.session.ask(&["INFO"]).await?;
+        let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
+        let survey = Survey::parse(&info);
+        let persistence = self.persistence(&survey, &info).await?;
+        let refusal = self.refusal(&survey, &persistence);
+        let clock_ahead_micros = self.clock_ahead().await?;
+        let denied = match &refusal {
+            Some(cause) if !is_a_setting(cause) => Vec::new(),
+            _ => needs::denied(&mut self.session, &handshake::nonce(&self.link.around)).await?,
+        };
+        let number = |name| field(&info, name)?.parse::<u64>().ok();
+        Ok(ServerFacts {
+            epoch: self.epoch(&survey, clock_ahead_micros.unwrap_or_default()).await?,
+            round_trip: self.round_trip().await?,
+            user: self.text(&["ACL", "WHOAMI"]).await?,
+            fast_release: self.fast_release().await?,
+            version: survey.version,
+            run_id: survey.run_id,
+            mode: survey.mode,
+            role: survey.role,
+            uptime: number("uptime_in_seconds").map(Duration::from_secs),
+            refusal,
+            eviction_policy: survey.policy,
+            memory_limit: number("maxmemory").filter(|limit| *limit > 0),
+            memory_used: number("used_memory"),
+            recall: persistence.recall(),
+            persistence,
+            clock_ahead_micros,
+            denied,
+        })
+    }
+
+    fn refusal(&self, survey: &Survey, persistence: &Persistence) -> Option<NodeError> {
+        let durable = || match self.link.login.durable {
+            true => survey.check_durable(persistence.append_sync.as_deref()),
+            false => Ok(()),
+        };
+        survey.check(self.link.around.allow_eviction).and_then(|()| durable()).err()
+    }
+
+    async fn persistence(&mut self, survey: &Survey, info: &str) -> Result<Persistence, NodeError> {
+        let went_well = |name| field(info, name).map(|status| status == "ok");
+        Ok(Persistence {
+            appends: survey.appends,
+            append_sync: self.setting("appendfsync").await?,
+            snapshots: self.setting("save").await?,
+            last_append_ok: went_well("aof_last_write_status").filter(|_| survey.appends),
+            last_snapshot_ok: went_well("rdb_last_bgsave_status"),
+        })
+    }
+
+    /// A setting of the server; `None` if it does not tell.
+    async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
+        Ok(match self.say(&["CONFIG", "GET", name]).await? {
+            Value::Array(pair) => pair.get(1).and_then(plain),
+            _ => None,
+        })
+    }
+
+    async fn clock_ahead(&mut self) -> Result<Option<i64>, NodeError> {
+        let before = self.wall();
+        let answer = self.say(&["TIME"]).await?;
+        let after = self.wall();
+        Ok(handshake::time(&answer).map(|there| ahead(there, before, after)))
+    }
+
+    async fn round_trip(&mut self) -> Result<Option<Duration>, NodeError> {
+        let mut times = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let start = self.link.around.clock.now();
+            self.say(&["PING"]).await?;
+            times.push(self.link.around.clock.now().since(start));
+        }
+        times.sort_unstable();
+        Ok(times.get(PINGS / 2).copied())
+    }
+
+    /// Reads the epoch, and only reads it: a client that came to vote would begin a new one where it must.
+    async fn epoch(&mut self, survey: &Survey, ahead: i64) -> Result<Option<EpochFacts>, NodeError> {
+        let stored = self.say(&["GET", EPOCH_KEY]).await?;
+        let around = &self.link.around;
+        let now = Wall::from_micros(around.clock.wall().as_micros().saturating_add_signed(ahead));
+        let Some((run, reading)) = stored.text().and_then(|stored| Reading::of_stored(stored, now)) else {
+            return Ok(None);
+        };
+        let is_of_this_run = run == survey.run_id;
+        let quarantine = match around.guard {
+            RestartGuard::Off => Duration::ZERO,
+            RestartGuard::Strict if is_of_this_run || self.link.login.durable => {
+                let before = self.link.lock().epoch.clone();
+                let now = around.clock.now();
+                Verified::new(&reading, before.as_ref(), around.quarantine(), now).left(now)
+            }
+            RestartGuard::Strict => around.quarantine().max(reading.longest + 2 * CLOCK_TOLERANCE),
+        };
+        Ok(Some(EpochFacts { age: reading.age(), longest_ttl: reading.longest, is_of_this_run, quarantine }))
+    }
+
+    async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {
+        let Value::Array(known) = self.say(&["COMMAND", "INFO", "DELEX", "DELIFEQ"]).await? else {
+            return Ok(None);
+        };
+        let has = |at: usize| matches!(known.get(at), Some(Value::Array(told)) if !told.is_empty());
+        Ok(match (has(0), has(1)) {
+            (true, _) => Some(FastRelease::Delex),
+            (_, true) => Some(FastRelease::Delifeq),
+            _ => None,
+        })
+    }
+
+    async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
+        Ok(plain(&self.say(words).await?))
+    }
+
+    /// Asks what a server may refuse to answer.
+    async fn say(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        self.session.say(words).await
+    }
+
+    fn wall(&self) -> Wall {
+        self.link.around.clock.wall()
+    }
+}
+
+/// Whether a server that is refused for `cause` could be a node with other settings.
+fn is_a_setting(cause: &NodeError) -> bool {
+    matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. })
+}
+
+fn plain(value: &Value) -> Option<String> {
+    value.text().map(|text| String::from_utf8_lossy(text).into_owned())
+}

@@ -1,0 +1,60 @@
+//! Extending by name and token alone: for programs that acquire in one process and extend in another.
+
+use crate::world::{TTL, World, ms};
+use quorlock::{AcquireError, Event, ExtendError, Loss, Release};
+use quorlock_testkit::Fault;
+use std::time::Duration;
+use tokio::time::sleep;
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_enough_to_extend_and_to_release() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    let (token, fence) = (guard.token(), guard.fence());
+    let lock = world.lock("a");
+    for _ in 0..3 {
+        sleep(TTL / 2).await;
+        let extended = lock.extend_token(token, TTL).await.unwrap();
+        assert_eq!((extended.left, extended.votes), (ms(9_898), 2));
+        assert_eq!(extended.fence.map(quorlock::Fence::get), Some(fence));
+    }
+    assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })), "it outlived its first ttl");
+    assert!(matches!(lock.force_release(token).await, Release::Released));
+    drop(lock.try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_left_counts_from_before_the_first_send() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Slow(ms(40)));
+    let extended = world.lock("a").extend_token(guard.token(), TTL).await.unwrap();
+    assert!(extended.left <= ms(9_898 - 40), "{:?}", extended.left);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_nobody_extends_nothing() {
+    let world = World::of(3);
+    let old = world.lock("a").acquire().await.unwrap();
+    let stale = old.token();
+    assert!(matches!(old.release().await, Release::Released));
+    let is_taken = |error: ExtendError| matches!(error, ExtendError::Lost(lost) if lost.loss == Loss::Taken);
+    assert!(is_taken(world.lock("a").extend_token(stale, TTL).await.unwrap_err()), "nobody holds it");
+    let new = world.lock("a").watchdog(false).acquire().await.unwrap();
+    assert!(is_taken(world.lock("a").extend_token(stale, TTL).await.unwrap_err()), "another holds it");
+    assert!(new.is_held());
+    sleep(TTL).await;
+    drop(world.lock("a").try_acquire().await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_do_not_answer_are_no_loss_and_are_named() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Deaf);
+    let error = world.lock("a").extend_token(guard.token(), TTL).await.unwrap_err();
+    assert!(matches!(error, ExtendError::NoQuorum { answered: 1, .. }), "{error}");
+    assert!(world.count_events(|event| matches!(event, Event::NodeFailed { .. })) >= 2);
+    let short = world.lock("a").extend_token(guard.token(), Duration::from_millis(1)).await;
+    assert!(matches!(short, Err(ExtendError::Config(_))), "{short:?}");
+}
