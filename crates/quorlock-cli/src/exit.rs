@@ -1,5 +1,6 @@
 //! How `quorlock` ends: the exit codes, which are stable.
 
+use rustix::process::Signal;
 use std::process::ExitCode;
 
 /// How the program ends.
@@ -42,6 +43,12 @@ impl Exit {
             Exit::Code(code) => code,
             Exit::Signal(signal) => 128 + signal,
         }
+    }
+}
+
+impl From<Signal> for Exit {
+    fn from(signal: Signal) -> Self {
+        Exit::Signal(u8::try_from(signal.as_raw()).unwrap_or(0))
     }
 }
 

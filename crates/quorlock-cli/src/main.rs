@@ -6,9 +6,13 @@ mod duration;
 mod exit;
 mod failure;
 mod run;
+mod runtime;
 mod screen;
 mod settings;
+mod signals;
+mod sys;
 mod table;
+mod waiting;
 
 use args::{Cli, Command};
 use clap::Parser;

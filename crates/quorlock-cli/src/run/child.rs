@@ -1,10 +1,11 @@
 //! The command as a process: started, followed, stopped and continued, signalled, ended.
 
+use super::family;
 use super::plan::Plan;
 use super::terminal::Terminal;
-use super::{family, sys};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::sys;
 use quorlock::Guard;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait,

@@ -4,45 +4,37 @@ mod child;
 mod family;
 mod outcome;
 mod plan;
-mod signals;
 mod supervise;
-mod sys;
 mod terminal;
-mod waiting;
 
 use crate::args::Run;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::runtime;
 use crate::screen::Screen;
 use crate::settings::Settings;
+use crate::signals::Signals;
+use crate::waiting::{self, Watcher};
 use child::Child;
 use outcome::Report;
 use plan::Plan;
 use quorlock::{Guard, Release};
-use signals::{Signals, Told};
 use std::time::Duration;
 use supervise::{End, supervise};
 use tokio::time::sleep;
-use waiting::Watcher;
 
 /// Takes the lock, runs the command, and says how it went.
 pub(crate) fn run(args: &Run, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     let plan = Plan::make(args, settings)?;
-    // One thread: a process dies with the thread that started it, so that must be the main one.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime
-        .map_err(|error| Failure::new(Exit::CannotRun, "system", error.to_string()))?
-        .block_on(live(&plan, screen))
+    runtime::start()?.block_on(live(&plan, screen))
 }
 
 async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
-    let mut signals = Signals::listen().map_err(|error| {
-        Failure::new(Exit::CannotRun, "system", format!("cannot listen to signals: {error}"))
-    })?;
+    let mut signals = Signals::listen()?;
     let watcher = Watcher::new(screen);
     let locker = plan.settings.build(plan.builder().observe(watcher.clone()))?;
     let lock = plan.lock(&locker)?;
-    let taken = waiting::take(&lock, plan, &mut signals).await;
+    let taken = waiting::take(&lock, plan.no_wait, &mut signals).await;
     let guard = match taken {
         Ok(guard) => guard,
         Err(busy) if busy.exit == Exit::Busy && plan.skip => {
@@ -52,7 +44,8 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
         }
         Err(failure) => {
             locker.flush().await;
-            return Err(failure);
+            let is_busy = failure.exit == Exit::Busy;
+            return Err(if is_busy { failure.exit(plan.busy) } else { failure });
         }
     };
     let end = match Child::start(plan, &guard) {
@@ -80,13 +73,8 @@ async fn stay(guard: &Guard, plan: &Plan, end: &End, signals: &mut Signals) {
         biased;
         _ = guard.lost() => {}
         () = sleep(left) => {}
-        () = ended(signals) => {}
+        _ = signals.end() => {}
     }
-}
-
-/// Waits for a signal that ends programs.
-async fn ended(signals: &mut Signals) {
-    while !matches!(signals.next().await, Told::Signal(signal) if signals::ends(signal)) {}
 }
 
 async fn let_go(guard: Guard, end: &End, screen: Screen) -> Release {

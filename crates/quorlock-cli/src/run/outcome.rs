@@ -1,10 +1,10 @@
 //! What `quorlock run` says at the end.
 
 use super::supervise::End;
-use super::waiting::Watcher;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::waiting::Watcher;
 use quorlock::{Guard, Release};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -38,7 +38,7 @@ impl Report {
             let _ = writeln!(anstream::stderr(), "{}", self.0);
         } else if let Some(lost) = &end.lost {
             let failure = Failure::new(Exit::Lost, "lost", lost.to_string());
-            screen.fail(&failure.help("the command may not have finished its work; exit code 79"));
+            screen.fail_beside_command(&failure.help("the command may not have finished its work; exit code 79"));
         }
         exit
     }

@@ -2,10 +2,10 @@
 
 use super::child::{Change, Child};
 use super::plan::Plan;
-use super::signals::{Signals, Told};
 use crate::args::OnLost;
 use crate::exit::Exit;
 use crate::screen::Screen;
+use crate::signals::{Signals, Told};
 use quorlock::{Guard, Lost};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};

@@ -1,6 +1,6 @@
 //! Who has the terminal: the command, as long as it runs in the foreground.
 
-use super::sys;
+use crate::sys;
 use rustix::process::{Pid, getpgrp};
 use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
 use std::fs::File;

@@ -1,45 +1,32 @@
 //! Taking the lock, with a word to whoever looks on, and an answer to signals at once.
 
-use super::plan::Plan;
-use super::signals::{Signals, Told, ends};
 use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
+use crate::signals::Signals;
 use quorlock::{Event, Guard, Lock, Observer};
+use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Takes the lock, or says why not.
-pub(super) async fn take(lock: &Lock, plan: &Plan, signals: &mut Signals) -> Result<Guard, Failure> {
-    let taking = async { if plan.no_wait { lock.try_acquire().await } else { lock.acquire().await } };
+/// Takes the lock, or says why not. With `no_wait` it makes one attempt.
+pub(crate) async fn take(lock: &Lock, no_wait: bool, signals: &mut Signals) -> Result<Guard, Failure> {
+    let taking = async { if no_wait { lock.try_acquire().await } else { lock.acquire().await } };
     tokio::select! {
         biased;
-        signal = ended(signals) => Err(interrupted(lock, signal)),
-        taken = taking => taken.map_err(|error| match Failure::from(error) {
-            failure if failure.exit == Exit::Busy && !plan.skip => failure.exit(plan.busy),
-            failure => failure,
-        }),
+        signal = signals.end() => Err(interrupted(lock, signal)),
+        taken = taking => taken.map_err(Failure::from),
     }
 }
 
-async fn ended(signals: &mut Signals) -> u8 {
-    loop {
-        if let Told::Signal(signal) = signals.next().await
-            && ends(signal)
-        {
-            return u8::try_from(signal.as_raw()).unwrap_or(0);
-        }
-    }
-}
-
-fn interrupted(lock: &Lock, signal: u8) -> Failure {
-    Failure::new(Exit::Signal(signal), "interrupted", format!("stopped waiting for lock `{}`", lock.name()))
+fn interrupted(lock: &Lock, signal: Signal) -> Failure {
+    Failure::new(Exit::from(signal), "interrupted", format!("stopped waiting for lock `{}`", lock.name()))
 }
 
 /// Looks at what happens to the lock.
 #[derive(Clone, Debug)]
-pub(super) struct Watcher(Arc<Seen>);
+pub(crate) struct Watcher(Arc<Seen>);
 
 #[derive(Debug)]
 struct Seen {
@@ -50,17 +37,17 @@ struct Seen {
 }
 
 impl Watcher {
-    pub(super) fn new(screen: Screen) -> Self {
+    pub(crate) fn new(screen: Screen) -> Self {
         let (told, votes, waited_ms) = Default::default();
         Self(Arc::new(Seen { screen, told, votes, waited_ms }))
     }
 
     /// How many nodes had voted when the lock was granted.
-    pub(super) fn votes(&self) -> usize {
+    pub(crate) fn votes(&self) -> usize {
         self.0.votes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn waited_ms(&self) -> u64 {
+    pub(crate) fn waited_ms(&self) -> u64 {
         self.0.waited_ms.load(Ordering::Relaxed)
     }
 }

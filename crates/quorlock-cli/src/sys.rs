@@ -12,7 +12,7 @@ use std::process::{Child, Command};
 /// the terminal before the command can read from it.
 ///
 /// Must be called by the main thread: the tie is to the thread that calls.
-pub(super) fn spawn_tied(command: &mut Command, terminal: Option<RawFd>) -> io::Result<Child> {
+pub(crate) fn spawn_tied(command: &mut Command, terminal: Option<RawFd>) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || become_tied(parent, terminal);
     // SAFETY: between fork and exec only system calls are made that are allowed there; nothing is allocated, and no
@@ -39,7 +39,7 @@ fn become_tied(parent: Pid, terminal: Option<RawFd>) -> io::Result<()> {
 }
 
 /// Whether `signal` is ignored, as `nohup` makes it.
-pub(super) fn is_ignored(signal: Signal) -> bool {
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     // SAFETY: all zeros is a valid value of this plain structure.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: only reads the treatment of the signal into `now`.
@@ -48,7 +48,7 @@ pub(super) fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Calls `change`, which a process in the background of a terminal may only do while it ignores SIGTTOU.
-pub(super) fn in_spite_of_background<T>(change: impl FnOnce() -> T) -> T {
+pub(crate) fn in_spite_of_background<T>(change: impl FnOnce() -> T) -> T {
     // SAFETY: no handler is installed, and the former treatment comes back at once.
     let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
     let changed = change();

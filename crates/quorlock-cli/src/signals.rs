@@ -1,6 +1,8 @@
-//! The signals that concern us: those that are passed on to the command, and the news of its end.
+//! The signals that concern us: those that end us or are passed on to a command, and the news of its end.
 
-use super::sys;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::sys;
 use rustix::process::Signal;
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +15,7 @@ const PASSED_ON: [Signal; 6] =
 
 /// What we were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(crate) enum Told {
     /// A process that we started, or inherited, ended or stopped.
     Child,
     /// Somebody sent us this.
@@ -21,17 +23,26 @@ pub(super) enum Told {
 }
 
 /// Whether `signal` ends programs that do not handle it because the user wants it so.
-pub(super) fn ends(signal: Signal) -> bool {
+fn ends(signal: Signal) -> bool {
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
 }
 
 /// The signals, from the moment of [`Signals::listen`] on.
 #[derive(Debug)]
-pub(super) struct Signals(Vec<(Told, unix::Signal)>);
+pub(crate) struct Signals(Vec<(Told, unix::Signal)>);
 
 impl Signals {
     /// Listens. What is ignored (`nohup`, jobs in the background of a script) stays ignored, also by the command.
-    pub(super) fn listen() -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system has no room for it.
+    pub(crate) fn listen() -> Result<Self, Failure> {
+        Self::open().map_err(|error| {
+            Failure::new(Exit::CannotRun, "system", format!("cannot listen to signals: {error}"))
+        })
+    }
+
+    fn open() -> io::Result<Self> {
         let mut streams = vec![(Told::Child, signal(SignalKind::child())?)];
         for passed in PASSED_ON {
             if !sys::is_ignored(passed) {
@@ -46,7 +57,7 @@ impl Signals {
     ///
     /// # Cancel safety
     /// Cancel safe: what was not taken stays.
-    pub(super) async fn next(&mut self) -> Told {
+    pub(crate) async fn next(&mut self) -> Told {
         poll_fn(|cx| {
             let told = self.0.iter_mut().find_map(|(told, stream)| match stream.poll_recv(cx) {
                 Poll::Ready(Some(())) => Some(*told),
@@ -55,5 +66,19 @@ impl Signals {
             told.map_or(Poll::Pending, Poll::Ready)
         })
         .await
+    }
+
+    /// The next that ends programs.
+    ///
+    /// # Cancel safety
+    /// As [`Signals::next`].
+    pub(crate) async fn end(&mut self) -> Signal {
+        loop {
+            if let Told::Signal(signal) = self.next().await
+                && ends(signal)
+            {
+                return signal;
+            }
+        }
     }
 }
