@@ -1,7 +1,9 @@
 //! The command line as people write it. Doc comments are the help texts.
 
+mod choose;
 mod run;
 
+pub(crate) use choose::Choose;
 pub(crate) use run::{OnLost, Run};
 
 use crate::duration;
@@ -72,6 +74,7 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    Choose(Choose),
     Completions(Completions),
     Man(Man),
 }
