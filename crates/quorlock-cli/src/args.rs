@@ -1,8 +1,10 @@
 //! The command line as people write it. Doc comments are the help texts.
 
+mod bench;
 mod choose;
 mod run;
 
+pub(crate) use bench::{Bench, Names};
 pub(crate) use choose::Choose;
 pub(crate) use run::{OnLost, Run};
 
@@ -74,6 +76,7 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    Bench(Bench),
     Choose(Choose),
     Completions(Completions),
     Man(Man),

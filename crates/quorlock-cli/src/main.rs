@@ -1,6 +1,7 @@
 //! `quorlock`: run anything under a lock, on one machine or on five nodes.
 
 mod args;
+mod bench;
 mod choose;
 mod commands;
 mod duration;
@@ -44,6 +45,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),
         Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),
         Command::Completions(args) => Ok(commands::papers::completions(args)),
         Command::Man(args) => commands::papers::man(args, screen),
