@@ -2,10 +2,12 @@
 
 mod bench;
 mod choose;
+mod dev;
 mod run;
 
 pub(crate) use bench::{Bench, Names};
 pub(crate) use choose::Choose;
+pub(crate) use dev::Dev;
 pub(crate) use run::{OnLost, Run};
 
 use crate::duration;
@@ -76,6 +78,7 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    Dev(Dev),
     Bench(Bench),
     Choose(Choose),
     Completions(Completions),

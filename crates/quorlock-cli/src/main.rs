@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod choose;
 mod commands;
+mod dev;
 mod duration;
 mod exit;
 mod failure;
@@ -45,6 +46,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),
         Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),
         Command::Completions(args) => Ok(commands::papers::completions(args)),
