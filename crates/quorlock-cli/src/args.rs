@@ -3,11 +3,13 @@
 mod bench;
 mod choose;
 mod dev;
+mod doctor;
 mod run;
 
 pub(crate) use bench::{Bench, Names};
 pub(crate) use choose::Choose;
 pub(crate) use dev::Dev;
+pub(crate) use doctor::Doctor;
 pub(crate) use run::{OnLost, Run};
 
 use crate::duration;
@@ -78,6 +80,7 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    Doctor(Doctor),
     Dev(Dev),
     Bench(Bench),
     Choose(Choose),

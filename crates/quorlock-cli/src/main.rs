@@ -5,6 +5,7 @@ mod bench;
 mod choose;
 mod commands;
 mod dev;
+mod doctor;
 mod duration;
 mod exit;
 mod failure;
@@ -46,6 +47,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),
         Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),

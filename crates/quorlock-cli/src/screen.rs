@@ -17,9 +17,9 @@ pub(crate) struct Screen {
     pub(crate) verbose: bool,
 }
 
-const ERROR: Style = AnsiColor::Red.on_default().bold();
-const WARNING: Style = AnsiColor::Yellow.on_default().bold();
-const HELP: Style = AnsiColor::Cyan.on_default();
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const HELP: Style = AnsiColor::Cyan.on_default();
 
 impl Screen {
     /// Answers: the object for programs, or what `text` writes for people.
