@@ -4,12 +4,14 @@ mod bench;
 mod choose;
 mod dev;
 mod doctor;
+mod init;
 mod run;
 
 pub(crate) use bench::{Bench, Names};
 pub(crate) use choose::Choose;
 pub(crate) use dev::Dev;
 pub(crate) use doctor::Doctor;
+pub(crate) use init::Init;
 pub(crate) use run::{OnLost, Run};
 
 use crate::duration;
@@ -81,6 +83,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(Config),
     Doctor(Doctor),
+    Init(Init),
     Dev(Dev),
     Bench(Bench),
     Choose(Choose),

@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod failure;
+mod init;
 mod run;
 mod runtime;
 mod screen;
@@ -48,6 +49,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Run(args) => run::run(args, settings()?, screen),
         Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
         Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
+        Command::Init(args) => init::init(args, &settings()?, screen),
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),

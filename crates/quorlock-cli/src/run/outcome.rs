@@ -38,7 +38,9 @@ impl Report {
             let _ = writeln!(anstream::stderr(), "{}", self.0);
         } else if let Some(lost) = &end.lost {
             let failure = Failure::new(Exit::Lost, "lost", lost.to_string());
-            screen.fail_beside_command(&failure.help("the command may not have finished its work; exit code 79"));
+            screen.fail_beside_command(
+                &failure.help("the command may not have finished its work; exit code 79"),
+            );
         }
         exit
     }
