@@ -39,7 +39,7 @@ pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<E
             screen.warn(danger);
         }
         if is_asked && !agrees() {
-            return Err(Failure::usage("nothing was changed"));
+            return Err(Failure::new(Exit::Code(1), "declined", "nothing was changed"));
         }
         let marked = mark(settings, &plan).await?;
         Ok(result::tell(&Outcome::new(&plan, dangers, marked), screen))

@@ -1,0 +1,194 @@
+//! The built program in a home of its own, away from the settings of whoever runs the tests.
+#![allow(clippy::unwrap_used)]
+#![allow(dead_code)] // Each test file uses its part of it.
+
+use quorlock_testkit::{Servers, until_blocking};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A loaded machine may need long; no command of ours does.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A home directory, and the nodes that commands there use.
+#[derive(Debug)]
+pub(crate) struct Home {
+    dir: TempDir,
+    nodes: Option<String>,
+}
+
+impl Home {
+    /// Locks of this machine alone, in a directory of their own.
+    pub(crate) fn new() -> Self {
+        Self { dir: TempDir::with_prefix("quorlock-home-").unwrap(), nodes: None }
+    }
+
+    /// Locks on `servers`, which are declared fresh.
+    pub(crate) fn on(servers: &Servers) -> Self {
+        let locker = quorlock::blocking::Locker::builder()
+            .nodes(servers.urls().iter().map(String::as_str))
+            .build()
+            .unwrap();
+        for (node, result) in locker.init_fresh_nodes() {
+            result.unwrap_or_else(|error| panic!("{node}: {error}"));
+        }
+        let home = Self { nodes: Some(servers.urls().join(",")), ..Self::new() };
+        // Patience with a loaded machine.
+        let config = home.path().join("config/quorlock");
+        fs::create_dir_all(&config).unwrap();
+        fs::write(config.join("config.toml"), "node_timeout = \"500ms\"\n").unwrap();
+        home
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// `quorlock` with these arguments; nothing runs yet.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_quorlock"));
+        let ours = std::env::vars_os().map(|(key, _)| key);
+        for key in ours.filter(|key| key.to_string_lossy().starts_with("QUORLOCK_")) {
+            command.env_remove(key);
+        }
+        let dir = self.path();
+        command
+            .args(args)
+            .current_dir(dir)
+            .env("HOME", dir)
+            .env("XDG_CONFIG_HOME", dir.join("config"))
+            .env("XDG_STATE_HOME", dir.join("state"))
+            .env("QUORLOCK_STATE_DIR", dir.join("locks"))
+            .env("TZ", "UTC")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(nodes) = &self.nodes {
+            command.env("QUORLOCK_NODES", nodes);
+        }
+        command
+    }
+
+    /// Starts `quorlock` and returns at once.
+    pub(crate) fn start(&self, args: &[&str]) -> Running {
+        Running(Some(self.command(args).spawn().unwrap()))
+    }
+
+    /// Runs `quorlock` to its end.
+    pub(crate) fn run(&self, args: &[&str]) -> Answer {
+        self.start(args).end()
+    }
+}
+
+/// A command that runs. Dropped, it is killed.
+#[derive(Debug)]
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    /// Runs `command` in the background.
+    pub(crate) fn new(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(self.child()), signal).unwrap();
+    }
+
+    /// Reads until `wanted` was written.
+    pub(crate) fn read_until(stream: &mut (impl Read + AsFd), wanted: &str) -> String {
+        let start = Instant::now();
+        let mut text = Vec::new();
+        let mut byte = [0];
+        while !text.ends_with(wanted.as_bytes()) {
+            let said = String::from_utf8_lossy(&text);
+            let left = LIMIT.saturating_sub(start.elapsed()).try_into().unwrap();
+            let is_ready = poll(&mut [PollFd::new(stream, PollFlags::IN)], Some(&left)).unwrap() > 0;
+            assert!(is_ready, "`{wanted}` did not come, but: {said}");
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "the end: {said}");
+            text.push(byte[0]);
+        }
+        String::from_utf8(text).unwrap()
+    }
+
+    /// Waits until it has written `wanted` to stderr.
+    pub(crate) fn says(&mut self, wanted: &str) -> String {
+        Self::read_until(self.child().stderr.as_mut().unwrap(), wanted)
+    }
+
+    /// Waits until it has written `wanted` to stdout.
+    pub(crate) fn answers(&mut self, wanted: &str) -> String {
+        Self::read_until(self.child().stdout.as_mut().unwrap(), wanted)
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Answer {
+        let child = self.child();
+        until_blocking("the command ends", LIMIT, || child.try_wait().unwrap().is_some());
+        let output = self.0.take().unwrap().wait_with_output().unwrap();
+        Answer {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Answer {
+    /// The answer, if its exit code is `code`.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// What was written to stdout, if all went well.
+    #[track_caller]
+    pub(crate) fn text(self) -> String {
+        self.exits(0).out.trim_end().to_owned()
+    }
+
+    /// The one object on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.out.lines().count(), 1, "{self:#?}");
+        serde_json::from_str(&self.out).unwrap()
+    }
+
+    /// That stderr contains all of these.
+    #[track_caller]
+    pub(crate) fn complains(&self, wanted: &[&str]) {
+        for text in wanted {
+            assert!(self.err.contains(text), "`{text}` is not in {self:#?}");
+        }
+        assert_eq!(self.out, "", "complaints belong to stderr");
+    }
+}
