@@ -21,6 +21,11 @@ pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const HELP: Style = AnsiColor::Cyan.on_default();
 
+/// Whether there is somebody who can be asked.
+pub(crate) fn is_attended() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
 impl Screen {
     /// Answers: the object for programs, or what `text` writes for people.
     pub(crate) fn answer(self, object: &Value, text: impl FnOnce() -> String) {

@@ -2,9 +2,9 @@
 
 use super::times::Times;
 use crate::args::Names;
-use quorlock::{AcquireError, Locker, Release};
+use quorlock::{CancellationToken, Locker, Release};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -39,7 +39,7 @@ impl Load {
 #[derive(Debug, Default)]
 pub(super) struct Score {
     cycles: AtomicU64,
-    stopped: AtomicBool,
+    stop: CancellationToken,
     acquires: Mutex<Times>,
     failures: Mutex<BTreeMap<&'static str, u64>>,
 }
@@ -49,9 +49,9 @@ impl Score {
         self.cycles.load(Ordering::Relaxed)
     }
 
-    /// Ends all clients early.
+    /// Ends all clients early, also those that wait.
     pub(super) fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+        self.stop.cancel();
     }
 
     pub(super) fn acquires(&self) -> MutexGuard<'_, Times> {
@@ -64,13 +64,14 @@ impl Score {
     }
 
     fn is_over(&self, end: Instant) -> bool {
-        self.stopped.load(Ordering::Relaxed) || Instant::now() >= end
+        self.stop.is_cancelled() || Instant::now() >= end
     }
 }
 
 /// Takes the lock `name` and releases it until `end`.
 pub(super) async fn work(locker: Locker, name: String, end: Instant, score: Arc<Score>) {
     let Ok(lock) = locker.named(&name) else { return };
+    let lock = lock.cancel_on(score.stop.clone());
     let mut acquires = Times::default();
     while !score.is_over(end) {
         let left = end.saturating_duration_since(Instant::now());
@@ -86,7 +87,7 @@ pub(super) async fn work(locker: Locker, name: String, end: Instant, score: Arc<
                 }
             }
             // The time was over while it waited: no failure.
-            Err(AcquireError::Held { .. }) if score.is_over(end) => {}
+            Err(_) if score.is_over(end) => {}
             Err(error) => {
                 fail(&score, error.kind());
                 sleep(REST).await;

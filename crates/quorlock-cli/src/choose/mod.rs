@@ -6,11 +6,11 @@ mod guide;
 use crate::args::Choose;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use engine::Engine;
 use guide::Question;
 use serde_json::{Map, Value, json};
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, Write};
 
 /// How often a question is asked again that was answered with neither yes nor no.
 const MOST_TRIES: usize = 5;
@@ -18,7 +18,7 @@ const MOST_TRIES: usize = 5;
 /// Finds the engine that suits and tells about it.
 pub(crate) fn choose(args: &Choose, screen: Screen) -> Result<Exit, Failure> {
     let is_given = Question::ALL.iter().any(|question| flag(args, *question).is_some());
-    if !is_given && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    if !is_given && !screen::is_attended() {
         return Err(Failure::usage("there is no terminal to ask on")
             .help("answer with flags, for instance --performance --edge-cases-ok; see choose --help"));
     }

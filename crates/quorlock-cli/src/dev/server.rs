@@ -90,7 +90,7 @@ impl Server {
                 return Ok(());
             }
             if has_ended || start.elapsed() > START_LIMIT {
-                let last = said.lines().filter(|line| !line.trim().is_empty()).next_back();
+                let last = said.lines().rfind(|line| !line.trim().is_empty());
                 let last = last.unwrap_or("it said nothing").to_owned();
                 return Err(io::Error::other(if said.contains("already in use") {
                     format!("port {} is in use", self.port)

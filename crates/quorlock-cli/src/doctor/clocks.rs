@@ -38,8 +38,8 @@ fn offsets(readings: &[Reading], ttl: Duration, drift: f64) -> Vec<Finding> {
     let agree = readings.len() > 1 && readings.iter().all(|reading| (reading.ahead - middle).abs() <= LIMIT);
     if agree && middle.abs() > LIMIT {
         let what = format!("the clock of this machine is {} all nodes, which agree", side(-middle));
-        let remedy = remedy("this machine", middle, ttl, drift);
-        return vec![Finding::warning("clock-skew").what(what).why(WHY).remedy(remedy)];
+        let remedy = remedy("this machine, or on the nodes", middle, ttl, drift);
+        return vec![Finding::warning("clock-skew").what(what).why(WHY_US).remedy(remedy)];
     }
     readings
         .iter()
@@ -61,8 +61,12 @@ fn offsets(readings: &[Reading], ttl: Duration, drift: f64) -> Vec<Finding> {
 }
 
 const WHY: &str = "locks live by how fast clocks run, not by what they show, so a difference alone does no harm. But \
-a clock that is off is not kept by NTP, and when it is put right in one step, locks on that node end too early by as \
-much; over 5 s the restart guard cannot rely on it either";
+a clock that is off is not kept by NTP, and when it is put forward in one step, locks on that node end too early by as \
+much";
+
+const WHY_US: &str = "either this machine is off, or all nodes are. Locks do not use the wall clock of clients, but \
+fences do after all nodes forgot, within 5 s; and if it is the nodes, a step that puts them forward ends locks too \
+early by as much";
 
 fn remedy(whose: &str, offset: i64, ttl: Duration, drift: f64) -> String {
     let needed = factor(offset.unsigned_abs() as f64 / 1e6 / ttl.as_secs_f64());

@@ -9,13 +9,13 @@ use crate::doctor;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::runtime;
-use crate::screen::Screen;
+use crate::screen::{self, Screen};
 use crate::settings::{Setting, Settings};
 use plan::Plan;
 use quorlock::RestartGuard;
 use quorlock::node::NodeError;
 use result::Outcome;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, Write};
 
 /// Looks at the nodes, asks, marks those that need it, and says how it went.
 pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<E
         }
         let dangers = danger::find(settings, &plan).await;
         let is_asked = !args.yes;
-        if is_asked && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        if is_asked && !screen::is_attended() {
             return Err(Failure::usage("there is no terminal to ask on whether the nodes are new")
                 .help("if they are known to be new, say so with --yes")
                 .detail("warnings", dangers));
