@@ -1,10 +1,12 @@
 //! Setting nodes up, trying them out and finding out what is wrong with them.
+#![allow(clippy::unwrap_used)]
 
 mod bench;
 mod choose;
 mod clocks;
 mod dev;
 mod doctor;
+mod documents;
 mod init;
 #[path = "../kit/mod.rs"]
 mod kit;
