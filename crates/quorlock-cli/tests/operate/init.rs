@@ -51,13 +51,7 @@ fn signs_that_nodes_are_in_use_are_told() {
     let (home, mut servers) = (home(), Servers::start(3));
     let urls = servers.urls();
     ask(&home, &urls, &["init", "--yes"]).exits(0);
-    // Held on all, then forgotten by two: they would outvote the one that knows.
-    let script = "kill -9 $1 $2; sleep 0.1; exit 3";
-    let (one, two) = (servers[0].pid().to_string(), servers[1].pid().to_string());
-    let mut hold = home.command(&["run", "payroll", "--nodes", &urls.join(","), "--on-lost", "warn"]);
-    hold.args(["--", "sh", "-c", script, "sh", &one, &two]);
-    let ended = crate::kit::Running::new(&mut hold).end();
-    assert!(ended.code.is_some(), "{ended:?}");
+    // Two forget a lock, and would outvote the one that knows it.
     servers[0].restart();
     servers[1].restart();
     servers[2].cli(&["SET", "payroll", "somebody", "PX", "60000"]);

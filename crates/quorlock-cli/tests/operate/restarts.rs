@@ -1,7 +1,9 @@
 //! Nodes that are new, that forgot, and that remember.
 
 use crate::{ask, finding, home, init, troubles};
-use quorlock_testkit::{Fsync, Server, Servers};
+use quorlock_testkit::{Fsync, Server, Servers, until_blocking};
+use serde_json::Value;
+use std::time::Duration;
 
 #[test]
 fn new_nodes_cannot_vote_and_are_left_as_they_are() {
@@ -20,11 +22,14 @@ fn a_server_that_restarted_is_in_quarantine_and_the_time_left_is_told() {
     init(&home, &urls);
     servers[1].restart();
     // The first client that comes finds out.
-    ask(&home, &urls, &["run", "job", "--", "true"]).exits(0);
+    let quarantined = |report: &Value| report["nodes"][1]["state"] == "quarantined";
+    until_blocking("a client has looked at it", Duration::from_secs(20), || {
+        ask(&home, &urls, &["run", "job", "--", "true"]).exits(0);
+        quarantined(&ask(&home, &urls, &["doctor"]).exits(0).json())
+    });
     let report = ask(&home, &urls, &["doctor"]).exits(0).json();
-    let state = &report["nodes"][1];
-    // A client that had its majority from the others may not have looked at this one.
-    assert!(["quarantined", "unmarked"].contains(&state["state"].as_str().unwrap()), "{state}");
+    let what = finding(&report, "quarantined")["what"].as_str().unwrap();
+    assert!(what.contains("may not vote for another "), "{what}");
     assert_eq!(report["can_vote"], 2, "{report:#}");
     assert!(troubles(&report).contains(&"no-spare"), "{report:#}");
 }
