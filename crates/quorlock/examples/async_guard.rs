@@ -43,7 +43,7 @@ async fn do_work() {
 /// What went wrong, and each cause that the words before it do not tell yet.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
-    for cause in std::iter::successors(error.source(), |cause| cause.source()) {
+    for cause in std::iter::successors(error.source(), |&cause| cause.source()) {
         let cause = cause.to_string();
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
