@@ -17,7 +17,7 @@ pub(super) fn finding(error: &NodeError) -> Finding {
     Finding::error(error.kind().replace('_', "-")).what(what).why(why).remedy(remedy)
 }
 
-const NO_VOTE: &str = "it cannot vote: one more node that may not fail";
+const NO_VOTE: &str = "it cannot vote, so fewer of the others may fail";
 const FAILOVER: &str =
     "it gets writes after they were answered: a failover forgets locks, and two may hold one";
 
