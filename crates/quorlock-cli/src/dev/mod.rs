@@ -16,6 +16,7 @@ use fleet::Fleet;
 use quorlock::{Locker, RestartGuard};
 use scratch::Scratch;
 use serde_json::json;
+use std::time::Duration;
 
 /// The variable that names the nodes.
 const NODES: &str = "QUORLOCK_NODES";
@@ -49,7 +50,13 @@ pub(crate) fn dev(args: &Dev, screen: Screen) -> Result<Exit, Failure> {
 
 /// Marks the servers as new: they are.
 async fn init(fleet: &Fleet) -> Result<(), Failure> {
-    let locker = Locker::builder().nodes(fleet.urls()).restart_guard(RestartGuard::Strict).build()?;
+    let locker = Locker::builder()
+        .nodes(fleet.urls())
+        .restart_guard(RestartGuard::Strict)
+        // Patience with a busy machine.
+        .node_timeout(Duration::from_secs(2))
+        .connect_timeout(Duration::from_secs(5))
+        .build()?;
     for (node, marked) in locker.init_fresh_nodes().await {
         marked.map_err(|error| {
             Failure::new(Exit::CannotRun, "init", format!("server {node} cannot be marked as new: {error}"))

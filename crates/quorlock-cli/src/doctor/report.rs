@@ -125,7 +125,7 @@ impl Report<'_> {
             "VERSION",
             "RELEASE",
             "AFTER RESTART",
-            "MARK",
+            "EPOCH",
         ]);
         for seen in &self.look.nodes {
             let facts = seen.server();

@@ -34,6 +34,7 @@ impl Home {
     pub(crate) fn on(servers: &Servers) -> Self {
         let locker = quorlock::blocking::Locker::builder()
             .nodes(servers.urls().iter().map(String::as_str))
+            .node_timeout(Duration::from_secs(2))
             .build()
             .unwrap();
         for (node, result) in locker.init_fresh_nodes() {
