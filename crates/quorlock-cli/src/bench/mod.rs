@@ -10,6 +10,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::settings::Settings;
+use crate::signals::Signals;
 use client::{Load, Score};
 use progress::Progress;
 use quorlock::Locker;
@@ -36,6 +37,7 @@ async fn measure(args: &Bench, settings: &Settings, screen: Screen) -> Result<Re
     let locker = settings.build(settings.builder())?;
     let load = Load::new(args.names);
     warm_up(&locker, &load).await?;
+    let mut signals = Signals::listen()?;
     screen.note(format_args!(
         "{} clients for {} s; this writes locks named `{}...` to your nodes, which go by themselves",
         args.clients,
@@ -53,7 +55,7 @@ async fn measure(args: &Bench, settings: &Settings, screen: Screen) -> Result<Re
     tokio::select! {
         () = sleep_until(end.into()) => {}
         () = follow(&progress, &score, start) => {}
-        _ = tokio::signal::ctrl_c() => score.stop(),
+        _ = signals.end() => score.stop(),
     }
     let lasted = start.elapsed();
     progress.finish();

@@ -1,7 +1,9 @@
 //! The benchmark measures, and leaves nothing behind.
 
 use crate::{ask, home, init};
-use quorlock_testkit::Servers;
+use quorlock_testkit::{Servers, until_blocking};
+use rustix::process::Signal;
+use std::time::Duration;
 
 #[test]
 fn the_nodes_are_measured_and_no_lock_stays() {
@@ -30,6 +32,21 @@ fn people_get_a_table_and_are_told_that_it_writes() {
     let measured = home.run(&["bench", "--seconds", "1", "--clients", "2", "--nodes", &nodes]).exits(0);
     assert!(measured.out.starts_with("NODES  MAY FAIL  CLIENTS  CYCLES/S"), "{}", measured.out);
     assert!(measured.err.contains("writes locks named `quorlock-bench:"), "{}", measured.err);
+}
+
+#[test]
+fn ctrl_c_ends_it_early_and_tells_what_was_measured_so_far() {
+    let (home, servers) = (home(), Servers::start(1));
+    let nodes = servers.urls().join(",");
+    let mut running = home.start(&["bench", "--seconds", "600", "--names", "one", "--nodes", &nodes]);
+    running.says("writes locks named");
+    // A lock was taken in this run, not just before it.
+    until_blocking("it is under way", Duration::from_secs(20), || {
+        !servers[0].cli(&["KEYS", "quorlock-bench:*"]).is_empty()
+    });
+    running.signal(Signal::INT);
+    let ended = running.end();
+    assert!(ended.out.starts_with("NODES  MAY FAIL"), "{ended:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the doctor finds in nodes that are set up well, badly, or not at all.
 
+use crate::terminal::Terminal;
 use crate::{ask, finding, findings, home, init, troubles};
 use quorlock_testkit::{Server, Servers, until_blocking};
 use std::time::Duration;
@@ -162,4 +163,21 @@ fn a_configuration_that_cannot_be_used_is_no_finding_but_an_error() {
     let home = home();
     let refused = home.run(&["doctor", "--json", "--nodes", "http://a"]).exits(2).json();
     assert_eq!(refused["error"]["kind"], "config");
+}
+
+#[test]
+fn there_are_colours_on_a_terminal_unless_they_are_not_wanted() {
+    let home = home();
+    for is_plain in [false, true] {
+        let mut terminal = Terminal::open();
+        let mut command = home.command(&["doctor"]);
+        command.env("TERM", "xterm").env_remove("NO_COLOR").stdout(terminal.end());
+        if is_plain {
+            command.env("NO_COLOR", "1");
+        }
+        let doctor = terminal.start(&mut command);
+        let shown = terminal.shows("may fail");
+        doctor.end().exits(0);
+        assert_eq!(!shown.contains('\u{1b}'), is_plain, "{shown:?}");
+    }
 }

@@ -24,8 +24,12 @@ impl Terminal {
 
     /// Starts `command` with stdin and stderr here.
     pub(crate) fn start(&self, command: &mut Command) -> Running {
-        let end = || self.program.try_clone().unwrap();
-        Running::new(command.stdin(end()).stderr(end()))
+        Running::new(command.stdin(self.end()).stderr(self.end()))
+    }
+
+    /// The end that programs see.
+    pub(crate) fn end(&self) -> File {
+        self.program.try_clone().unwrap()
     }
 
     /// Waits until `wanted` is shown.
