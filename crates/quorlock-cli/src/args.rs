@@ -1,8 +1,18 @@
 //! The command line as people write it. Doc comments are the help texts.
 
+mod bench;
+mod choose;
+mod dev;
+mod doctor;
+mod init;
 mod locks;
 mod run;
 
+pub(crate) use bench::{Bench, Names};
+pub(crate) use choose::Choose;
+pub(crate) use dev::Dev;
+pub(crate) use doctor::Doctor;
+pub(crate) use init::Init;
 pub(crate) use locks::{Acquire, Extend, ForceRelease, Release, Status, Watch, token};
 pub(crate) use run::{OnLost, Run};
 
@@ -80,6 +90,11 @@ pub(crate) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(Config),
+    Doctor(Doctor),
+    Init(Init),
+    Dev(Dev),
+    Bench(Bench),
+    Choose(Choose),
     Completions(Completions),
     Man(Man),
 }

@@ -23,7 +23,7 @@ pub(crate) enum Told {
 }
 
 /// Whether `signal` ends programs that do not handle it because the user wants it so.
-fn ends(signal: Signal) -> bool {
+pub(crate) fn ends(signal: Signal) -> bool {
     [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT].contains(&signal)
 }
 

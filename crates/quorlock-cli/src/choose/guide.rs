@@ -1,0 +1,92 @@
+//! The selection guide: which question leads where.
+
+use super::engine::Engine;
+
+/// A question of the guide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Question {
+    OneMachine,
+    StrongConsistency,
+    Kubernetes,
+    Performance,
+    EdgeCasesOk,
+}
+
+impl Question {
+    pub(super) const ALL: [Question; 5] = [
+        Question::OneMachine,
+        Question::StrongConsistency,
+        Question::Kubernetes,
+        Question::Performance,
+        Question::EdgeCasesOk,
+    ];
+
+    /// A stable word for programs.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Question::OneMachine => "one_machine",
+            Question::StrongConsistency => "strong_consistency",
+            Question::Kubernetes => "kubernetes",
+            Question::Performance => "performance",
+            Question::EdgeCasesOk => "edge_cases_ok",
+        }
+    }
+
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Question::OneMachine => "Do all who need the lock run on one machine?",
+            Question::StrongConsistency => {
+                "Must the lock be right whatever clocks and pauses do, also if it is slower?"
+            }
+            Question::Kubernetes => "Do you run Kubernetes?",
+            Question::Performance => "Are locks taken so often that a millisecond counts?",
+            Question::EdgeCasesOk => {
+                "Is it tolerable that two hold the lock once in a blue moon, or does what it protects check the fence?"
+            }
+        }
+    }
+}
+
+/// Asks what is needed, and no more.
+///
+/// # Errors
+/// What `answer` failed with.
+pub(super) fn decide<E>(answer: &mut dyn FnMut(Question) -> Result<bool, E>) -> Result<Engine, E> {
+    if answer(Question::OneMachine)? {
+        return Ok(Engine::File);
+    }
+    if answer(Question::StrongConsistency)? {
+        return Ok(if answer(Question::Kubernetes)? { Engine::Etcd } else { Engine::ZooKeeper });
+    }
+    if answer(Question::Performance)? {
+        return Ok(if answer(Question::EdgeCasesOk)? { Engine::Redlock } else { Engine::OneRedis });
+    }
+    Ok(if answer(Question::Kubernetes)? { Engine::Lease } else { Engine::Consul })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn every_path_leads_to_an_engine() {
+        let table = "
+            answers  engine
+            y        File
+            nyy      Etcd
+            nyn      ZooKeeper
+            nnyy     Redlock
+            nnyn     OneRedis
+            nnny     Lease
+            nnnn     Consul";
+        for row in table.lines().skip(2) {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            let mut given = cells[0].chars();
+            let mut answer = |_: Question| Ok::<_, Infallible>(given.next() == Some('y'));
+            let engine = decide(&mut answer).unwrap();
+            assert_eq!(format!("{engine:?}"), cells[1], "{row}");
+            assert_eq!(given.next(), None, "no question too many: {row}");
+        }
+    }
+}

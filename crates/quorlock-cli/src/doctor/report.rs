@@ -1,0 +1,219 @@
+//! The report: a table of nodes, the findings, the verdict.
+
+use super::finding::{Finding, Severity};
+use super::group::TtlAdvice;
+use super::look::{Look, Seen};
+use super::node::exact;
+use super::state::State;
+use crate::duration::show;
+use crate::exit::Exit;
+use crate::screen::{ERROR, HELP, WARNING};
+use crate::table;
+use quorlock::node::{FastRelease, Recall};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Everything that was found.
+pub(super) struct Report<'a> {
+    pub(super) look: Look<'a>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) ttl: TtlAdvice,
+}
+
+impl Report<'_> {
+    pub(super) fn exit(&self, strict: bool) -> Exit {
+        if !self.has_quorum() {
+            Exit::NoQuorum
+        } else if strict && !self.is_healthy() {
+            Exit::Warnings
+        } else {
+            Exit::Success
+        }
+    }
+
+    pub(super) fn to_json(&self, strict: bool) -> Value {
+        let nodes: Vec<Value> = self.look.nodes.iter().map(node_json).collect();
+        let status = match (self.has_quorum(), self.is_healthy()) {
+            (false, _) => "no_quorum",
+            (true, false) => "warnings",
+            (true, true) => "healthy",
+        };
+        json!({
+            "status": status,
+            "verdict": self.verdict(),
+            "quorum": self.look.quorum.needed(),
+            "can_vote": self.look.voters(),
+            "may_fail": self.look.may_fail(),
+            "nodes": nodes,
+            "findings": self.findings,
+            "ttl": self.ttl.to_json(),
+            "exit_code": self.exit(strict).code(),
+        })
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let findings: Vec<String> = self.findings.iter().map(|finding| self.finding_text(finding)).collect();
+        let style = match (self.has_quorum(), self.is_healthy()) {
+            (false, _) => ERROR,
+            (true, false) => WARNING,
+            (true, true) => HELP,
+        };
+        let mut parts = vec![self.table()];
+        parts.extend(findings);
+        parts.push(self.ttl.to_text());
+        parts.push(format!("{style}{}{style:#}", self.verdict()));
+        parts.join("\n\n")
+    }
+
+    fn has_quorum(&self) -> bool {
+        self.look.voters() >= self.look.quorum.needed()
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity == Severity::Note)
+    }
+
+    fn verdict(&self) -> String {
+        let (voters, nodes) = (self.look.voters(), self.look.quorum.nodes());
+        let plural = if nodes == 1 { "node" } else { "nodes" };
+        if !self.has_quorum() {
+            let needed = self.look.quorum.needed();
+            return format!("no quorum: {voters} of {nodes} {plural} can vote, {needed} needed");
+        }
+        let may_fail = match self.look.may_fail() {
+            0 => "none may fail".to_owned(),
+            count => format!("{count} may fail"),
+        };
+        let how = if self.is_healthy() {
+            "healthy".to_owned()
+        } else {
+            let errors = self.count(Severity::Error);
+            let warnings = self.count(Severity::Warning);
+            format!("works, with {} and {}", counted(errors, "error"), counted(warnings, "warning"))
+        };
+        format!("{how}: {voters} of {nodes} {plural} can vote; {may_fail}")
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.findings.iter().filter(|finding| finding.severity == severity).count()
+    }
+
+    fn finding_text(&self, finding: &Finding) -> String {
+        let (style, word) = match finding.severity {
+            Severity::Error => (ERROR, "error"),
+            Severity::Warning => (WARNING, "warning"),
+            Severity::Note => (HELP, "note"),
+        };
+        let nodes = match finding.nodes.len() {
+            0 => String::new(),
+            count if count > 1 && count == self.look.nodes.len() => " all nodes".to_owned(),
+            _ => format!(" {}", finding.nodes.join(", ")),
+        };
+        let (code, what, why, remedy) = (&finding.code, &finding.what, &finding.why, &finding.remedy);
+        format!("{style}{word}{style:#} [{code}]{nodes}: {what}\n  why  {why}\n  do   {remedy}")
+    }
+
+    fn table(&self) -> String {
+        if self.look.nodes.iter().any(|seen| seen.directory().is_some()) {
+            return self.directory_table();
+        }
+        let mut table = table::with(&[
+            "NODE",
+            "STATE",
+            "ROUND TRIP",
+            "CLOCK",
+            "VERSION",
+            "RELEASE",
+            "AFTER RESTART",
+            "EPOCH",
+        ]);
+        for seen in &self.look.nodes {
+            let facts = seen.server();
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            table.add_row([
+                seen.name().to_owned(),
+                state(&seen.state),
+                or_dash(facts.and_then(|facts| facts.round_trip).map(exact)),
+                or_dash(clock(seen)),
+                or_dash(facts.map(|facts| facts.version.clone())),
+                or_dash(facts.map(|facts| release(facts.fast_release).to_owned())),
+                or_dash(facts.map(|facts| recall(facts.recall).to_owned())),
+                or_dash(facts.and_then(|facts| facts.epoch.as_ref()).map(|epoch| show(epoch.age))),
+            ]);
+        }
+        table::text(&table)
+    }
+
+    fn directory_table(&self) -> String {
+        let mut table = table::with(&["DIRECTORY", "STATE", "FILE SYSTEM", "FREE", "SYNC"]);
+        for seen in &self.look.nodes {
+            let Some(facts) = seen.directory() else { continue };
+            let free = facts.free_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+            table.add_row([
+                facts.path.clone(),
+                state(&seen.state),
+                facts.file_system.clone().unwrap_or_else(|| "-".to_owned()),
+                free.unwrap_or_else(|| "-".to_owned()),
+                exact(facts.sync),
+            ]);
+        }
+        table::text(&table)
+    }
+}
+
+fn node_json(seen: &Seen) -> Value {
+    let mut node = json!({
+        "node": seen.name(),
+        "state": seen.state.key(),
+        "can_vote": seen.state.votes(),
+        "found": serde_json::to_value(&seen.examination).map_or(Value::Null, |mut it| it["found"].take()),
+    });
+    if let Some(rate) = seen.rate {
+        node["clock_rate"] = json!({ "gain": rate.gain, "within": rate.within });
+    }
+    node
+}
+
+fn state(state: &State) -> String {
+    match state {
+        State::Votes => "votes".to_owned(),
+        State::Unmarked => "new?".to_owned(),
+        State::Quarantined { left } => format!("quarantined {}", show(*left)),
+        State::Denied => "lacks rights".to_owned(),
+        State::Refused(cause) => format!("refused: {}", cause.kind().replace('_', " ")),
+        State::Silent(cause) => cause.kind().replace('_', " "),
+    }
+}
+
+/// What its clock shows by ours, and how fast it runs if that was measured.
+fn clock(seen: &Seen) -> Option<String> {
+    let ahead = seen.server()?.clock_ahead_micros?;
+    let sign = if ahead < 0 { '-' } else { '+' };
+    let offset = format!("{sign}{}", exact(Duration::from_micros(ahead.unsigned_abs())));
+    Some(match seen.rate {
+        Some(rate) => format!("{offset} {:+.2}%", rate.gain * 100.0),
+        None => offset,
+    })
+}
+
+fn release(fast: Option<FastRelease>) -> &'static str {
+    match fast {
+        Some(FastRelease::Delex) => "DELEX",
+        Some(FastRelease::Delifeq) => "DELIFEQ",
+        _ => "script",
+    }
+}
+
+fn recall(recall: Recall) -> &'static str {
+    match recall {
+        Recall::Everything => "knows all",
+        Recall::AllButTheLastSecond => "loses 1s",
+        Recall::Partly => "loses some",
+        Recall::Nothing => "loses all",
+        _ => "untold",
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,83 @@
+//! Why a node cannot be one, as a finding.
+
+use super::finding::Finding;
+use quorlock::node::NodeError;
+
+/// What is wrong with a node that gave `error`.
+pub(super) fn finding(error: &NodeError) -> Finding {
+    let (why, remedy) = explain(error);
+    let what = match error {
+        NodeError::SameServer { other } => format!("it is the same server as {other}"),
+        NodeError::Replica => "it is a replica".to_owned(),
+        NodeError::Cluster => "it is part of a Redis Cluster".to_owned(),
+        NodeError::Sentinel => "it is a Sentinel".to_owned(),
+        NodeError::Evicts { policy } => format!("its eviction policy is `{policy}`"),
+        other => other.to_string(),
+    };
+    Finding::error(error.kind().replace('_', "-")).what(what).why(why).remedy(remedy)
+}
+
+const NO_VOTE: &str = "it cannot vote, so fewer of the others may fail";
+const FAILOVER: &str =
+    "it gets writes after they were answered: a failover forgets locks, and two may hold one";
+
+/// Why it matters, and what to do.
+fn explain(error: &NodeError) -> (&'static str, &'static str) {
+    match error {
+        NodeError::Timeout { .. } => (
+            NO_VOTE,
+            "see whether the server runs and is not overloaded; if it is far away, raise connect_timeout and --node-timeout",
+        ),
+        NodeError::Unreachable { .. } | NodeError::Disconnected { .. } => {
+            (NO_VOTE, "see whether the server runs, its address, its `bind` line and the firewall")
+        }
+        NodeError::Tls { .. } => (
+            NO_VOTE,
+            "check the certificate and the name in the URL; give the authority with ?ca=/path/to/ca.pem",
+        ),
+        NodeError::Replica | NodeError::ReadOnly { .. } => {
+            (FAILOVER, "name independent primaries that have no replicas to fail over to")
+        }
+        NodeError::Sentinel => (
+            "it moves the primary when that fails, which forgets locks",
+            "name independent servers instead, none of which Sentinel watches",
+        ),
+        NodeError::Cluster => (
+            "failover and resharding forget locks, and two may hold one",
+            "use independent servers with `cluster-enabled no`",
+        ),
+        NodeError::Evicts { .. } => (
+            "when its memory is full it drops keys, locks among them, and two may hold one",
+            "set `maxmemory-policy noeviction`, and give locks a server of their own",
+        ),
+        NodeError::SameServer { .. } => (
+            "one server would vote twice: fewer may fail than it looks, and a majority is none",
+            "name each server once, by one address",
+        ),
+        NodeError::NotDurable { .. } => (
+            "after a crash it may have forgotten locks, and would vote at once",
+            "set `appendonly yes` and `appendfsync always`, or do not mark it durable",
+        ),
+        NodeError::TooOld { .. } => {
+            ("it lacks commands that are needed", "use Redis 6.2 or later, or any Valkey")
+        }
+        NodeError::NoAuth { .. } => {
+            (NO_VOTE, "put user and password into the URL: redis://user:password@host")
+        }
+        NodeError::NoPermission { .. } => {
+            (NO_VOTE, "allow the user what is needed: see `quorlock doctor --json`")
+        }
+        NodeError::OutOfMemory { .. } => (NO_VOTE, "give it more memory, or a server of its own for locks"),
+        NodeError::Misconfigured { .. } => (NO_VOTE, "look at its log: it cannot write to its disk"),
+        NodeError::Loading => (NO_VOTE, "wait until it has loaded its data"),
+        NodeError::Busy => {
+            (NO_VOTE, "find the script that blocks it; `SCRIPT KILL` ends one that wrote nothing")
+        }
+        NodeError::NetworkFileSystem { .. } => (
+            "kernel locks on network file systems cannot be trusted",
+            "name a directory on a local disk: file:/var/lib/quorlock",
+        ),
+        NodeError::File { .. } => (NO_VOTE, "check that the directory exists, is yours and has room"),
+        _ => (NO_VOTE, "look at the server's log"),
+    }
+}

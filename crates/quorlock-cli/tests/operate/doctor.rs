@@ -1,0 +1,183 @@
+//! What the doctor finds in nodes that are set up well, badly, or not at all.
+
+use crate::terminal::Terminal;
+use crate::{ask, finding, findings, home, init, troubles};
+use quorlock_testkit::{Server, Servers, until_blocking};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+
+#[test]
+fn five_good_servers_are_healthy() {
+    let (home, servers) = (home(), Servers::start(5));
+    let urls = servers.urls();
+    init(&home, &urls);
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), [""; 0], "{report:#}");
+    assert_eq!((&report["can_vote"], &report["may_fail"]), (&5.into(), &2.into()));
+    let node = &report["nodes"][0];
+    assert_eq!((&node["state"], &node["can_vote"]), (&"votes".into(), &true.into()));
+    assert!(node["found"]["version"].as_str().unwrap().starts_with("redis "), "{node}");
+    assert!(node["found"]["round_trip_us"].is_u64(), "{node}");
+    // What a restart costs is told for all nodes at once, and is no reason to worry.
+    let forgets = finding(&report, "forgets");
+    assert_eq!((&forgets["severity"], forgets["nodes"].as_array().unwrap().len()), (&"note".into(), 5));
+    until_blocking("no round trip is slow", SOON, || {
+        let report = ask(&home, &urls, &["doctor", "--strict"]);
+        report.code == Some(0)
+            && report.json()["verdict"] == "healthy: 5 of 5 nodes can vote; 2 may fail"
+            && report.json()["status"] == "healthy"
+    });
+}
+
+#[test]
+fn people_get_a_table_the_findings_and_a_verdict_on_the_last_line() {
+    let (home, servers) = (home(), Servers::start(3));
+    init(&home, &servers.urls());
+    let nodes = servers.urls().join(",");
+    let report = home.run(&["doctor", "--nodes", &nodes]).text();
+    assert!(report.starts_with("NODE"), "{report}");
+    assert!(report.contains("\nnote [forgets] all nodes: ") && report.contains("\n  why  "), "{report}");
+    assert!(report.contains("\n  do   ") && report.contains("\nttl: 30s suits work"), "{report}");
+    assert!(report.lines().last().unwrap().contains("3 of 3 nodes can vote; 1 may fail"), "{report}");
+    assert!(!report.contains('\u{1b}'), "no colours in a pipe: {report}");
+}
+
+#[test]
+fn two_of_five_may_be_down_but_not_three() {
+    let (home, mut servers) = (home(), Servers::start(5));
+    let urls = servers.urls();
+    init(&home, &urls);
+    servers[0].kill();
+    servers[1].kill();
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), ["unreachable", "no-spare"], "{report:#}");
+    assert_eq!(finding(&report, "unreachable")["nodes"].as_array().unwrap().len(), 2);
+    assert_eq!((&report["can_vote"], &report["may_fail"]), (&3.into(), &0.into()));
+    ask(&home, &urls, &["doctor", "--strict"]).exits(1);
+
+    servers[2].kill();
+    let report = ask(&home, &urls, &["doctor"]).exits(69).json();
+    assert_eq!((&report["status"], &report["exit_code"]), (&"no_quorum".into(), &69.into()));
+    assert!(troubles(&report).contains(&"no-quorum"), "{report:#}");
+    ask(&home, &urls, &["doctor", "--strict"]).exits(69);
+    let text = home.run(&["doctor", "--nodes", &urls.join(",")]).exits(69).out;
+    assert!(text.ends_with("no quorum: 2 of 5 nodes can vote, 3 needed\n"), "{text}");
+}
+
+#[test]
+fn servers_that_lose_locks_are_refused_with_what_to_do() {
+    let primary = Server::start();
+    let replica = Server::builder().replica_of(primary.port()).start();
+    let cluster = Server::builder().cluster().start();
+    let evicting = Server::builder().maxmemory("100mb", "allkeys-lru").start();
+    let others = Servers::start(3);
+    let home = home();
+    init(&home, &others.urls());
+    let mut urls = others.urls();
+    urls.extend([replica.url(), evicting.url()]);
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), ["replica", "evicts", "no-spare"], "{report:#}");
+    let evicts = finding(&report, "evicts");
+    assert!(evicts["what"].as_str().unwrap().contains("allkeys-lru"), "{evicts}");
+    assert!(evicts["do"].as_str().unwrap().contains("maxmemory-policy noeviction"), "{evicts}");
+    assert_eq!(report["nodes"][3]["state"], "refused");
+    let report = ask(&home, &[cluster.url()], &["doctor"]).exits(69).json();
+    assert!(troubles(&report).contains(&"cluster"), "{report:#}");
+}
+
+#[test]
+fn one_server_under_two_addresses_is_found() {
+    let (home, servers) = (home(), Servers::start(2));
+    let mut urls = servers.urls();
+    init(&home, &urls);
+    urls.push(format!("redis://localhost:{}", servers[0].port()));
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), ["same-server", "no-spare"], "{report:#}");
+    let twin = finding(&report, "same-server");
+    assert!(twin["what"].as_str().unwrap().contains(&servers[0].port().to_string()), "{twin}");
+}
+
+#[test]
+fn an_even_number_of_nodes_is_a_warning() {
+    let (home, servers) = (home(), Servers::start(4));
+    init(&home, &servers.urls());
+    let report = ask(&home, &servers.urls(), &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), ["even-count"], "{report:#}");
+    assert_eq!(finding(&report, "even-count")["do"], "use 3 nodes, or 5");
+    ask(&home, &servers.urls(), &["doctor", "--strict"]).exits(1);
+}
+
+#[test]
+fn each_right_that_is_missing_is_named_with_the_line_that_grants_it() {
+    let home = home();
+    let servers = [
+        ("user app on >pw ~* &* +@all -pexpire", "permissions", "+pexpire"),
+        ("user app on >pw ~* &* +@all -publish", "permissions-hints", "+publish"),
+        ("user app on >pw ~* &* +@all -scan", "permissions-list", "+scan"),
+    ];
+    for (acl, code, grant) in servers {
+        let server = Server::builder().acl(acl).start();
+        let url = format!("redis://app:pw@127.0.0.1:{}", server.port());
+        let exit = if code == "permissions" { 69 } else { 0 };
+        let report = ask(&home, &[url], &["doctor"]).exits(exit).json();
+        let remedy = finding(&report, code)["do"].as_str().unwrap();
+        assert!(remedy.starts_with("ACL SETUSER app ") && remedy.contains(grant), "{remedy}");
+    }
+    let locked = Server::builder().password("secret").start();
+    let url = format!("redis://127.0.0.1:{}", locked.port());
+    let report = ask(&home, &[url], &["doctor"]).exits(69).json();
+    assert!(troubles(&report).contains(&"no-auth"), "{report:#}");
+    let url = format!("redis://:wrong@127.0.0.1:{}", locked.port());
+    let text = home.run(&["doctor", "--nodes", &url]).exits(69).out;
+    assert!(!text.contains("wrong@"), "a password is never shown: {text}");
+}
+
+#[test]
+fn the_ttl_is_judged_by_the_time_that_the_work_takes() {
+    let (home, server) = (home(), Server::start());
+    let report = ask(&home, &[server.url()], &["doctor", "--work", "5s"]).json();
+    let advised = report["ttl"]["advised_ms"].as_u64().unwrap();
+    assert!((11_000..12_000).contains(&advised), "{report:#}");
+    assert!(!troubles(&report).contains(&"short-ttl"), "{report:#}");
+    let report = ask(&home, &[server.url()], &["doctor", "--work", "1m"]).json();
+    let remedy = finding(&report, "short-ttl")["do"].as_str().unwrap();
+    assert!(remedy.contains("ttl = \"2m1s\"") && remedy.contains("longest_ttl"), "{remedy}");
+}
+
+#[test]
+fn a_directory_is_examined_too() {
+    let home = home();
+    let report = home.run(&["doctor", "--json"]).exits(0).json();
+    let found = &report["nodes"][0]["found"];
+    assert_eq!((&found["kind"], &report["nodes"][0]["state"]), (&"directory".into(), &"votes".into()));
+    assert!(found["sync_us"].is_u64() && found["file_system"].is_string(), "{report:#}");
+    assert!(findings(&report).iter().all(|it| it["code"] == "fences-forgotten"), "{report:#}");
+    let text = home.run(&["doctor"]).text();
+    assert!(text.starts_with("DIRECTORY") && text.contains("FILE SYSTEM"), "{text}");
+    home.run(&["doctor", "--nodes", "file:/proc/none"]).exits(2);
+}
+
+#[test]
+fn a_configuration_that_cannot_be_used_is_no_finding_but_an_error() {
+    let home = home();
+    let refused = home.run(&["doctor", "--json", "--nodes", "http://a"]).exits(2).json();
+    assert_eq!(refused["error"]["kind"], "config");
+}
+
+#[test]
+fn there_are_colours_on_a_terminal_unless_they_are_not_wanted() {
+    let home = home();
+    for is_plain in [false, true] {
+        let mut terminal = Terminal::open();
+        let mut command = home.command(&["doctor"]);
+        command.env("TERM", "xterm").env_remove("NO_COLOR").stdout(terminal.end());
+        if is_plain {
+            command.env("NO_COLOR", "1");
+        }
+        let doctor = terminal.start(&mut command);
+        let shown = terminal.shows("may fail");
+        doctor.end().exits(0);
+        assert_eq!(!shown.contains('\u{1b}'), is_plain, "{shown:?}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Nodes that are new may vote once somebody has said so.
+
+use crate::terminal::Terminal;
+use crate::{ask, home};
+use quorlock_testkit::{Fsync, Server, Servers};
+
+#[test]
+fn without_a_terminal_it_must_be_said_on_the_command_line() {
+    let (home, servers) = (home(), Servers::start(3));
+    let nodes = servers.urls().join(",");
+    home.run(&["init", "--nodes", &nodes]).exits(2).complains(&["no terminal", "--yes"]);
+    let refused = ask(&home, &servers.urls(), &["init"]).exits(2).json();
+    assert_eq!(refused["error"]["kind"], "usage");
+    assert_eq!(servers[0].cli(&["DBSIZE"]), "0", "nothing was changed");
+}
+
+#[test]
+fn marked_nodes_vote_at_once_and_are_left_alone_the_next_time() {
+    let (home, servers) = (home(), Servers::start(3));
+    let urls = servers.urls();
+    ask(&home, &urls, &["run", "job", "--wait", "1s", "--", "true"]).exits(69);
+    let marked = ask(&home, &urls, &["init", "--yes", "--longest-ttl", "1m"]).exits(0).json();
+    assert_eq!((&marked["can_vote"], &marked["nodes"][2]["result"]), (&3.into(), &"marked".into()));
+    assert_eq!(marked["warnings"].as_array().unwrap().len(), 0, "{marked}");
+    ask(&home, &urls, &["run", "job", "--longest-ttl", "1m", "--", "true"]).exits(0);
+    let epoch = servers[0].cli(&["GET", "quorlock:epoch"]);
+    assert!(epoch.contains(":60000:"), "{epoch}");
+    let again = ask(&home, &urls, &["init", "--yes", "--longest-ttl", "1m"]).exits(0).json();
+    assert_eq!(again["nodes"][0]["result"], "voting");
+    assert_eq!(servers[0].cli(&["GET", "quorlock:epoch"]), epoch);
+}
+
+#[test]
+fn it_asks_on_a_terminal_and_takes_only_yes_for_a_yes() {
+    let (home, servers) = (home(), Servers::start(1));
+    let nodes = [servers.urls(), vec![format!("redis://127.0.0.1:{}", 1)]].concat().join(",");
+    for (answer, code) in [("\n", 1), ("y\n", 1), ("no\n", 1), ("\u{4}", 1), ("yes\n", 69)] {
+        let mut terminal = Terminal::open();
+        let asking = terminal.start(&mut home.command(&["init", "--nodes", &nodes]));
+        let told = terminal.shows("Type yes: ");
+        assert!(told.contains("will be marked as new") && told.contains("none"), "{told}");
+        terminal.types(answer);
+        let ended = asking.end().exits(code);
+        assert_eq!(ended.out.contains("marked as new"), code == 69, "{ended:?}");
+    }
+    assert!(servers[0].cli(&["GET", "quorlock:epoch"]).starts_with("v1:"));
+}
+
+#[test]
+fn signs_that_nodes_are_in_use_are_told() {
+    let (home, mut servers) = (home(), Servers::start(3));
+    let urls = servers.urls();
+    ask(&home, &urls, &["init", "--yes"]).exits(0);
+    // Two forget a lock, and would outvote the one that knows it.
+    servers[0].restart();
+    servers[1].restart();
+    servers[2].cli(&["SET", "payroll", "somebody", "PX", "60000"]);
+    servers[2].cli(&["ZADD", "quorlock:fence:payroll", "1", "f"]);
+    let marked = ask(&home, &urls, &["init", "--yes"]).exits(0).json();
+    let warnings = marked["warnings"].to_string();
+    assert!(warnings.contains("can vote already"), "{warnings}");
+    assert!(warnings.contains("held right now: `payroll`"), "{warnings}");
+    assert_eq!(
+        (&marked["nodes"][0]["result"], &marked["nodes"][2]["result"]),
+        (&"marked".into(), &"voting".into())
+    );
+}
+
+#[test]
+fn a_restart_after_use_is_told() {
+    let (home, mut servers) = (home(), Servers::start_like(&Server::builder().aof(Fsync::Always), 3));
+    let urls = servers.urls();
+    ask(&home, &urls, &["init", "--yes"]).exits(0);
+    for at in 0..3 {
+        servers[at].restart();
+    }
+    let nodes = urls.join(",");
+    let marked = home.run(&["init", "--yes", "--nodes", &nodes]).exits(0);
+    assert!(
+        marked.err.contains("warning:") && marked.err.contains("restarted after it had been in use"),
+        "{marked:?}"
+    );
+    assert!(marked.out.ends_with("3 of 3 can vote\n"), "{marked:?}");
+}
+
+#[test]
+fn without_a_majority_it_failed() {
+    let (home, mut servers) = (home(), Servers::start(3));
+    servers[0].kill();
+    servers[1].kill();
+    let marked = ask(&home, &servers.urls(), &["init", "--yes"]).exits(69).json();
+    assert_eq!((&marked["can_vote"], &marked["exit_code"]), (&1.into(), &69.into()));
+    assert_eq!(marked["nodes"][0]["kind"], "unreachable");
+}
+
+#[test]
+fn one_node_alone_has_nothing_to_be_marked() {
+    let (home, server) = (home(), Server::start());
+    let marked = ask(&home, &[server.url()], &["init"]).exits(0).json();
+    assert_eq!(marked["nodes"][0]["result"], "voting");
+    assert_eq!(server.cli(&["DBSIZE"]), "0");
+}
