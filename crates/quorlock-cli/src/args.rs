@@ -32,10 +32,10 @@ pub(crate) struct Cli {
 }
 
 const AFTER: &str = "\
-Exit codes (stable): the command's own, 128+n if signal n ended it, 126 if it cannot be run, 127 if it was not found;
+Exit codes (stable): the command's own, 128+n if signal n ended it, 126 if it cannot be run, 127 if it was not found; \
 2 usage or configuration, 69 no quorum, 75 busy or wait over, 79 lock lost.
 
-Nodes come from --nodes, else QUORLOCK_NODES, else quorlock.toml in this directory or one above it, else the user's
+Nodes come from --nodes, else QUORLOCK_NODES, else quorlock.toml in this directory or one above it, else the user's \
 configuration file, else `file:`, which locks within this machine and needs no server.
 
 Try it:  quorlock run hello -- echo mine";
@@ -87,8 +87,8 @@ pub(crate) enum Command {
     Status(Status),
     Watch(Watch),
     ForceRelease(ForceRelease),
-    /// Show or check the configuration
-    #[command(subcommand)]
+    /// Show the configuration and where it comes from
+    #[command(subcommand, after_long_help = FILES)]
     Config(Config),
     Doctor(Doctor),
     Init(Init),
@@ -98,6 +98,23 @@ pub(crate) enum Command {
     Completions(Completions),
     Man(Man),
 }
+
+const FILES: &str = "\
+Files, the first being stronger: quorlock.toml in this directory or one above it, then quorlock/config.toml in \
+$XDG_CONFIG_HOME or ~/.config. Or one file alone: --config FILE, or QUORLOCK_CONFIG. Everything may be left out:
+
+  nodes = [\"redis://a\", \"redis://b\", \"redis://c\"]
+  ttl = \"30s\"                 how long nodes keep a lock without hearing from its holder
+  longest_ttl = \"30s\"         the longest that any client of these nodes uses
+  wait = \"10s\"                how long to wait for a lock
+  node_timeout = \"50ms\"       how long one node may take to answer
+  connect_timeout = \"1s\"      how long connecting to one node may take
+  drift = 0.01                how much faster a node's clock may run than ours
+  restart_guard = \"strict\"    or \"off\": whether nodes that restarted are kept from voting
+  durable = false             whether all nodes sync every write to disk
+  allow_eviction = false      whether nodes may drop locks when their memory is full
+  kill_grace = \"5s\"           from TERM to KILL when a lock is lost
+  on_lost = \"term\"            or \"kill\", or \"warn\"";
 
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]

@@ -108,7 +108,7 @@ fn mask_word(word: &str) -> String {
         let length = rest.find(|c| is_part(c) != is_part(first)).unwrap_or(rest.len());
         let (run, after) = rest.split_at(length);
         let digits = run.chars().filter(char::is_ascii_digit).count();
-        let is_span = digits > 0 && run.ends_with('s') && run.len() < 8;
+        let is_span = digits > 0 && run.len() < 8 && run.trim_end_matches(':').ends_with('s');
         masked.push_str(if digits > 2 || is_span { "#" } else { run });
         rest = after;
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The command finds QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the lock
 /// protects) and QUORLOCK_EXPIRES_AT (Unix time in seconds, unless extended) in its environment.
 #[derive(Args, Debug)]
-#[command(after_long_help = AFTER)]
+#[command(override_usage = USAGE, after_long_help = AFTER)]
 pub(crate) struct Run {
     /// The lock: any text without control characters
     pub(crate) name: String,
@@ -56,11 +56,15 @@ pub(crate) struct Run {
     pub(crate) on_lost: Option<OnLost>,
 }
 
+const USAGE: &str = "\
+quorlock run [OPTIONS] <NAME> -- <CMD> [ARG]...
+       quorlock run [OPTIONS] <NAME> -c <STRING>";
+
 const AFTER: &str = "\
 Examples:
   quorlock run nightly-report -- ./report.sh
   quorlock run deploy --wait 5m --reason 'release 12' -- ./deploy
-  quorlock run cleanup --skip --at-least 1m -- ./cleanup     (from cron on several machines: one runs it)
+  quorlock run cleanup --skip --at-least 1m -- ./cleanup
   quorlock run migrate -c 'cd /srv/app && ./migrate'";
 
 /// What to do with the command if the lock is lost.
