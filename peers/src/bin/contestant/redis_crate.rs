@@ -68,7 +68,8 @@ impl Library for Plain {
     async fn release(&self, held: Held) {
         let mut invocation = self.release.prepare_invoke();
         invocation.key(held.name).arg(held.token);
-        let releases = self.nodes.iter().map(async |node| invocation.invoke_async::<i64>(&mut node.clone()).await);
+        let releases =
+            self.nodes.iter().map(async |node| invocation.invoke_async::<i64>(&mut node.clone()).await);
         // What a node does not free, its ttl does.
         let _ = join_all(releases).await;
     }

@@ -53,6 +53,9 @@ fn contest(args: &Args) -> Result<Report> {
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} of {duration}  {msg}")?);
     let mut rows = Vec::new();
     for cell in &cells {
+        if bar.is_hidden() {
+            eprintln!("{}", cell.title());
+        }
         rows.extend(fill(cell, &contestants, args, &servers, &bar, &mut skipped)?);
     }
     bar.finish_and_clear();

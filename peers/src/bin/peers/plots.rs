@@ -133,7 +133,7 @@ impl Plot {
             .collect();
         for (line, at) in lines.iter().zip(apart(&ends)) {
             let style = text(13).color(&line.colour).pos(Pos::new(HPos::Left, VPos::Center));
-            area.draw(&Text::new(line.name, (SIZE.0 as i32 - 150, at), style))?;
+            area.draw(&Text::new(line.name, (SIZE.0 as i32 - 142, at), style))?;
         }
         area.present()?;
         Ok(())

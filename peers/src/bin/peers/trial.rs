@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How long a contestant may prepare itself; ten thousand locks one after the other take a while.
-const READY_LIMIT: Duration = Duration::from_secs(120);
+/// How long a contestant may take to connect and warm up.
+const READY_LIMIT: Duration = Duration::from_secs(40);
+/// The same if it takes all its locks in that time.
+const HELD_LIMIT: Duration = Duration::from_secs(120);
 /// How long the last waits may take after the end.
 const ANSWER_LIMIT: Duration = Duration::from_secs(45);
 /// What each node is given where some do not answer; quorlock's default.
@@ -54,8 +56,9 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
             Process::start(&contestant.command, &order.flags())
         })
         .collect::<Result<Vec<_>>>()?;
+    let limit = if cell.load == Workload::Held { HELD_LIMIT } else { READY_LIMIT };
     for process in &mut processes {
-        let word = process.line(READY_LIMIT).context("not ready")?;
+        let word = process.line(limit).context("not ready")?;
         ensure!(word == "ready", "said {word:?} instead of ready");
     }
     let before = stage.work()?;

@@ -32,22 +32,33 @@ public final class Contestant {
     for (String url : flags.get("nodes").split(",")) nodes.add(connect(url));
   }
 
-  public static void main(String[] args) throws Exception {
-    Contestant contestant = new Contestant(args);
-    double seconds = Double.parseDouble(contestant.flags.get("seconds"));
-    if (contestant.flags.get("workload").equals("held")) {
-      contestant.hold(seconds);
-    } else {
-      contestant.cycles(Double.parseDouble(contestant.flags.getOrDefault("warmup", "0")));
-      told();
-      System.out.println(contestant.cycles(seconds));
+  public static void main(String[] args) {
+    try {
+      new Contestant(args).run();
+      System.exit(0);
+    } catch (Exception error) {
+      // Threads of the library would keep the process alive, and silent.
+      System.err.println(error);
+      System.exit(1);
     }
-    System.exit(0);
+  }
+
+  private void run() throws Exception {
+    double seconds = Double.parseDouble(flags.get("seconds"));
+    if (flags.get("workload").equals("held")) {
+      hold(seconds);
+      return;
+    }
+    cycles(Double.parseDouble(flags.getOrDefault("warmup", "0")));
+    told();
+    System.out.println(cycles(seconds));
   }
 
   private RedissonClient connect(String url) {
     Config config = new Config();
     config.setLockWatchdogTimeout(ttl);
+    // Otherwise one node that does not answer keeps the program from starting.
+    config.setLazyInitialization(true);
     var server = config.useSingleServer().setAddress(url);
     server.setConnectionPoolSize(Math.min(clients, 100)).setConnectionMinimumIdleSize(Math.min(clients, 24));
     int limit = Integer.parseInt(flags.getOrDefault("node-timeout-ms", "0"));
