@@ -49,4 +49,12 @@ impl Args {
     pub fn wants_contestant(&self, name: &str) -> bool {
         self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
     }
+
+    /// A wanted contestant or workload that does not exist.
+    pub fn unknown(&self, contestants: &[&str], workloads: &[&str]) -> Option<&str> {
+        let nobody = self.only.iter().find(|wanted| !contestants.contains(&wanted.as_str()));
+        let nothing =
+            self.workloads.iter().find(|wanted| !workloads.iter().any(|it| it.starts_with(*wanted)));
+        nobody.or(nothing).map(String::as_str)
+    }
 }

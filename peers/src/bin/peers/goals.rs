@@ -27,8 +27,8 @@ pub fn print(rows: &[Row]) {
         let Some(ratio) = (goal.ratio)(&rows) else { continue };
         found_any = true;
         let (bound, met) = match goal.bound {
-            Bound::AtLeast(bound) => (format!(">= {bound}"), ratio >= bound),
-            Bound::AtMost(bound) => (format!("<= {bound}"), ratio <= bound),
+            Bound::AtLeast(bound) => (format!(">= {}", number(Some(bound))), ratio >= bound),
+            Bound::AtMost(bound) => (format!("<= {}", number(Some(bound))), ratio <= bound),
         };
         table.add_row([goal.what, &bound, &number(Some(ratio)), if met { "met" } else { "MISSED" }]);
     }

@@ -13,7 +13,7 @@ mod stage;
 mod table;
 mod trial;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use args::Args;
 use clap::Parser;
 use contestants::Contestant;
@@ -43,10 +43,10 @@ fn main() -> Result<()> {
 }
 
 fn contest(args: &Args) -> Result<Report> {
+    check_names(args)?;
     let mut skipped = Vec::new();
-    let contestants = present(args, &mut skipped)?;
+    let contestants = present(args, &mut skipped);
     let cells: Vec<Cell> = plan::cells().into_iter().filter(|cell| args.wants(cell.workload)).collect();
-    ensure!(!cells.is_empty(), "no such workload");
     let servers = Servers::start(5)?;
     let trials: usize = cells.iter().map(|cell| cell.entrants(&contestants).count() * args.reps()).sum();
     let bar = ProgressBar::new(trials as u64)
@@ -67,23 +67,28 @@ fn contest(args: &Args) -> Result<Report> {
     })
 }
 
+fn check_names(args: &Args) -> Result<()> {
+    let contestants = contestants::names();
+    let mut workloads: Vec<&str> = plan::cells().iter().map(|cell| cell.workload).collect();
+    workloads.dedup();
+    if let Some(unknown) = args.unknown(&contestants, &workloads) {
+        bail!("there is no {unknown}; there are {} and {}", contestants.join(", "), workloads.join(", "));
+    }
+    Ok(())
+}
+
 /// The wanted contestants that can run here. Those that cannot are named with the reason.
-fn present(args: &Args, skipped: &mut Vec<Skipped>) -> Result<Vec<Contestant>> {
-    let wanted: Vec<Contestant> =
-        contestants::all().into_iter().filter(|it| args.wants_contestant(it.name)).collect();
-    ensure!(!wanted.is_empty(), "no such contestant; there are: {}", contestants::names().join(", "));
-    Ok(wanted
-        .into_iter()
-        .filter(|contestant| match contestant.missing() {
-            None => true,
-            Some(reason) => {
-                let skip = Skipped::everywhere(contestant.name, reason);
-                eprintln!("{skip}");
-                skipped.push(skip);
-                false
-            }
-        })
-        .collect())
+fn present(args: &Args, skipped: &mut Vec<Skipped>) -> Vec<Contestant> {
+    let mut contestants = contestants::all();
+    contestants.retain(|contestant| args.wants_contestant(contestant.name));
+    contestants.retain(|contestant| {
+        let Some(reason) = contestant.missing() else { return true };
+        let skip = Skipped::everywhere(contestant.name, reason);
+        eprintln!("{skip}");
+        skipped.push(skip);
+        false
+    });
+    contestants
 }
 
 /// Runs all contestants of one cell in turn, A B C A B C, and takes the medians.
