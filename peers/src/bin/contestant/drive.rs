@@ -1,0 +1,121 @@
+//! The clients of an asynchronous contestant: one task each, cycles until the time is over.
+
+use crate::usage::Usage;
+use crate::{answer, told};
+use anyhow::Result;
+use peers::histogram::{BUCKETS, Histogram, bucket_of};
+use peers::protocol::{Order, Outcome};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// How long a wait that is under way at the end may still take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One lock library.
+pub trait Library: Send + Sync + 'static {
+    /// What a client keeps between cycles.
+    type Lock: Send + Sync;
+    type Held: Send;
+
+    fn version(&self) -> String;
+    fn lock(&self, name: &str) -> Self::Lock;
+    /// One call of the library; `None` if it gave up.
+    fn acquire(&self, lock: &Self::Lock) -> impl Future<Output = Option<Self::Held>> + Send;
+    fn release(&self, held: Self::Held) -> impl Future<Output = ()> + Send;
+}
+
+/// Warms up, waits for the word, measures and answers.
+pub async fn run(library: impl Library, order: Order) -> Result<()> {
+    let (library, order) = (Arc::new(library), Arc::new(order));
+    if order.warmup > 0.0 {
+        measure(&library, &order, order.warmup).await;
+    }
+    told()?;
+    let outcome = measure(&library, &order, order.seconds).await;
+    answer(&outcome)
+}
+
+async fn measure<L: Library>(library: &Arc<L>, order: &Arc<Order>, seconds: f64) -> Outcome {
+    let tally = Arc::new(Tally::default());
+    let before = Usage::now();
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut clients = JoinSet::new();
+    for number in 0..order.clients {
+        clients.spawn(client(library.clone(), order.clone(), tally.clone(), number, end));
+    }
+    sleep(end - Instant::now()).await;
+    let used = Usage::now().since(before);
+    let counts = clients.join_all().await;
+    Outcome {
+        version: library.version(),
+        seconds,
+        cycles: counts.iter().sum(),
+        failed: tally.failed.load(Ordering::Relaxed),
+        least: counts.iter().copied().min().unwrap_or(0),
+        most: counts.iter().copied().max().unwrap_or(0),
+        cpu_us: used.cpu_us,
+        acquire: Histogram::of(tally.waits.iter().map(|count| count.load(Ordering::Relaxed))),
+        allocs: Some(used.allocs),
+    }
+}
+
+/// What the clients count together.
+struct Tally {
+    waits: [AtomicU64; BUCKETS],
+    failed: AtomicU64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { waits: [const { AtomicU64::new(0) }; BUCKETS], failed: AtomicU64::new(0) }
+    }
+}
+
+/// Cycles of one client that ended in time.
+async fn client<L: Library>(
+    library: Arc<L>,
+    order: Arc<Order>,
+    tally: Arc<Tally>,
+    number: usize,
+    end: Instant,
+) -> u64 {
+    let lock = library.lock(&order.name(number));
+    let hold = order.hold();
+    let mut cycles = 0;
+    loop {
+        let asked = Instant::now();
+        if asked >= end {
+            return cycles;
+        }
+        let held = acquire(&*library, &lock, &tally, end + PATIENCE).await;
+        tally.waits[bucket_of(asked.elapsed())].fetch_add(1, Ordering::Relaxed);
+        let Some(held) = held else { return cycles };
+        if !hold.is_zero() {
+            keep(hold).await;
+        }
+        library.release(held).await;
+        cycles += u64::from(Instant::now() < end);
+    }
+}
+
+/// Asks until the lock is granted; `None` when patience is over.
+async fn acquire<L: Library>(library: &L, lock: &L::Lock, tally: &Tally, limit: Instant) -> Option<L::Held> {
+    loop {
+        if let Some(held) = library.acquire(lock).await {
+            return Some(held);
+        }
+        tally.failed.fetch_add(1, Ordering::Relaxed);
+        if Instant::now() >= limit {
+            return None;
+        }
+    }
+}
+
+/// Tokio's timer has a resolution of 1 ms, which would make a hold of 1 ms one of up to 2 ms, only for us.
+async fn keep(hold: Duration) {
+    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await;
+}

@@ -1,0 +1,78 @@
+//! The contestants that are written in Rust, one subcommand each.
+
+mod drive;
+mod floor;
+mod quorlock_lock;
+mod redis_crate;
+mod rslock_lock;
+mod usage;
+mod versions;
+
+use anyhow::Result;
+use clap::Parser;
+use peers::protocol::{Order, Outcome, Workload};
+use std::future::Future;
+use std::io::{self, Write};
+
+#[global_allocator]
+static ALLOCATOR: usage::Counting = usage::Counting;
+
+#[derive(Parser)]
+enum Contestant {
+    /// quorlock as it comes: fence and restart guard.
+    Quorlock(Order),
+    /// quorlock with the restart guard off.
+    QuorlockUnguarded(Order),
+    /// The rslock crate.
+    Rslock(Order),
+    /// A plain Redlock on the redis crate, without retries.
+    RedisCrate(Order),
+    /// Blocking sockets: one batch of all clients per round trip, releases merged into one script call.
+    Floor(Order),
+    /// The same with a script call for each release.
+    FloorSplit(Order),
+    /// Marks the nodes as fresh, so that quorlock lets them vote at once.
+    InitNodes(Order),
+}
+
+fn main() -> Result<()> {
+    match Contestant::parse() {
+        Contestant::Quorlock(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Default)),
+        Contestant::QuorlockUnguarded(order) => {
+            on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Unguarded))
+        }
+        Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
+        Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
+        Contestant::Floor(order) => floor::run(&order, floor::Release::Merged),
+        Contestant::FloorSplit(order) => floor::run(&order, floor::Release::Split),
+        Contestant::InitNodes(order) => on_tokio(quorlock_lock::init(order)),
+    }
+}
+
+/// What `#[tokio::main]` gives, or one thread if the environment says `PEERS_RUNTIME=ct`.
+fn on_tokio(contest: impl Future<Output = Result<()>>) -> Result<()> {
+    let mut builder = match std::env::var("PEERS_RUNTIME").as_deref() {
+        Ok("ct") => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()?.block_on(contest)
+}
+
+/// Says that all is prepared and waits for the word to begin.
+fn told() -> Result<()> {
+    println!("ready");
+    io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}
+
+fn answer(outcome: &Outcome) -> Result<()> {
+    println!("{}", serde_json::to_string(outcome)?);
+    io::stdout().flush()?;
+    // Tasks that are still under way have nothing more to tell.
+    std::process::exit(0)
+}
+
+fn refuse_held(order: &Order) -> Result<()> {
+    anyhow::ensure!(order.workload != Workload::Held, "keeps no lock alive");
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! quorlock.
+
+use crate::drive::{self, Library};
+use crate::usage::Usage;
+use crate::{answer, told, versions};
+use anyhow::{Result, ensure};
+use peers::histogram::Histogram;
+use peers::protocol::{Order, Outcome, Workload};
+use quorlock::{Guard, Lock, Locker, RestartGuard};
+use std::time::Duration;
+
+pub enum Mode {
+    Default,
+    Unguarded,
+}
+
+pub async fn run(order: Order, mode: Mode) -> Result<()> {
+    let locker = locker(&order, &mode)?;
+    locker.connect().await;
+    if order.workload == Workload::Held {
+        return hold(&locker, &order).await;
+    }
+    drive::run(Quorlock(locker), order).await
+}
+
+/// Lets nodes vote that are known to be new. Those that do not answer are left as they are.
+pub async fn init(order: Order) -> Result<()> {
+    let done = locker(&order, &Mode::Default)?.init_fresh_nodes().await;
+    let fresh = done.iter().filter(|(_, outcome)| outcome.is_ok()).count();
+    ensure!(fresh > order.nodes.len() / 2, "too few nodes could be marked as fresh: {done:?}");
+    Ok(())
+}
+
+fn locker(order: &Order, mode: &Mode) -> Result<Locker> {
+    let mut builder = Locker::builder().nodes(&order.nodes).ttl(order.ttl());
+    if let Mode::Unguarded = mode {
+        builder = builder.restart_guard(RestartGuard::Off);
+    }
+    if let Some(limit) = order.node_timeout_ms {
+        builder = builder.node_timeout(Duration::from_millis(limit));
+    }
+    Ok(builder.build()?)
+}
+
+struct Quorlock(Locker);
+
+impl Library for Quorlock {
+    type Lock = Lock;
+    type Held = Guard;
+
+    fn version(&self) -> String {
+        versions::of("quorlock").to_owned()
+    }
+
+    fn lock(&self, name: &str) -> Lock {
+        self.0.named(name).expect("the orchestrator gives good names")
+    }
+
+    async fn acquire(&self, lock: &Lock) -> Option<Guard> {
+        lock.acquire().await.ok()
+    }
+
+    async fn release(&self, guard: Guard) {
+        let _ = guard.release().await;
+    }
+}
+
+/// Holds a lock per client and measures what their watchdogs cost.
+async fn hold(locker: &Locker, order: &Order) -> Result<()> {
+    let mut guards = Vec::with_capacity(order.clients);
+    for client in 0..order.clients {
+        guards.push(locker.named(order.name(client))?.acquire().await?);
+    }
+    told()?;
+    let before = Usage::now();
+    tokio::time::sleep(Duration::from_secs_f64(order.seconds)).await;
+    let used = Usage::now().since(before);
+    answer(&Outcome {
+        version: versions::of("quorlock").to_owned(),
+        seconds: order.seconds,
+        cycles: 0,
+        failed: guards.iter().filter(|guard| !guard.is_held()).count() as u64,
+        least: 0,
+        most: 0,
+        cpu_us: used.cpu_us,
+        acquire: Histogram::default(),
+        allocs: Some(used.allocs),
+    })
+}

@@ -1,0 +1,104 @@
+//! Who takes part, and how each is started.
+
+use std::path::{Path, PathBuf};
+
+/// One program that speaks the protocol.
+pub struct Contestant {
+    pub name: &'static str,
+    /// The program and its first arguments; the flags of an order follow.
+    pub command: Vec<String>,
+    /// What must be there, besides the program.
+    needs: Vec<PathBuf>,
+    /// Whether nodes must be marked as fresh before it can use them.
+    pub wants_fresh_nodes: bool,
+    /// How much longer than the others it warms up: a virtual machine compiles while it runs.
+    pub warmup_factor: f64,
+}
+
+impl Contestant {
+    /// Why it cannot run here; `None` if it can.
+    pub fn missing(&self) -> Option<String> {
+        let program = &self.command[0];
+        if !is_program(program) {
+            return Some(format!("there is no {program} here"));
+        }
+        let missing = self.needs.iter().find(|path| !path.exists())?;
+        Some(format!("{} is missing; peers/setup could not prepare it", missing.display()))
+    }
+}
+
+pub fn all() -> Vec<Contestant> {
+    vec![
+        rust("quorlock"),
+        rust("quorlock-unguarded"),
+        rust("rslock"),
+        redsync("redsync", &[]),
+        redsync("redsync-failfast", &["--fail-fast"]),
+        node(),
+        python(),
+        java(),
+        rust("redis-crate"),
+        rust("floor"),
+        rust("floor-split"),
+    ]
+}
+
+pub fn names() -> Vec<&'static str> {
+    all().iter().map(|contestant| contestant.name).collect()
+}
+
+/// The program with the contestants that are written in Rust. It is built together with this one.
+pub fn rust_program() -> PathBuf {
+    let own = std::env::current_exe().unwrap_or_default();
+    own.with_file_name("contestant")
+}
+
+fn rust(name: &'static str) -> Contestant {
+    let command = vec![text(&rust_program()), name.to_owned()];
+    Contestant { wants_fresh_nodes: name == "quorlock", ..plain(name, command, vec![]) }
+}
+
+fn redsync(name: &'static str, flags: &[&str]) -> Contestant {
+    let mut command = vec![text(&here().join(".deps/redsync"))];
+    command.extend(flags.iter().map(|&flag| flag.to_owned()));
+    plain(name, command, vec![])
+}
+
+fn node() -> Contestant {
+    let command = vec!["node".to_owned(), text(&here().join("node/contestant.js"))];
+    plain("node-redlock", command, vec![here().join("node/node_modules/redlock")])
+}
+
+fn python() -> Contestant {
+    let command =
+        vec![text(&here().join(".deps/venv/bin/python")), text(&here().join("python/contestant.py"))];
+    plain("redlock-py", command, vec![])
+}
+
+fn java() -> Contestant {
+    let classes = here().join("java/target/classes");
+    let path = format!("{}:{}/*", classes.display(), here().join("java/target/dependency").display());
+    let command = ["java", "-cp", &path, "Contestant"].map(str::to_owned).to_vec();
+    Contestant { warmup_factor: 4.0, ..plain("redisson", command, vec![classes.join("Contestant.class")]) }
+}
+
+fn plain(name: &'static str, command: Vec<String>, needs: Vec<PathBuf>) -> Contestant {
+    Contestant { name, command, needs, wants_fresh_nodes: false, warmup_factor: 1.0 }
+}
+
+/// The directory `peers`.
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn is_program(name: &str) -> bool {
+    if name.contains('/') {
+        return Path::new(name).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

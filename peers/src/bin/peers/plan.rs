@@ -1,0 +1,119 @@
+//! What is measured: the workloads, and who takes part in each.
+
+use crate::contestants::Contestant;
+use peers::protocol::Workload;
+
+/// What is wrong with the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    None,
+    /// Two of five accept connections and never answer.
+    TwoMute,
+    /// The answers of one come 20 ms later.
+    OneSlow,
+}
+
+/// One workload with one number of nodes and clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    pub workload: &'static str,
+    pub what: &'static str,
+    pub nodes: usize,
+    /// Clients of all processes together.
+    pub clients: usize,
+    pub processes: usize,
+    pub load: Workload,
+    pub trouble: Trouble,
+    pub ttl_ms: u64,
+    pub hold_us: u64,
+    /// How long it is measured, if not as long as the others.
+    pub seconds: Option<f64>,
+    roster: &'static [&'static str],
+}
+
+impl Cell {
+    /// Those of `contestants` that take part.
+    pub fn entrants<'a>(&self, contestants: &'a [Contestant]) -> impl Iterator<Item = &'a Contestant> {
+        let roster = self.roster;
+        contestants.iter().filter(move |contestant| roster.contains(&contestant.name))
+    }
+
+    pub fn title(&self) -> String {
+        title(self.workload, self.what, self.nodes, self.clients)
+    }
+}
+
+pub fn title(workload: &str, what: &str, nodes: usize, clients: usize) -> String {
+    let s = |count| if count == 1 { "" } else { "s" };
+    format!("{workload}: {what}, {nodes} node{}, {clients} client{}", s(nodes), s(clients))
+}
+
+const ALL: &[&str] = &[
+    "quorlock",
+    "quorlock-unguarded",
+    "rslock",
+    "redsync",
+    "redsync-failfast",
+    "node-redlock",
+    "redlock-py",
+    "redisson",
+    "redis-crate",
+    "floor",
+    "floor-split",
+];
+/// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
+const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];
+/// Those that could go on without some nodes.
+const TROUBLED: &[&str] =
+    &["quorlock", "rslock", "redsync", "redsync-failfast", "node-redlock", "redlock-py", "redisson"];
+/// Those whose clients are tasks. Ten thousand threads would measure the kernel.
+const GROWING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redis-crate", "floor"];
+/// Those that keep a lock alive by themselves.
+const KEEPING: &[&str] = &["quorlock", "node-redlock", "redisson"];
+
+const BASE: Cell = Cell {
+    workload: "W1",
+    what: "own names",
+    nodes: 5,
+    clients: 100,
+    processes: 1,
+    load: Workload::Own,
+    trouble: Trouble::None,
+    ttl_ms: 10_000,
+    hold_us: 0,
+    seconds: None,
+    roster: ALL,
+};
+
+pub fn cells() -> Vec<Cell> {
+    let contended = Cell { load: Workload::One, hold_us: 1_000, roster: WAITING, ..BASE };
+    let troubled = Cell { roster: TROUBLED, ..BASE };
+    let mut cells = Vec::new();
+    cells.extend([1, 3, 5].map(|nodes| Cell { nodes, ..BASE }));
+    cells.extend([1, 5].map(|nodes| Cell { workload: "W2", what: "one client", nodes, clients: 1, ..BASE }));
+    cells.push(Cell { workload: "W3", what: "one name, one process", ..contended });
+    cells.push(Cell { workload: "W4", what: "one name, ten processes", processes: 10, ..contended });
+    cells.push(Cell { workload: "W5-mute", what: "two nodes mute", trouble: Trouble::TwoMute, ..troubled });
+    cells.push(Cell { workload: "W5-slow", what: "one node slow", trouble: Trouble::OneSlow, ..troubled });
+    cells.extend([10, 100, 1_000, 10_000].map(|clients| Cell {
+        workload: "W6-growth",
+        what: "more clients",
+        clients,
+        // Ten thousand clients need more than a moment for some cycles each.
+        seconds: (clients == 10_000).then_some(6.0),
+        roster: GROWING,
+        ..BASE
+    }));
+    cells.push(Cell {
+        workload: "W6-held",
+        what: "locks held and kept alive",
+        clients: 10_000,
+        load: Workload::Held,
+        ttl_ms: 30_000,
+        // As long as the ttl, so that every library extends every lock.
+        seconds: Some(30.0),
+        roster: KEEPING,
+        ..BASE
+    });
+    cells
+}

@@ -1,0 +1,59 @@
+//! The nodes of one trial: emptied servers, some of them replaced by troubled ones.
+
+use crate::contestants::{Contestant, rust_program};
+use crate::faults;
+use crate::plan::{Cell, Trouble};
+use crate::server::{Server, Servers};
+use anyhow::{Result, ensure};
+use std::process::Command;
+use std::time::Duration;
+
+/// How much later a slow node answers.
+const SLOW_BY: Duration = Duration::from_millis(20);
+
+pub struct Stage<'a> {
+    servers: &'a [Server],
+    pub urls: Vec<String>,
+}
+
+impl<'a> Stage<'a> {
+    pub fn set(cell: &Cell, contestant: &Contestant, servers: &'a Servers) -> Result<Self> {
+        let servers = servers.first(cell.nodes);
+        servers.iter().try_for_each(Server::empty)?;
+        let mut urls: Vec<String> = servers.iter().map(Server::url).collect();
+        if contestant.wants_fresh_nodes {
+            init_nodes(&urls)?;
+        }
+        let url = |port| format!("redis://127.0.0.1:{port}");
+        match cell.trouble {
+            Trouble::None => {}
+            Trouble::TwoMute => {
+                urls[1] = url(faults::mute()?);
+                urls[3] = url(faults::mute()?);
+            }
+            Trouble::OneSlow => urls[2] = url(faults::slow(servers[2].port, SLOW_BY)?),
+        }
+        Ok(Self { servers, urls })
+    }
+
+    /// What all servers have done so far.
+    pub fn work(&self) -> Result<Work> {
+        // The CPU of all comes first: asking a busy server takes a while.
+        let cpu = self.servers.iter().map(Server::cpu_us).sum::<Result<u64>>()?;
+        let commands = self.servers.iter().map(Server::commands).sum::<Result<u64>>()?;
+        Ok(Work { cpu_us: cpu, commands })
+    }
+}
+
+/// What servers have done.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    pub cpu_us: u64,
+    pub commands: u64,
+}
+
+fn init_nodes(urls: &[String]) -> Result<()> {
+    let output = Command::new(rust_program()).args(["init-nodes", "--nodes", &urls.join(",")]).output()?;
+    ensure!(output.status.success(), "nodes not fresh: {}", String::from_utf8_lossy(&output.stderr).trim());
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! What a contestant is told, as flags, and what it answers, as one line of JSON. See README.md.
+
+use crate::histogram::Histogram;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What the clients of a contestant do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// Every client takes and frees a name of its own.
+    Own,
+    /// All clients take and free one name.
+    One,
+    /// Every client holds a name of its own all the time.
+    Held,
+}
+
+/// The flags of a contestant.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Order {
+    /// URLs of the nodes.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub nodes: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    pub clients: usize,
+    /// How long to measure.
+    #[arg(long, default_value_t = 1.0)]
+    pub seconds: f64,
+    /// How long to do the same before that, without measuring.
+    #[arg(long, default_value_t = 0.0)]
+    pub warmup: f64,
+    #[arg(long, value_enum, default_value = "own")]
+    pub workload: Workload,
+    /// How long a lock is held.
+    #[arg(long, default_value_t = 0)]
+    pub hold_us: u64,
+    /// What names start with.
+    #[arg(long, default_value = "p")]
+    pub prefix: String,
+    #[arg(long, default_value_t = 10_000)]
+    pub ttl_ms: u64,
+    /// How long one node may take to answer, where the library lets us say so. Without it: the library's default.
+    #[arg(long)]
+    pub node_timeout_ms: Option<u64>,
+}
+
+impl Order {
+    /// The flags that give this order.
+    pub fn flags(&self) -> Vec<String> {
+        let workload = match self.workload {
+            Workload::Own => "own",
+            Workload::One => "one",
+            Workload::Held => "held",
+        };
+        let mut flags = vec![
+            ("--nodes", self.nodes.join(",")),
+            ("--clients", self.clients.to_string()),
+            ("--seconds", self.seconds.to_string()),
+            ("--warmup", self.warmup.to_string()),
+            ("--workload", workload.to_owned()),
+            ("--hold-us", self.hold_us.to_string()),
+            ("--prefix", self.prefix.clone()),
+            ("--ttl-ms", self.ttl_ms.to_string()),
+        ];
+        flags.extend(self.node_timeout_ms.map(|limit| ("--node-timeout-ms", limit.to_string())));
+        flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+
+    /// The name that `client` takes.
+    pub fn name(&self, client: usize) -> String {
+        match self.workload {
+            Workload::One => self.prefix.clone(),
+            Workload::Own | Workload::Held => format!("{}:{client}", self.prefix),
+        }
+    }
+
+    pub fn hold(&self) -> Duration {
+        Duration::from_micros(self.hold_us)
+    }
+
+    pub fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+}
+
+/// What a contestant answers.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Outcome {
+    pub version: String,
+    /// How long was measured.
+    pub seconds: f64,
+    /// Cycles of acquire and release that ended within that time.
+    pub cycles: u64,
+    /// Acquires that the library gave up and that were asked for again, or locks that were lost.
+    pub failed: u64,
+    /// Cycles of the client with the fewest.
+    pub least: u64,
+    /// Cycles of the client with the most.
+    pub most: u64,
+    /// CPU of the process within the time, user and system.
+    pub cpu_us: u64,
+    /// Waits from the first call to success, also those that began within the time and ended after it.
+    pub acquire: Histogram,
+    /// Allocations within the time, where they are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocs: Option<u64>,
+}
