@@ -16,6 +16,9 @@ use std::time::Duration;
 pub struct Fence(u64);
 
 impl Fence {
+    /// No fence: where fences are switched off. Every resource that has seen a fence refuses it.
+    pub const NONE: Fence = Fence(0);
+
     /// The largest fence that every node can keep exactly.
     pub const MAX: Fence = Fence((1 << 53) - 1);
 

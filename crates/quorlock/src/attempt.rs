@@ -121,6 +121,9 @@ impl Refusal {
 
 impl Candidate<'_> {
     fn propose(&self, wall: Wall) -> Fence {
+        if !self.options.fences {
+            return Fence::NONE;
+        }
         self.fences.lock().unwrap_or_else(PoisonError::into_inner).propose(self.name, wall)
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Options {
     pub(crate) wait: Duration,
     pub(crate) attempts: u32,
     pub(crate) watchdog: bool,
+    /// Whether locks get a fence.
+    pub(crate) fences: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) loss_margin: Option<Duration>,
     pub(crate) reason: Option<Arc<str>>,

@@ -63,7 +63,9 @@ impl Command {
 ///
 /// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's counter
 /// to `proposal` if it is below. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
-#[derive(Clone, Debug)]
+///
+/// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by [`Done::Raised`].
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
     /// The lock.
     pub name: Name,

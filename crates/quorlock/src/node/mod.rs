@@ -43,8 +43,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One voter: a Redis or Valkey server, a directory of the file engine, or anything else that can keep a name.
 ///
 /// # The contract
-/// - **Ordered.** Commands take effect in the order of the [`Node::send`] calls. A release that follows an acquire
-///   can never overtake it, also when the answer to the acquire was never waited for.
+/// - **Ordered.** Commands for one name take effect in the order of the [`Node::send`] calls, and an inspection comes
+///   after all commands before it. A release that follows an acquire can never overtake it, also when the answer to
+///   the acquire was never waited for.
 /// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes of the
 ///   caller.
 /// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never

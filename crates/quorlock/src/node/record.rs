@@ -78,7 +78,7 @@ impl Record {
     }
 
     fn acquire(&mut self, acquire: &Acquire, now: Moment, place: &Place) -> Reply {
-        let raised = self.raise(acquire.proposal);
+        let raised = acquire.proposal == Fence::NONE || self.raise(acquire.proposal);
         if self.hold.is_some() {
             return Reply::Denied(Denied::Taken);
         }

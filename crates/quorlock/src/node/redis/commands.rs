@@ -1,18 +1,45 @@
 //! The commands of a lock as the server reads them.
 
-use super::encode::{DIGITS, EPOCH_KEY, Encoder, FREE_CHANNEL, decimal};
+use super::encode::{DIGITS, EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY, decimal};
 use super::handshake::millis;
 use super::script::{Hashes, Script};
 use super::slot::{Change, ChangeKind, Releasing};
 use crate::node::Acquire;
-use bytes::BytesMut;
-use quorlock_core::Name;
+use bytes::{BufMut, BytesMut};
+use quorlock_core::{Fence, Name};
+use std::cell::RefCell;
+use std::time::Duration;
 
 /// As much of a stored value as is ever looked at. Another program's value may be of any length.
 const PREVIEW: u64 = 4096;
+/// How long others believe that somebody waits, unless told again. Several times as long as it takes to tell again.
+const WAITING_TTL: Duration = Duration::from_secs(10);
 
-/// The vote: two plain commands. The epoch that makes it count is read once for all votes of a write.
+/// The vote: two plain commands, or one where no fence is wanted. The epoch that makes it count is read once for all votes
+/// of a write.
 pub(super) fn acquire(out: &mut BytesMut, acquire: &Acquire) {
+    LAST.with_borrow_mut(|last| {
+        if last.vote.as_ref() != Some(acquire) {
+            last.bytes.clear();
+            vote(&mut last.bytes, acquire);
+            last.vote = Some(acquire.clone());
+        }
+        out.put_slice(&last.bytes);
+    });
+}
+
+thread_local! {
+    /// The vote that this thread encoded last. It goes to every node, one after another.
+    static LAST: RefCell<Encoded> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Encoded {
+    vote: Option<Acquire>,
+    bytes: BytesMut,
+}
+
+fn vote(out: &mut BytesMut, acquire: &Acquire) {
     let mut digits = [0; DIGITS];
     let proposal = decimal(acquire.proposal.get(), &mut digits);
     let token = acquire.token.as_str().as_bytes();
@@ -24,7 +51,10 @@ pub(super) fn acquire(out: &mut BytesMut, acquire: &Acquire) {
         .arg("NX")
         .arg("PX")
         .number(millis(acquire.ttl));
-    Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name).arg("GT").arg("CH").arg(proposal).arg("f");
+    if acquire.proposal != Fence::NONE {
+        let command = Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name);
+        command.arg("GT").arg("CH").arg(proposal).arg("f");
+    }
 }
 
 /// The epoch without its first `skip` bytes, which tells this reading from those before it.
@@ -45,7 +75,8 @@ pub(super) fn releases<'a>(
         command = command.arg(release.name.as_str());
     }
     for release in run {
-        command = command.arg(release.token.as_str());
+        let mark: &[u8] = if release.keeps { b"+" } else { b"" };
+        command = command.parts(&[release.token.as_str().as_bytes(), mark]);
     }
 }
 
@@ -73,6 +104,11 @@ pub(super) fn hints(out: &mut BytesMut, name: &str, wanted: bool) {
     Encoder::command(out, 2)
         .arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" })
         .parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes()]);
+}
+
+/// Tells whoever releases that somebody waits.
+pub(super) fn waiting(out: &mut BytesMut) {
+    Encoder::command(out, 5).arg("SET").arg(WAITING_KEY).arg("1").arg("PX").number(millis(WAITING_TTL));
 }
 
 pub(super) fn raw(out: &mut BytesMut, args: &[&[u8]]) {
@@ -103,8 +139,7 @@ fn script<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::{Fence, Token};
-    use std::time::Duration;
+    use quorlock_core::Token;
 
     #[test]
     fn the_vote_stores_the_value_that_every_node_stores() {

@@ -9,9 +9,11 @@ use super::wire::{Wire, broken};
 use crate::entropy;
 use crate::node::NodeError;
 use quorlock_core::{Backoff, Moment};
+use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -23,6 +25,8 @@ const STEADY: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(250);
 /// How often a server that is in use is looked at again: whether it is a primary and evicts nothing.
 const SURVEY: Duration = Duration::from_secs(5);
+/// How often a server is told that somebody waits, while somebody does.
+const WAITING: Duration = Duration::from_secs(3);
 /// A server that answers nothing for this long, or 20 node timeouts, is given up.
 const MUTE: Duration = Duration::from_secs(2);
 
@@ -40,6 +44,14 @@ enum End {
     /// All is flushed, and the node is gone.
     Closed,
     Broken(NodeError),
+}
+
+/// What must be looked at now and then.
+struct Chores {
+    /// Releases are owed.
+    unpaid: bool,
+    /// Somebody waits for hints.
+    watched: bool,
 }
 
 impl Driver {
@@ -104,12 +116,12 @@ impl Driver {
         let mut watch = Watch::new(link.around.clock.now());
         let mut tick = Box::pin(sleep(TICK));
         loop {
-            let unpaid = self.hand_over(wire, &mut watch);
-            if self.is_over(wire, unpaid) {
+            let chores = self.hand_over(wire, &mut watch);
+            if self.is_over(wire, chores.unpaid) {
                 wire.close(link.around.connect_timeout).await;
                 return End::Closed;
             }
-            let is_busy = unpaid || !self.flight.is_empty() || self.end_by.is_some();
+            let is_busy = chores.unpaid || chores.watched || !self.flight.is_empty() || self.end_by.is_some();
             tokio::select! {
                 biased;
                 outcome = wire.exchange() => {
@@ -118,10 +130,10 @@ impl Driver {
                         return End::Broken(cause);
                     }
                 }
-                () = link.wake.notified() => {}
+                () = link.wake.notified() => step_back().await,
                 () = tick.as_mut(), if is_busy => {
                     rewind(&mut tick);
-                    if let Err(cause) = self.look(&watch) {
+                    if let Err(cause) = self.look(&mut watch) {
                         return End::Broken(cause);
                     }
                 }
@@ -129,15 +141,15 @@ impl Driver {
         }
     }
 
-    /// Takes over what is to be written, once all before it is; whether releases are owed.
-    fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> bool {
+    /// Takes over what is to be written, once all before it is.
+    fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> Chores {
         let was_empty = self.flight.is_empty();
         let mut queue = self.link.lock();
         queue.hand_over(&mut wire.out, &mut self.flight.slots);
         if let Some(round_trip) = watch.round_trip.take() {
             queue.facts.round_trip = Some(round_trip);
         }
-        let unpaid = !queue.owed.is_empty();
+        let chores = Chores { unpaid: !queue.owed.is_empty(), watched: !queue.bells.is_empty() };
         let closing = queue.closing;
         drop(queue);
         if closing && self.end_by.is_none() {
@@ -151,10 +163,12 @@ impl Driver {
             watch.probe = Some((self.flight.answered + self.flight.slots.len() as u64, now));
             if now.since(watch.surveyed) >= SURVEY {
                 watch.surveyed = now;
-                self.link.lock().outbox.survey();
+                let mut queue = self.link.lock();
+                queue.outbox.survey();
+                queue.outbox.kept.age(now);
             }
         }
-        unpaid
+        chores
     }
 
     fn is_over(&self, wire: &Wire, unpaid: bool) -> bool {
@@ -177,7 +191,7 @@ impl Driver {
     }
 
     /// Sends again what is owed, and gives a mute server up.
-    fn look(&mut self, watch: &Watch) -> Result<(), NodeError> {
+    fn look(&mut self, watch: &mut Watch) -> Result<(), NodeError> {
         let around = &self.link.around;
         let now = around.clock.now();
         let limit = MUTE.max(around.node_timeout.saturating_mul(20));
@@ -185,7 +199,12 @@ impl Driver {
             let words = format!("no answer for {limit:?}");
             return Err(broken(io::Error::new(io::ErrorKind::TimedOut, words)));
         }
-        self.link.lock().pay(now);
+        let mut queue = self.link.lock();
+        queue.pay(now);
+        if !queue.bells.is_empty() && now.since(watch.waited) >= WAITING {
+            watch.waited = now;
+            queue.outbox.wait_openly();
+        }
         Ok(())
     }
 
@@ -224,6 +243,8 @@ impl Drop for Driver {
 struct Watch {
     heard: Moment,
     surveyed: Moment,
+    /// When the server was last told that somebody waits.
+    waited: Moment,
     /// Which answer is timed, by its number, and when its command was handed over.
     probe: Option<(u64, Moment)>,
     round_trip: Option<Duration>,
@@ -231,7 +252,7 @@ struct Watch {
 
 impl Watch {
     fn new(now: Moment) -> Self {
-        Self { heard: now, surveyed: now, probe: None, round_trip: None }
+        Self { heard: now, surveyed: now, waited: now, probe: None, round_trip: None }
     }
 
     fn answered(&mut self, count: u64, now: Moment) {
@@ -240,6 +261,19 @@ impl Watch {
             self.round_trip = Some(now.since(sent));
         }
     }
+}
+
+/// Lets the tasks that are ready go first, once: what they send then goes in the same write.
+async fn step_back() {
+    let mut is_back = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_back, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn rewind(tick: &mut Pin<Box<Sleep>>) {

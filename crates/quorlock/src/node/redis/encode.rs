@@ -7,6 +7,8 @@ use quorlock_core::Name;
 pub(super) const FENCE_KEY: &str = "quorlock:fence:";
 /// What the channel for hints about a name starts with.
 pub(super) const FREE_CHANNEL: &str = "quorlock:free:";
+/// The key that stands while somebody waits for any name.
+pub(super) const WAITING_KEY: &str = "quorlock:waiting";
 /// The key that tells whether the server remembers.
 pub(super) const EPOCH_KEY: &str = "quorlock:epoch";
 

@@ -90,8 +90,8 @@ impl Flight {
     /// Answers `slot`, whose replies are all in `gathered`.
     fn settle(&mut self, slot: Slot, gathered: &mut Vec<Value>, link: &Link) -> Result<(), NodeError> {
         match (slot, gathered.as_slice()) {
-            (Slot::Vote(vote), [set, raise]) => {
-                let reply = replies::vote(set, raise);
+            (Slot::Vote(vote), [set, raise @ ..]) => {
+                let reply = replies::vote(set, raise.first());
                 let shape = believable(&reply);
                 match link.around.guard {
                     RestartGuard::Strict if shape.is_ok() => self.votes.push((vote, reply)),
@@ -114,6 +114,7 @@ impl Flight {
             }
             // Only an error comes as a reply: no hints, which cost time and nothing else.
             (Slot::Hints, [Value::Error(_)]) => {}
+            (Slot::Waiting, [Value::Okay | Value::Error(_)]) => {}
             (Slot::Verify(verify), [answer]) => return settle_verify(verify, answer, link),
             // Whoever asked may have gone.
             (Slot::Call(caller), _) => drop(caller.send(replies::raw(gathered.pop()))),

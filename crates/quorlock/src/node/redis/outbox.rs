@@ -2,19 +2,18 @@
 
 use super::commands;
 use super::handshake::encode_verify;
+use super::kept::Kept;
 use super::resp::Value;
+use super::run::{self, Run};
 use super::script::Hashes;
 use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
 use crate::node::{Answer, Command, NodeError};
 use crate::surroundings::Surroundings;
 use bytes::BytesMut;
-use quorlock_core::{Name, Token};
+use quorlock_core::{Fence, Name, Token};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// The most releases in one script call: a script blocks the server.
-const RUN_LIMIT: usize = 64;
 
 /// In how many ways the epoch is read in turn. What is skipped is part of the server's `run_id`, never of the nonce.
 const READINGS: usize = 16;
@@ -28,8 +27,10 @@ pub(super) struct Outbox {
     /// Encoded commands, and what waits for their answers in the same order.
     out: BytesMut,
     slots: VecDeque<Slot>,
-    /// Releases after all of `slots`, not encoded yet as more may join them in one call.
-    run: Vec<Releasing>,
+    /// Releases that go out after all of `slots`.
+    run: Run,
+    /// Counters that this server was told to keep.
+    pub(super) kept: Kept,
     /// Whether a vote was encoded after the last reading of the epoch.
     open_votes: bool,
     /// How many extends and stamps were marked.
@@ -56,12 +57,20 @@ impl Outbox {
             self.release(Releasing::new(name.clone(), *token, Some(answer)));
             return;
         }
-        self.end_run();
+        if self.run.concerns(command.name()) {
+            self.end_run();
+        }
         let slot = match command {
             Command::Acquire(vote) => {
                 commands::acquire(&mut self.out, vote);
                 self.open_votes |= guarded;
-                Slot::Vote(Vote { name: vote.name.clone(), token: vote.token, top_up: vote.top_up, answer })
+                Slot::Vote(Vote {
+                    name: vote.name.clone(),
+                    token: vote.token,
+                    top_up: vote.top_up,
+                    raises: vote.proposal != Fence::NONE,
+                    answer,
+                })
             }
             Command::Stamp { name, token, at_least } => {
                 let kind = ChangeKind::Stamp { at_least: *at_least };
@@ -72,6 +81,7 @@ impl Outbox {
                 return self.change(name, *token, kind, answer);
             }
             Command::Inspect { name } => {
+                self.end_run();
                 commands::inspect(&mut self.out, name);
                 Slot::Inspect(answer)
             }
@@ -88,30 +98,33 @@ impl Outbox {
 
     /// Sends an extend or a stamp.
     pub(super) fn push_change(&mut self, change: Change) {
-        self.end_run();
+        if self.run.concerns(&change.name) {
+            self.end_run();
+        }
         commands::change(&mut self.out, &self.hashes, &change);
         self.slots.push_back(Slot::Change(change));
     }
 
-    /// Sends a release, in one call with those just before it.
-    pub(super) fn release(&mut self, release: Releasing) {
-        let first = self.run.first();
-        if first.is_some_and(|first| first.whole != release.whole) || self.run.len() == RUN_LIMIT {
+    /// Sends a release, in one call with others.
+    pub(super) fn release(&mut self, mut release: Releasing) {
+        if !self.run.takes(&release) {
             self.end_run();
         }
+        release.keeps = self.kept.tell(&release.name);
         self.run.push(release);
     }
 
     /// Encodes the releases that were waiting for more of their kind.
     fn end_run(&mut self) {
         let count = self.run.len();
-        let Some(first) = self.run.first_mut() else {
+        let releases = self.run.as_mut_slice();
+        let Some(first) = releases.first_mut() else {
             return;
         };
         first.run = count;
         let whole = first.whole;
-        commands::releases(&mut self.out, &self.hashes, self.run.iter(), whole);
-        self.slots.extend(self.run.drain(..).map(Slot::Release));
+        commands::releases(&mut self.out, &self.hashes, releases.iter(), whole);
+        self.slots.extend(self.run.take().map(Slot::Release));
     }
 
     /// Asks the server for its epoch.
@@ -141,6 +154,15 @@ impl Outbox {
         self.end_run();
         commands::hints(&mut self.out, name, wanted);
         self.slots.push_back(Slot::Hints);
+        if wanted {
+            self.wait_openly();
+        }
+    }
+
+    /// Lets those who release know that somebody waits for something.
+    pub(super) fn wait_openly(&mut self) {
+        commands::waiting(&mut self.out);
+        self.slots.push_back(Slot::Waiting);
     }
 
     /// Hands everything over. `out` must be empty: the buffers are exchanged, so that neither is ever allocated anew.
@@ -159,7 +181,7 @@ impl Outbox {
     pub(super) fn last_words(&mut self, out: &mut BytesMut) {
         self.end_run();
         let releases: Vec<&Releasing> = self.slots.iter().filter_map(Slot::as_release).collect();
-        for run in releases.chunks(RUN_LIMIT) {
+        for run in releases.chunks(run::MOST) {
             commands::releases(out, &self.hashes, run.iter().copied(), false);
         }
     }
@@ -168,7 +190,7 @@ impl Outbox {
     pub(super) fn empty(&mut self) -> impl Iterator<Item = Slot> {
         self.out.clear();
         self.open_votes = false;
-        let run = self.run.drain(..).map(Slot::Release);
+        let run = self.run.take().map(Slot::Release);
         self.slots.drain(..).chain(run)
     }
 }

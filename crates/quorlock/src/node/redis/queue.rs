@@ -194,6 +194,9 @@ impl Queue {
         let before = self.epoch.as_ref();
         let epoch = Verified::new(reading, before, around.quarantine(), around.clock.now());
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
+        if is_new {
+            self.outbox.kept.forget();
+        }
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified { epoch: epoch.clone(), mature: false };
         }
@@ -214,6 +217,8 @@ impl Queue {
     pub(super) fn begin(&mut self, around: &Surroundings) -> Vec<(Answer, NodeError)> {
         let now = around.clock.now();
         self.phase = Phase::Ready;
+        // The server may have restarted and forgotten.
+        self.outbox.kept.forget();
         self.owed.forget_unsent();
         self.pay(now);
         for name in self.bells.keys() {

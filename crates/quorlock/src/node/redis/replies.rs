@@ -7,15 +7,16 @@ use crate::node::{Content, Denied, Done, NodeError, Reply, View};
 use quorlock_core::Fence;
 use std::time::Duration;
 
-/// The reply to a vote, from those to `SET` and `ZADD`. Whether it counts is for the epoch to say.
-pub(super) fn vote(set: &Value, raise: &Value) -> Reply {
+/// The reply to a vote, from those to `SET` and to `ZADD` if it raises. Whether it counts is for the epoch to say.
+pub(super) fn vote(set: &Value, raise: Option<&Value>) -> Reply {
     match (set, raise) {
         (Value::Error(text), _) => Reply::Failed(classify(text)),
         // Denied is denied, whatever became of the counter.
         (Value::Null, _) => Reply::Denied(Denied::Taken),
-        (Value::Okay, Value::Error(text)) => Reply::Failed(classify(text)),
-        (Value::Okay, Value::Integer(1)) => Reply::Done(Done::Raised),
-        (Value::Okay, Value::Integer(0)) => Reply::Done(Done::Unraised { counter: None }),
+        (Value::Okay, None) => Reply::Done(Done::Raised),
+        (Value::Okay, Some(Value::Error(text))) => Reply::Failed(classify(text)),
+        (Value::Okay, Some(Value::Integer(1))) => Reply::Done(Done::Raised),
+        (Value::Okay, Some(Value::Integer(0))) => Reply::Done(Done::Unraised { counter: None }),
         _ => odd("a vote"),
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 /// One thing that waits for one or more replies.
 #[derive(Debug)]
 pub(super) enum Slot {
-    /// Answered by the replies to `SET` and `ZADD`, and counted by the next [`Slot::Epoch`].
+    /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next [`Slot::Epoch`].
     Vote(Vote),
     /// The epoch as it was after all votes before it, without its first `skip` bytes.
     Epoch {
@@ -20,6 +20,8 @@ pub(super) enum Slot {
     Inspect(Answer),
     /// Answered by a push, or by an error where the user may not subscribe.
     Hints,
+    /// Answered when others know that we wait, which costs time and nothing else if it fails.
+    Waiting,
     Verify(Verify),
     /// Answered by `INFO`: whether the server can still be a node.
     Survey,
@@ -31,6 +33,8 @@ pub(super) struct Vote {
     pub(super) name: Name,
     pub(super) token: Token,
     pub(super) top_up: bool,
+    /// Whether the counter is raised, too.
+    pub(super) raises: bool,
     pub(super) answer: Answer,
 }
 
@@ -43,6 +47,8 @@ pub(super) struct Releasing {
     pub(super) answer: Option<Answer>,
     /// Until when it is worth sending again; `None` before it first failed.
     pub(super) until: Option<Moment>,
+    /// Whether it also tells the name's counter how long to be kept.
+    pub(super) keeps: bool,
     /// On the first release of a run: how many share one reply.
     pub(super) run: usize,
     /// Whether the script was sent whole, so that the server cannot lack it.
@@ -51,7 +57,7 @@ pub(super) struct Releasing {
 
 impl Releasing {
     pub(super) fn new(name: Name, token: Token, answer: Option<Answer>) -> Self {
-        Self { name, token, answer, until: None, run: 0, whole: false }
+        Self { name, token, answer, until: None, keeps: false, run: 0, whole: false }
     }
 }
 
@@ -85,7 +91,7 @@ impl Slot {
     /// How many replies it takes.
     pub(super) fn replies(&self) -> usize {
         match self {
-            Slot::Vote(_) => 2,
+            Slot::Vote(vote) if vote.raises => 2,
             Slot::Inspect(_) => 3,
             _ => 1,
         }
@@ -113,7 +119,7 @@ impl Slot {
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
-            Slot::Epoch { .. } | Slot::Hints | Slot::Survey => {}
+            Slot::Epoch { .. } | Slot::Hints | Slot::Waiting | Slot::Survey => {}
         }
         None
     }

@@ -1,19 +1,27 @@
--- Frees each name in KEYS that still holds its token in ARGV. One answer each: 1 freed, 0 gone, -1 taken.
+-- Frees each name in KEYS that still holds its token, the first 32 characters of its ARGV. One answer each: 1 freed,
+-- 0 gone, -1 taken. Behind a token may stand a mark: the name's counter is then kept for a week from now. Losers raise
+-- counters, too, and without an end names that were never ours would fill the server.
+local call, sub = redis.pcall, string.sub
+-- Hints are for those who wait; any other answer than 0 may mean that somebody does.
+local nobody = call('EXISTS', 'quorlock:waiting') == 0
 local answers = {}
 for i, name in ipairs(KEYS) do
-  local stored = redis.pcall('GET', name)
+  local token = ARGV[i]
+  if #token > 32 then
+    token = sub(token, 1, 32)
+    call('EXPIRE', 'quorlock:fence:' .. name, 604800)
+  end
+  local stored = call('GET', name)
   if stored == false then
     answers[i] = 0
   elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
     -- Another type is another program's value; any other error says that we may not look.
     answers[i] = stored
-  elseif type(stored) ~= 'string' or string.sub(stored, 1, 32) ~= ARGV[i] then
+  elseif type(stored) ~= 'string' or sub(stored, 1, 32) ~= token then
     answers[i] = -1
   else
-    answers[i] = redis.pcall('DEL', name)
-    redis.pcall('PUBLISH', 'quorlock:free:' .. name, '')
+    answers[i] = call('DEL', name)
+    if not nobody then call('PUBLISH', 'quorlock:free:' .. name, '') end
   end
-  -- Losers raised the counter, too: without an end, names that were never ours would fill the server.
-  redis.pcall('EXPIRE', 'quorlock:fence:' .. name, 604800)
 end
 return answers

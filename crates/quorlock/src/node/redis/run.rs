@@ -1,0 +1,97 @@
+//! Releases that wait for more of their kind, to go to the server in one call.
+
+use super::slot::Releasing;
+use quorlock_core::Name;
+
+/// The most releases in one call: a script blocks the server.
+pub(super) const MOST: usize = 64;
+
+/// Releases that are not encoded yet. Commands for other names may overtake them, so that releases which come between
+/// other commands still share a call; a command for one of their names must not.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    releases: Vec<Releasing>,
+    /// A bit for each name, so that most questions about a name need no look at all of them.
+    bits: [u64; 4],
+}
+
+impl Run {
+    pub(super) fn is_empty(&self) -> bool {
+        self.releases.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.releases.len()
+    }
+
+    /// Whether `release` can go in the same call as those before it.
+    pub(super) fn takes(&self, release: &Releasing) -> bool {
+        let alike = self.releases.first().is_none_or(|first| first.whole == release.whole);
+        alike && self.releases.len() < MOST
+    }
+
+    pub(super) fn push(&mut self, release: Releasing) {
+        let (word, bit) = place(hash(&release.name));
+        self.bits[word] |= bit;
+        self.releases.push(release);
+    }
+
+    /// Whether one of them is for `name`.
+    pub(super) fn concerns(&self, name: &Name) -> bool {
+        let (word, bit) = place(hash(name));
+        self.bits[word] & bit != 0 && self.releases.iter().any(|release| release.name == *name)
+    }
+
+    /// Takes them all, in the order in which they came.
+    pub(super) fn take(&mut self) -> std::vec::Drain<'_, Releasing> {
+        self.bits = [0; 4];
+        self.releases.drain(..)
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [Releasing] {
+        &mut self.releases
+    }
+}
+
+fn place(hash: u64) -> (usize, u64) {
+    ((hash >> 6 & 3) as usize, 1 << (hash & 63))
+}
+
+/// A number for a name, well spread in all its bits (FNV-1a and a final mix).
+pub(super) fn hash(name: &Name) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = name.as_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::Token;
+
+    fn release(number: usize) -> Releasing {
+        let name = Name::new(format!("n{number}")).unwrap();
+        Releasing::new(name, Token::from_random([0; 16]), None)
+    }
+
+    #[test]
+    fn a_run_knows_its_names_and_no_others() {
+        let mut run = Run::default();
+        (0..MOST).for_each(|number| run.push(release(number)));
+        assert!((0..MOST).all(|number| run.concerns(&release(number).name)));
+        assert!((MOST..9 * MOST).all(|number| !run.concerns(&release(number).name)));
+        assert!(!run.takes(&release(1)));
+        assert_eq!(run.take().count(), MOST);
+        assert!(run.is_empty() && !run.concerns(&release(1).name) && run.takes(&release(1)));
+    }
+
+    #[test]
+    fn names_are_spread_over_all_bits() {
+        let mut bits = [0_u64; 4];
+        for number in 0..2000 {
+            let (word, bit) = place(hash(&release(number).name));
+            bits[word] |= bit;
+        }
+        assert_eq!(bits, [u64::MAX; 4]);
+    }
+}
