@@ -1,23 +1,23 @@
 -- Frees each name in KEYS that still holds its token, the first 32 characters of its ARGV. One answer each: 1 freed,
 -- 0 gone, -1 taken. Behind a token may stand a mark: the name's counter is then kept for a week from now. Losers raise
 -- counters, too, and without an end names that were never ours would fill the server.
-local call, sub = redis.pcall, string.sub
+local call, find = redis.pcall, string.find
 -- Hints are for those who wait; any other answer than 0 may mean that somebody does.
 local nobody = call('EXISTS', 'quorlock:waiting') == 0
 local answers = {}
-for i, name in ipairs(KEYS) do
-  local token = ARGV[i]
+for i = 1, #KEYS do
+  local name, token = KEYS[i], ARGV[i]
   if #token > 32 then
-    token = sub(token, 1, 32)
+    token = string.sub(token, 1, 32)
     call('EXPIRE', 'quorlock:fence:' .. name, 604800)
   end
   local stored = call('GET', name)
-  if stored == false then
+  if not stored then
     answers[i] = 0
-  elseif type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then
+  elseif stored.err then
     -- Another type is another program's value; any other error says that we may not look.
-    answers[i] = stored
-  elseif type(stored) ~= 'string' or sub(stored, 1, 32) ~= token then
+    answers[i] = find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
+  elseif find(stored, token, 1, true) ~= 1 then
     answers[i] = -1
   else
     answers[i] = call('DEL', name)
