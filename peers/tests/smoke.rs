@@ -20,8 +20,7 @@ fn a_short_run_reports_everybody() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 
     let report: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
-    assert_eq!(report["skipped"], Value::Array(vec![]));
-    let rows = report["rows"].as_array().unwrap();
+    let rows = report.as_array().unwrap();
     assert_eq!(
         rows.len(),
         3 * 2 + 1,

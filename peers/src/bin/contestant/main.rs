@@ -21,8 +21,8 @@ static ALLOCATOR: usage::Counting = usage::Counting;
 enum Contestant {
     /// quorlock as it comes: fence and restart guard.
     Quorlock(Order),
-    /// quorlock with the restart guard off.
-    QuorlockUnguarded(Order),
+    /// quorlock without fence and restart guard.
+    QuorlockPlain(Order),
     /// The rslock crate.
     Rslock(Order),
     /// A plain Redlock on the redis crate, without retries.
@@ -38,9 +38,7 @@ enum Contestant {
 fn main() -> Result<()> {
     match Contestant::parse() {
         Contestant::Quorlock(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Default)),
-        Contestant::QuorlockUnguarded(order) => {
-            on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Unguarded))
-        }
+        Contestant::QuorlockPlain(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Plain)),
         Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
         Contestant::Floor(order) => floor::run(&order, floor::Release::Merged),

@@ -11,7 +11,8 @@ use std::time::Duration;
 
 pub enum Mode {
     Default,
-    Unguarded,
+    /// Without fence and restart guard.
+    Plain,
 }
 
 pub async fn run(order: Order, mode: Mode) -> Result<()> {
@@ -33,8 +34,8 @@ pub async fn init(order: Order) -> Result<()> {
 
 fn locker(order: &Order, mode: &Mode) -> Result<Locker> {
     let mut builder = Locker::builder().nodes(&order.nodes).ttl(order.ttl());
-    if let Mode::Unguarded = mode {
-        builder = builder.restart_guard(RestartGuard::Off);
+    if let Mode::Plain = mode {
+        builder = builder.fences(false).restart_guard(RestartGuard::Off);
     }
     if let Some(limit) = order.node_timeout_ms {
         builder = builder.node_timeout(Duration::from_millis(limit));

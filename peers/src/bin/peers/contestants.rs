@@ -30,7 +30,7 @@ impl Contestant {
 pub fn all() -> Vec<Contestant> {
     vec![
         rust("quorlock"),
-        rust("quorlock-unguarded"),
+        rust("quorlock-plain"),
         rust("rslock"),
         redsync("redsync", &[]),
         redsync("redsync-failfast", &["--fail-fast"]),

@@ -27,13 +27,16 @@ use trial::Trial;
 fn main() -> Result<()> {
     let args = Args::parse();
     let report = match &args.from_json {
-        Some(file) => serde_json::from_str(&fs::read_to_string(file)?).context("not a report of ours")?,
+        Some(file) => {
+            let rows = serde_json::from_str(&fs::read_to_string(file)?).context("not a report of ours")?;
+            Report { machine: format!("from {}", file.display()), rows, skipped: Vec::new() }
+        }
         None => contest(&args)?,
     };
     table::print(&report);
     goals::print(&report.rows);
     if let Some(file) = &args.json {
-        fs::write(file, serde_json::to_string_pretty(&report)? + "\n")?;
+        fs::write(file, serde_json::to_string_pretty(&report.rows)? + "\n")?;
     }
     if let Some(directory) = &args.plots {
         fs::create_dir_all(directory)?;
@@ -59,12 +62,8 @@ fn contest(args: &Args) -> Result<Report> {
         rows.extend(fill(cell, &contestants, args, &servers, &bar, &mut skipped)?);
     }
     bar.finish_and_clear();
-    Ok(Report {
-        server: server::version()?,
-        cores: std::thread::available_parallelism()?.get(),
-        rows,
-        skipped,
-    })
+    let cores = std::thread::available_parallelism()?;
+    Ok(Report { machine: format!("{}, {cores} cores", server::version()?), rows, skipped })
 }
 
 fn check_names(args: &Args) -> Result<()> {

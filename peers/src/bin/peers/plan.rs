@@ -50,7 +50,7 @@ pub fn title(workload: &str, what: &str, nodes: usize, clients: usize) -> String
 
 const ALL: &[&str] = &[
     "quorlock",
-    "quorlock-unguarded",
+    "quorlock-plain",
     "rslock",
     "redsync",
     "redsync-failfast",

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Everything that a run found out.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug)]
 pub struct Report {
-    pub server: String,
-    pub cores: usize,
+    /// The servers and the machine, for people.
+    pub machine: String,
+    /// What is written as JSON.
     pub rows: Vec<Row>,
     pub skipped: Vec<Skipped>,
 }

@@ -20,7 +20,7 @@ const COLUMNS: [&str; 12] = [
 ];
 
 pub fn print(report: &Report) {
-    println!("{}, {} cores", report.server, report.cores);
+    println!("{}", report.machine);
     for rows in report.rows.chunk_by(|a, b| a.title() == b.title()) {
         println!("\n{}{}", rows[0].title(), note(rows));
         let mut table = Table::new();
