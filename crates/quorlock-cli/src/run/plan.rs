@@ -100,7 +100,7 @@ fn grace(settings: &Settings) -> Result<Duration, Failure> {
     let Some(grace) = settings.kill_grace.value else {
         return Ok((ttl / 6).min(Duration::from_secs(5)));
     };
-    let most = (ttl * 45 / 100).saturating_sub(slack(ttl));
+    let most = (ttl.saturating_mul(45) / 100).saturating_sub(slack(ttl));
     if grace > most {
         let (given, ttl, most) = (show(grace), show(ttl), show(most));
         return Err(Failure::usage(format!("a kill grace of {given} does not fit into a ttl of {ttl}"))
