@@ -76,9 +76,12 @@ fn misunderstood(error: &clap::Error) -> Exit {
         return Exit::Success;
     }
     let wants_json = env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
-    if wants_json && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if wants_json {
         let text = error.render().to_string();
-        let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+        let message = match error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no subcommand was given",
+            _ => text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim(),
+        };
         let screen = Screen { json: true, quiet: false, verbose: false };
         screen.fail(&Failure::usage(message));
     } else {
