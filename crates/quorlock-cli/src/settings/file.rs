@@ -93,6 +93,8 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
+        // A pipe may never end, nor even open.
+        Ok(data) if !data.is_file() => return Err(unreadable(io::Error::other("it is no regular file"))),
         Ok(data) if data.len() > MAX_SIZE => return Err(unreadable(io::Error::other("it is over 1 MiB"))),
         Ok(_) => {}
     }
@@ -105,7 +107,17 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
 }
 
 fn parse(text: &str) -> Result<Contents, String> {
-    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    toml::from_str(text).map_err(|error| without_secrets(error.to_string().trim_end()))
+}
+
+/// A cause that quotes a line with an address, without the password in it.
+fn without_secrets(cause: &str) -> String {
+    let is_secret = |line: &str| line.contains("://") && (line.contains('@') || line.contains("password="));
+    let lines = cause.lines().map(|line| match line.split_once("://") {
+        Some((before, _)) if is_secret(line) => format!("{before}://..."),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -147,6 +159,18 @@ mod tests {
         ] {
             let cause = parse(text).unwrap_err();
             assert!(cause.contains(line) && cause.contains(key), "{text}: {cause}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        for text in [
+            r#"nodes = ["redis://:hunter2@a", 3]"#,
+            r#"nodes = "redis://a,redis://b:hunter2@c""#,
+            r#"nodes = ["redis://a?password=hunter2", "#,
+        ] {
+            let cause = parse(text).unwrap_err();
+            assert!(!cause.contains("hunter2") && cause.contains("nodes = "), "{text}: {cause}");
         }
     }
 
