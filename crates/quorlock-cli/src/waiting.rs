@@ -9,6 +9,7 @@ use quorlock::{Event, Guard, Lock, Observer};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use tokio::sync::Notify;
 
 /// Takes the lock, or says why not. With `no_wait` it makes one attempt.
 pub(crate) async fn take(lock: &Lock, no_wait: bool, signals: &mut Signals) -> Result<Guard, Failure> {
@@ -34,17 +35,26 @@ struct Seen {
     told: AtomicBool,
     votes: AtomicUsize,
     waited_ms: AtomicU64,
+    extended: Notify,
 }
 
 impl Watcher {
     pub(crate) fn new(screen: Screen) -> Self {
-        let (told, votes, waited_ms) = Default::default();
-        Self(Arc::new(Seen { screen, told, votes, waited_ms }))
+        let (told, votes, waited_ms, extended) = Default::default();
+        Self(Arc::new(Seen { screen, told, votes, waited_ms, extended }))
     }
 
     /// How many nodes had voted when the lock was granted.
     pub(crate) fn votes(&self) -> usize {
         self.0.votes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the lock was extended.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: an extension that nobody was told of stays.
+    pub(crate) async fn extended(&self) {
+        self.0.extended.notified().await;
     }
 
     pub(crate) fn waited_ms(&self) -> u64 {
@@ -60,6 +70,7 @@ impl Observer for Watcher {
                 let waited = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
                 self.0.waited_ms.store(waited, Ordering::Relaxed);
             }
+            Event::Extended { .. } => self.0.extended.notify_one(),
             Event::Waiting { name, holder: Some(holder), left }
                 if !self.0.told.swap(true, Ordering::Relaxed) =>
             {

@@ -3,7 +3,7 @@
 use super::family;
 use super::plan::Plan;
 use super::terminal::Terminal;
-use super::warden::Warden;
+use super::warden::{Ward, Warden};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::tie::spawn_tied;
@@ -26,7 +26,7 @@ const MOST_SWEEPS: u32 = 100;
 pub(super) struct Child {
     pid: Pid,
     terminal: Terminal,
-    /// Not where the command shares our process group.
+    /// Not where the system has no room for it.
     warden: Option<Warden>,
 }
 
@@ -57,13 +57,10 @@ impl Child {
         let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
         // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
         let _ = set_child_subreaper(Some(getpid()));
-        let mut warden = if terminal.parts() { Warden::post().ok() } else { None };
+        let mut warden = Warden::post().ok();
         let spawned = spawn_tied(&mut command, fd);
-        if let Some(warden) = &mut warden {
-            match &spawned {
-                Ok(child) => warden.watch(Pid::from_child(child)),
-                Err(_) => warden.dismiss(),
-            }
+        if let (Some(warden), Err(_)) = (&mut warden, &spawned) {
+            warden.dismiss();
         }
         let spawned = spawned.map_err(|error| {
             let name = plan.command[0].to_string_lossy();
@@ -74,7 +71,17 @@ impl Child {
             terminal.take_back();
             Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
         })?;
-        Ok(Self { pid: Pid::from_child(&spawned), terminal, warden })
+        let mut child = Self { pid: Pid::from_child(&spawned), terminal, warden };
+        child.must_end_in(plan.left_to_kill(guard));
+        Ok(child)
+    }
+
+    /// The command is killed after `left`, even if we cannot do it ourselves. Takes the place of what was said before.
+    pub(super) fn must_end_in(&mut self, left: Option<Duration>) {
+        let ward = if self.terminal.parts() { Ward::Group(self.pid) } else { Ward::Process(self.pid) };
+        if let Some(warden) = &mut self.warden {
+            warden.watch(ward, left);
+        }
     }
 
     /// What became of the command since the last call. Orphans that ended are reaped on the way.

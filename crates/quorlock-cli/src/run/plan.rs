@@ -6,7 +6,7 @@ use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::{Settings, Source};
-use quorlock::{Builder, Lock, Locker};
+use quorlock::{Builder, Guard, Lock, Locker};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -62,6 +62,16 @@ impl Plan {
             OnLost::Warn => return self.settings.builder().attempts(u32::MAX),
         };
         self.settings.builder().attempts(u32::MAX).loss_margin(notice)
+    }
+
+    /// How long from now on the command may live unless the lock is extended; `None` if it may go on without it.
+    ///
+    /// We kill it when `slack` is left; half of that is for whoever must do it in our place.
+    pub(super) fn left_to_kill(&self, guard: &Guard) -> Option<Duration> {
+        match self.on_lost {
+            OnLost::Warn => None,
+            OnLost::Term | OnLost::Kill => Some(guard.time_left().saturating_sub(self.slack / 2)),
+        }
     }
 
     pub(super) fn lock(&self, locker: &Locker) -> Result<Lock, Failure> {
