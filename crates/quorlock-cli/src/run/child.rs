@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often KILL is sent to processes that appear while others are killed.
 const MOST_SWEEPS: u32 = 100;
@@ -28,6 +28,8 @@ pub(super) struct Child {
     terminal: Terminal,
     /// Not where the system has no room for it.
     warden: Option<Warden>,
+    /// When the warden kills the command.
+    end_at: Option<Instant>,
 }
 
 /// What became of the command.
@@ -71,7 +73,7 @@ impl Child {
             terminal.take_back();
             Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
         })?;
-        let mut child = Self { pid: Pid::from_child(&spawned), terminal, warden };
+        let mut child = Self { pid: Pid::from_child(&spawned), terminal, warden, end_at: None };
         child.must_end_in(plan.left_to_kill(guard));
         Ok(child)
     }
@@ -82,6 +84,12 @@ impl Child {
         if let Some(warden) = &mut self.warden {
             warden.watch(ward, left);
         }
+        self.end_at = left.map(|left| Instant::now() + left);
+    }
+
+    /// Whether the command should have been ended by now.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.end_at.is_some_and(|end| Instant::now() >= end)
     }
 
     /// What became of the command since the last call. Orphans that ended are reaped on the way.

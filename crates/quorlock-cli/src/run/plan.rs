@@ -66,11 +66,13 @@ impl Plan {
 
     /// How long from now on the command may live unless the lock is extended; `None` if it may go on without it.
     ///
-    /// We kill it when `slack` is left; half of that is for whoever must do it in our place.
+    /// We kill it when `slack` is left, or earlier; half of that is for whoever must do it in our place. A short hold
+    /// has less, or that would come before us.
     pub(super) fn left_to_kill(&self, guard: &Guard) -> Option<Duration> {
+        let left = guard.time_left();
         match self.on_lost {
             OnLost::Warn => None,
-            OnLost::Term | OnLost::Kill => Some(guard.time_left().saturating_sub(self.slack / 2)),
+            OnLost::Term | OnLost::Kill => Some(left - (self.slack / 2).min(left / 8)),
         }
     }
 
