@@ -4,10 +4,12 @@ use crate::args::OnLost;
 use crate::duration::Span;
 use crate::failure::Failure;
 use quorlock::RestartGuard;
+use rustix::process::geteuid;
 use serde::Deserialize;
 use std::env;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
@@ -63,7 +65,13 @@ pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
         return Ok(vec![read(path)?.ok_or_else(|| missing(path))?]);
     }
     let mut found = Vec::new();
-    for path in [project_file(), user_file()].into_iter().flatten() {
+    let project = project_file();
+    if let Some(path) = project.as_deref().filter(|path| is_planted(path)) {
+        let message = format!("the configuration file `{}` is not trusted", path.display());
+        return Err(Failure::usage(format!("{message}: somebody else put it where anybody may write"))
+            .help("remove it, or name the right one with --config or QUORLOCK_CONFIG"));
+    }
+    for path in [project, user_file()].into_iter().flatten() {
         found.extend(read(&path)?);
     }
     Ok(found)
@@ -77,6 +85,14 @@ fn missing(path: &Path) -> Failure {
 fn project_file() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().map(|dir| dir.join(PROJECT_FILE)).find(|path| path.exists())
+}
+
+/// Whether another user may have put `path` into a directory such as /tmp, to have us lock on nodes of their choice.
+fn is_planted(path: &Path) -> bool {
+    let Ok(file) = fs::symlink_metadata(path) else { return false };
+    let is_open =
+        path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| dir.mode() & 0o002 != 0);
+    is_open && ![0, geteuid().as_raw()].contains(&file.uid())
 }
 
 fn user_file() -> Option<PathBuf> {

@@ -6,6 +6,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 #[test]
 fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
@@ -79,6 +80,23 @@ fn a_configuration_that_is_a_pipe_or_holds_a_password_is_refused_with_care() {
     let done = home.run(&["run", "x", "--", "true"]).exits(2);
     done.complains(&["line 1", "nodes = "]);
     assert!(!done.err.contains("hunter2"), "{done:?}");
+}
+
+/// Goal: in /tmp nobody else decides which nodes we lock on.
+#[test]
+fn a_project_file_that_somebody_else_put_where_anybody_may_write_is_refused() {
+    let home = Home::new();
+    let file = home.file("quorlock.toml");
+    fs::write(&file, "wait = \"3s\"\n").unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    home.run(&["config", "show"]).exits(0);
+    if chown(&file, Some(65_534), None).is_err() {
+        return; // Only root can give a file away.
+    }
+    home.run(&["run", "x", "--", "true"]).exits(2).complains(&["quorlock.toml", "not trusted", "--config"]);
+    home.run(&["--config", file.to_str().unwrap(), "config", "show"]).exits(0);
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    home.run(&["config", "show"]).exits(0);
 }
 
 /// Goal: nodes that were meant but cannot be read are never replaced by a lock within this machine.
