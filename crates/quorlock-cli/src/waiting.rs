@@ -5,8 +5,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::signals::Signals;
-use quorlock::{Event, Guard, Lock, Observer};
+use quorlock::{AcquireError, Event, Guard, Holder, Lock, Observer};
 use rustix::process::Signal;
+use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -17,8 +18,19 @@ pub(crate) async fn take(lock: &Lock, no_wait: bool, signals: &mut Signals) -> R
     tokio::select! {
         biased;
         signal = signals.end() => Err(interrupted(lock, signal)),
-        taken = taking => taken.map_err(Failure::from),
+        taken = taking => taken.map_err(not_taken),
     }
+}
+
+fn not_taken(error: AcquireError) -> Failure {
+    let ours = env::var("QUORLOCK_TOKEN").unwrap_or_default();
+    let is_own = matches!(&error, AcquireError::Held { holder: Holder::Owner { token, .. }, .. } if token.as_str() == ours);
+    let failure = Failure::from(error);
+    if is_own {
+        return failure
+            .help("this was started under that very lock, so it would wait for itself: take another name");
+    }
+    failure
 }
 
 fn interrupted(lock: &Lock, signal: Signal) -> Failure {
