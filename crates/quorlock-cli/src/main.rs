@@ -58,13 +58,13 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Status(args) => commands::status::status(args, &settings()?, screen),
         Command::Watch(args) => commands::watch::watch(args, &settings()?, screen),
         Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, screen),
-        Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Config(args::Config::Show) => commands::config::show(&settings()?, screen),
         Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
         Command::Init(args) => init::init(args, &settings()?, screen),
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),
-        Command::Completions(args) => Ok(commands::papers::completions(args)),
+        Command::Completions(args) => commands::papers::completions(args),
         Command::Man(args) => commands::papers::man(args, screen),
     }
 }
