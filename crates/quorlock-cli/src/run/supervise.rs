@@ -38,8 +38,8 @@ pub(super) async fn supervise(
     loop {
         if let Some(exit) = ended {
             // The time was over before the command ended, but we were stopped and could not see it.
-            let is_over = matches!(guard.standing(), Standing::Lost(_)) || child.is_overdue();
-            if lost.is_none() && is_over {
+            let is_late = matches!(guard.standing(), Standing::Lost(_)) || child.is_overdue();
+            if lost.is_none() && is_late {
                 let loss = guard.lost().await;
                 kill_at = if child.has_family() { react(child, guard, plan, &loss, screen) } else { None };
                 lost = Some(loss);
