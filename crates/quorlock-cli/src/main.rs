@@ -58,13 +58,13 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Status(args) => commands::status::status(args, &settings()?, screen),
         Command::Watch(args) => commands::watch::watch(args, &settings()?, screen),
         Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, screen),
-        Command::Config(args::Config::Show) => Ok(commands::config::show(&settings()?, screen)),
+        Command::Config(args::Config::Show) => commands::config::show(&settings()?, screen),
         Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
         Command::Init(args) => init::init(args, &settings()?, screen),
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),
-        Command::Completions(args) => Ok(commands::papers::completions(args)),
+        Command::Completions(args) => commands::papers::completions(args),
         Command::Man(args) => commands::papers::man(args, screen),
     }
 }
@@ -76,9 +76,12 @@ fn misunderstood(error: &clap::Error) -> Exit {
         return Exit::Success;
     }
     let wants_json = env::args_os().take_while(|arg| arg != "--").any(|arg| arg == "--json");
-    if wants_json && error.kind() != ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if wants_json {
         let text = error.render().to_string();
-        let message = text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim();
+        let message = match error.kind() {
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no subcommand was given",
+            _ => text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim(),
+        };
         let screen = Screen { json: true, quiet: false, verbose: false };
         screen.fail(&Failure::usage(message));
     } else {

@@ -1,10 +1,11 @@
 //! What the user sees: answers on stdout, our own words on stderr, one JSON object if asked for.
 
+use crate::exit::Exit;
 use crate::failure::Failure;
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 /// How to speak.
 #[derive(Clone, Copy, Debug)]
@@ -28,10 +29,17 @@ pub(crate) fn is_attended() -> bool {
 
 impl Screen {
     /// Answers: the object for programs, or what `text` writes for people.
-    pub(crate) fn answer(self, object: &Value, text: impl FnOnce() -> String) {
-        let answer = if self.json { object.to_string() } else { text() };
-        // A reader that went away (`| head`) is no error of ours.
-        let _ = writeln!(anstream::stdout(), "{}", answer.trim_end_matches('\n'));
+    ///
+    /// # Errors
+    /// It could not be written: a disk is full. A reader that went away (`| head`) is no error.
+    pub(crate) fn answer(self, object: &Value, text: impl FnOnce() -> String) -> Result<(), Failure> {
+        match self.hand_over(object, || text().trim_end_matches('\n').to_owned()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                let message = format!("the answer could not be written: {error}");
+                Err(Failure::new(Exit::CannotRun, "output", message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Answers with something that must not get lost.
@@ -45,10 +53,13 @@ impl Screen {
         out.flush()
     }
 
-    /// Answers programs; people need no answer.
+    /// Tells programs what was done; people need no answer.
     pub(crate) fn object(self, object: &Value) {
-        if self.json {
-            self.answer(object, String::new);
+        // It is done, whether the answer arrives or not.
+        if self.json
+            && let Err(failure) = self.answer(object, String::new)
+        {
+            self.complain(&failure);
         }
     }
 
@@ -73,11 +84,9 @@ impl Screen {
         }
     }
 
-    /// Says what went wrong, to programs on stdout, to people on stderr.
+    /// Says what went wrong, to programs on stdout, to people on stderr, also if stdout cannot take it.
     pub(crate) fn fail(self, failure: &Failure) {
-        if self.json {
-            let _ = writeln!(anstream::stdout(), "{}", failure.to_json());
-        } else {
+        if !self.json || writeln!(anstream::stdout(), "{}", failure.to_json()).is_err() {
             self.complain(failure);
         }
     }

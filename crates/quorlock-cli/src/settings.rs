@@ -86,7 +86,7 @@ impl Settings {
             on_lost: layers.or(|file| file.on_lost, OnLost::Term),
             files: layers.0.into_iter().map(|found| found.path).collect(),
         };
-        if let Some(urls) = env::var(NODES).ok().map(|urls| split(&urls)).filter(|urls| !urls.is_empty()) {
+        if let Some(urls) = nodes_variable()? {
             settings.nodes = Setting { value: urls, source: Source::Environment(NODES) };
         }
         if !global.nodes.is_empty() {
@@ -152,7 +152,20 @@ impl Layers {
     }
 }
 
-/// The addresses in a list separated by commas.
-fn split(urls: &str) -> Vec<String> {
-    urls.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect()
+/// The addresses in the environment, separated by commas; `None` if the variable is not set or empty.
+///
+/// # Errors
+/// Something stands there that is no list: the nodes that were meant must not be mistaken for others.
+fn nodes_variable() -> Result<Option<Vec<String>>, Failure> {
+    let Some(given) = env::var_os(NODES).filter(|given| !given.is_empty()) else { return Ok(None) };
+    let Some(text) = given.to_str() else {
+        return Err(Failure::usage(format!("{NODES} cannot be used: it is not UTF-8")));
+    };
+    let urls: Vec<_> =
+        text.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
+    if urls.is_empty() {
+        return Err(Failure::usage(format!("{NODES} is set but names no node"))
+            .help("unset it to lock within this machine, or list addresses: redis://a,redis://b,redis://c"));
+    }
+    Ok(Some(urls))
 }

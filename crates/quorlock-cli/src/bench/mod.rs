@@ -29,7 +29,7 @@ pub(crate) fn bench(args: &Bench, settings: &Settings, screen: Screen) -> Result
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::new(Exit::CannotRun, "system", error.to_string()))?;
     let report = runtime.block_on(measure(args, settings, screen))?;
-    screen.answer(&report.to_json(), || report.to_text());
+    screen.answer(&report.to_json(), || report.to_text())?;
     Ok(report.exit())
 }
 

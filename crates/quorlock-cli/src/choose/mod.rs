@@ -28,7 +28,7 @@ pub(crate) fn choose(args: &Choose, screen: Screen) -> Result<Exit, Failure> {
         answers.insert(question.key().to_owned(), yes.into());
         Ok::<_, Failure>(yes)
     })?;
-    tell(engine, answers, screen);
+    tell(engine, answers, screen)?;
     Ok(Exit::Success)
 }
 
@@ -59,7 +59,7 @@ fn ask(question: Question) -> Result<bool, Failure> {
     Err(Failure::usage("the question was not answered").help("answer y or n, or give flags"))
 }
 
-fn tell(engine: Engine, answers: Map<String, Value>, screen: Screen) {
+fn tell(engine: Engine, answers: Map<String, Value>, screen: Screen) -> Result<(), Failure> {
     let about = engine.about();
     let object = json!({
         "engine": about.key,
@@ -79,7 +79,7 @@ fn tell(engine: Engine, answers: Map<String, Value>, screen: Screen) {
             lines(about.why),
             lines(about.know)
         )
-    });
+    })
 }
 
 /// Wrapped text, indented as the first line is.

@@ -2,6 +2,7 @@
 
 use crate::duration;
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::settings::{Setting, Settings};
 use crate::table;
@@ -10,7 +11,7 @@ use quorlock::node::NodeUrl;
 use serde_json::{Map, Value, json};
 
 /// Shows all settings.
-pub(crate) fn show(settings: &Settings, screen: Screen) -> Exit {
+pub(crate) fn show(settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let rows = rows(settings);
     let object: Map<String, Value> = rows
         .iter()
@@ -24,8 +25,8 @@ pub(crate) fn show(settings: &Settings, screen: Screen) -> Exit {
         let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
         let read = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
         format!("{}\n\nfiles read: {read}", table::text(&table))
-    });
-    Exit::Success
+    })?;
+    Ok(Exit::Success)
 }
 
 struct Row {

@@ -8,11 +8,11 @@ use clap::CommandFactory;
 use std::io::{self, Write};
 
 /// Prints a completion script.
-pub(crate) fn completions(args: &Completions) -> Exit {
+pub(crate) fn completions(args: &Completions) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "quorlock", &mut script);
-    let _ = io::stdout().write_all(&script);
-    Exit::Success
+    print(&script, "the script")?;
+    Ok(Exit::Success)
 }
 
 /// Prints the manual page, or writes one page per command.
@@ -21,7 +21,7 @@ pub(crate) fn man(args: &Man, screen: Screen) -> Result<Exit, Failure> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page).map_err(cannot_write("the manual page"))?;
-        let _ = io::stdout().write_all(&page);
+        print(&page, "the manual page")?;
         return Ok(Exit::Success);
     };
     let shown = dir.display().to_string();
@@ -29,6 +29,15 @@ pub(crate) fn man(args: &Man, screen: Screen) -> Result<Exit, Failure> {
     clap_mangen::generate_to(command, dir).map_err(cannot_write(&shown))?;
     screen.note(format_args!("manual pages written to {shown}"));
     Ok(Exit::Success)
+}
+
+/// Prints `what`. A reader that went away (`| head`) is no error.
+fn print(paper: &[u8], what: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(paper).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write(what)(error)),
+        _ => Ok(()),
+    }
 }
 
 fn cannot_write(what: &str) -> impl Fn(io::Error) -> Failure {

@@ -32,14 +32,14 @@ async fn show_one(locker: &Locker, name: &str, token: bool, screen: Screen) -> R
             Some(token) => format!("{text}\n\n{}", shell::line("force-release", &lock.name, Some(token))),
             None => text,
         }
-    });
+    })?;
     Ok(Exit::Success)
 }
 
 async fn show_all(locker: &Locker, screen: Screen) -> Result<Exit, Failure> {
     let listing = locker.list().await?;
     let now = since::now();
-    screen.answer(&all_json(&listing, now), || all(&listing, now));
+    screen.answer(&all_json(&listing, now), || all(&listing, now))?;
     if !listing.complete {
         screen.warn("there are more locks than could be listed; name the one that you look for");
     }

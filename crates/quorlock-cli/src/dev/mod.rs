@@ -39,7 +39,7 @@ pub(crate) fn dev(args: &Dev, screen: Screen) -> Result<Exit, Failure> {
             fleet = starting => fleet?,
         };
         if args.command.is_empty() {
-            tell(&fleet, screen);
+            tell(&fleet, screen)?;
             stay(&mut fleet, &mut signals, screen).await;
             Ok(Exit::Success)
         } else {
@@ -65,7 +65,7 @@ async fn init(fleet: &Fleet) -> Result<(), Failure> {
     Ok(())
 }
 
-fn tell(fleet: &Fleet, screen: Screen) {
+fn tell(fleet: &Fleet, screen: Screen) -> Result<(), Failure> {
     let urls = fleet.urls().join(",");
     let nodes: Vec<_> =
         fleet.alive().map(|server| json!({ "url": server.url(), "pid": server.pid() })).collect();
@@ -73,11 +73,12 @@ fn tell(fleet: &Fleet, screen: Screen) {
     for server in fleet.alive() {
         screen.note(format_args!("{} runs as process {}", server.url(), server.pid()));
     }
-    screen.answer(&json!({ "nodes": nodes, "environment": { NODES: urls } }), || line);
+    screen.answer(&json!({ "nodes": nodes, "environment": { NODES: urls } }), || line)?;
     screen.note(
         "paste that line into another terminal, then try `quorlock doctor` and `quorlock run hello -- date`",
     );
     screen.note("kill a process to see what a dead node does; Ctrl-C stops all");
+    Ok(())
 }
 
 /// Waits until somebody ends us, or all servers have ended.

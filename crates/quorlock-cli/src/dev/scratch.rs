@@ -53,7 +53,9 @@ fn sweep() {
     }
 }
 
-/// A directory without the file is just being made, or is none of ours.
+/// A directory without the file is just being made, or is none of ours; nor is one with a pipe in its place, which
+/// would keep us waiting.
 fn is_left(dir: &Path) -> bool {
-    File::open(dir.join(IN_USE)).is_ok_and(|file| file.try_lock().is_ok())
+    let is_file = fs::symlink_metadata(dir.join(IN_USE)).is_ok_and(|found| found.is_file());
+    is_file && File::open(dir.join(IN_USE)).is_ok_and(|file| file.try_lock().is_ok())
 }

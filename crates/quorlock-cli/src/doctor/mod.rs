@@ -31,7 +31,7 @@ pub(crate) fn doctor(args: &Doctor, settings: &Settings, screen: Screen) -> Resu
     }
     let look = runtime::start()?.block_on(Look::at(&locker, settings, args.clocks));
     let report = judge(look, args);
-    screen.answer(&report.to_json(args.strict), || report.to_text());
+    screen.answer(&report.to_json(args.strict), || report.to_text())?;
     Ok(report.exit(args.strict))
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<E
         let locker = settings.build(settings.builder())?;
         let plan = Plan::new(settings, locker.examine().await);
         if plan.to_mark().next().is_none() {
-            return Ok(result::tell(&Outcome::new(&plan, Vec::new(), Vec::new()), screen));
+            return result::tell(&Outcome::new(&plan, Vec::new(), Vec::new()), screen);
         }
         let dangers = danger::find(settings, &plan).await;
         let is_asked = !args.yes;
@@ -42,7 +42,7 @@ pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<E
             return Err(Failure::new(Exit::Code(1), "declined", "nothing was changed"));
         }
         let marked = mark(settings, &plan).await?;
-        Ok(result::tell(&Outcome::new(&plan, dangers, marked), screen))
+        result::tell(&Outcome::new(&plan, dangers, marked), screen)
     })
 }
 

@@ -4,6 +4,7 @@ use super::Marked;
 use super::plan::{Node, Plan};
 use crate::doctor::State;
 use crate::exit::Exit;
+use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::table;
 use quorlock::node::NodeError;
@@ -88,7 +89,7 @@ impl Fate {
 }
 
 /// Says what became of the nodes, and whether a majority can vote.
-pub(super) fn tell(outcome: &Outcome, screen: Screen) -> Exit {
+pub(super) fn tell(outcome: &Outcome, screen: Screen) -> Result<Exit, Failure> {
     let (voters, needed) = (outcome.voters(), outcome.needed);
     let exit = if voters < needed { Exit::NoQuorum } else { Exit::Success };
     let nodes: Vec<Value> = outcome.nodes.iter().map(|(node, fate)| fate.to_json(node)).collect();
@@ -107,6 +108,6 @@ pub(super) fn tell(outcome: &Outcome, screen: Screen) -> Exit {
         let count = outcome.nodes.len();
         let no_quorum = if voters < needed { format!("; {needed} are needed") } else { String::new() };
         format!("{}\n\n{voters} of {count} can vote{no_quorum}", table::text(&table))
-    });
-    exit
+    })?;
+    Ok(exit)
 }

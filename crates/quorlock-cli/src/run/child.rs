@@ -3,7 +3,7 @@
 use super::family;
 use super::plan::Plan;
 use super::terminal::Terminal;
-use super::warden::Warden;
+use super::warden::{Ward, Warden};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::tie::spawn_tied;
@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How often KILL is sent to processes that appear while others are killed.
 const MOST_SWEEPS: u32 = 100;
@@ -26,8 +26,10 @@ const MOST_SWEEPS: u32 = 100;
 pub(super) struct Child {
     pid: Pid,
     terminal: Terminal,
-    /// Not where the command shares our process group.
+    /// Not where the system has no room for it.
     warden: Option<Warden>,
+    /// When the warden kills the command.
+    end_at: Option<Instant>,
 }
 
 /// What became of the command.
@@ -57,13 +59,10 @@ impl Child {
         let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
         // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
         let _ = set_child_subreaper(Some(getpid()));
-        let mut warden = if terminal.parts() { Warden::post().ok() } else { None };
+        let mut warden = Warden::post().ok();
         let spawned = spawn_tied(&mut command, fd);
-        if let Some(warden) = &mut warden {
-            match &spawned {
-                Ok(child) => warden.watch(Pid::from_child(child)),
-                Err(_) => warden.dismiss(),
-            }
+        if let (Some(warden), Err(_)) = (&mut warden, &spawned) {
+            warden.dismiss();
         }
         let spawned = spawned.map_err(|error| {
             let name = plan.command[0].to_string_lossy();
@@ -74,7 +73,23 @@ impl Child {
             terminal.take_back();
             Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
         })?;
-        Ok(Self { pid: Pid::from_child(&spawned), terminal, warden })
+        let mut child = Self { pid: Pid::from_child(&spawned), terminal, warden, end_at: None };
+        child.must_end_in(plan.left_to_kill(guard));
+        Ok(child)
+    }
+
+    /// The command is killed after `left`, even if we cannot do it ourselves. Takes the place of what was said before.
+    pub(super) fn must_end_in(&mut self, left: Option<Duration>) {
+        let ward = if self.terminal.parts() { Ward::Group(self.pid) } else { Ward::Process(self.pid) };
+        if let Some(warden) = &mut self.warden {
+            warden.watch(ward, left);
+        }
+        self.end_at = left.map(|left| Instant::now() + left);
+    }
+
+    /// Whether the command should have been ended by now.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.end_at.is_some_and(|end| Instant::now() >= end)
     }
 
     /// What became of the command since the last call. Orphans that ended are reaped on the way.

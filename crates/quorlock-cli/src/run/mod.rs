@@ -50,7 +50,7 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
         }
     };
     let end = match Child::start(plan, &guard) {
-        Ok(mut child) => supervise(&mut child, &guard, &mut signals, plan, screen).await,
+        Ok(mut child) => supervise(&mut child, &guard, &mut signals, plan, &watcher, screen).await,
         Err(failure) => {
             let _outcome = guard.release().await;
             locker.flush().await;

@@ -6,7 +6,7 @@ use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::{Settings, Source};
-use quorlock::{Builder, Lock, Locker};
+use quorlock::{Builder, Guard, Lock, Locker};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -64,6 +64,18 @@ impl Plan {
         self.settings.builder().attempts(u32::MAX).loss_margin(notice)
     }
 
+    /// How long from now on the command may live unless the lock is extended; `None` if it may go on without it.
+    ///
+    /// We kill it when `slack` is left, or earlier; half of that is for whoever must do it in our place. A short hold
+    /// has less, or that would come before us.
+    pub(super) fn left_to_kill(&self, guard: &Guard) -> Option<Duration> {
+        let left = guard.time_left();
+        match self.on_lost {
+            OnLost::Warn => None,
+            OnLost::Term | OnLost::Kill => Some(left - (self.slack / 2).min(left / 8)),
+        }
+    }
+
     pub(super) fn lock(&self, locker: &Locker) -> Result<Lock, Failure> {
         let mut lock = locker.named(&self.name)?;
         if let Some(hold) = self.max_hold {
@@ -100,7 +112,7 @@ fn grace(settings: &Settings) -> Result<Duration, Failure> {
     let Some(grace) = settings.kill_grace.value else {
         return Ok((ttl / 6).min(Duration::from_secs(5)));
     };
-    let most = (ttl * 45 / 100).saturating_sub(slack(ttl));
+    let most = (ttl.saturating_mul(45) / 100).saturating_sub(slack(ttl));
     if grace > most {
         let (given, ttl, most) = (show(grace), show(ttl), show(most));
         return Err(Failure::usage(format!("a kill grace of {given} does not fit into a ttl of {ttl}"))

@@ -6,7 +6,8 @@ use crate::args::OnLost;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::signals::{Signals, Told};
-use quorlock::{Guard, Lost};
+use crate::waiting::Watcher;
+use quorlock::{Guard, Lost, Standing};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -27,6 +28,7 @@ pub(super) async fn supervise(
     guard: &Guard,
     signals: &mut Signals,
     plan: &Plan,
+    watcher: &Watcher,
     screen: Screen,
 ) -> End {
     let start = Instant::now();
@@ -35,6 +37,13 @@ pub(super) async fn supervise(
     let mut ended: Option<Exit> = None;
     loop {
         if let Some(exit) = ended {
+            // The time was over before the command ended, but we were stopped and could not see it.
+            let is_late = matches!(guard.standing(), Standing::Lost(_)) || child.is_overdue();
+            if lost.is_none() && is_late {
+                let loss = guard.lost().await;
+                kill_at = if child.has_family() { react(child, guard, plan, &loss, screen) } else { None };
+                lost = Some(loss);
+            }
             let is_over = lost.is_none() || plan.on_lost == OnLost::Warn || !child.has_family();
             if is_over {
                 return End { exit, lost, held: start.elapsed() };
@@ -51,6 +60,7 @@ pub(super) async fn supervise(
                     }
                 },
             },
+            () = watcher.extended() => child.must_end_in(plan.left_to_kill(guard)),
             loss = guard.lost(), if lost.is_none() => {
                 kill_at = react(child, guard, plan, &loss, screen);
                 lost = Some(loss);

@@ -1,22 +1,68 @@
-//! The warden: a process that kills the command's whole process group if we are killed.
+//! The warden: a process that kills the command if we cannot: when we were killed, or are stopped when the lock ends.
 //!
-//! The kernel kills the command itself (parent-death signal), but not what the command started. So a child of ours waits
-//! for the end of a pipe whose other end only we hold.
+//! The kernel kills the command itself when we die (parent-death signal), but not what the command started, and nobody
+//! when we are stopped (`kill -STOP`, or TSTP). So a child of ours waits for the end of a pipe whose other end only we
+//! hold, and for the end of the lock.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
 
-/// Watches over one process group, from [`Warden::watch`] on until it is dismissed.
+/// Watches over the command, from [`Warden::watch`] on until it is dismissed.
 #[derive(Debug)]
 pub(super) struct Warden {
     pub(super) pid: Pid,
     orders: PipeWriter,
 }
 
+/// Whom the warden kills.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ward {
+    Group(Pid),
+    /// Where the command shares our process group.
+    Process(Pid),
+}
+
+impl Ward {
+    /// As `kill` wants it.
+    fn target(self) -> libc::pid_t {
+        match self {
+            Ward::Group(group) => -group.as_raw_nonzero().get(),
+            Ward::Process(process) => process.as_raw_nonzero().get(),
+        }
+    }
+}
+
+/// What the warden is told. It fits into a pipe at once, so it arrives whole or not at all.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Order {
+    /// When to kill unless told otherwise, in milliseconds of the boot clock.
+    at: i64,
+    /// Whom to kill, as `kill` wants it; zero to go.
+    target: libc::pid_t,
+}
+
+const ORDER: usize = size_of::<i64>() + size_of::<libc::pid_t>();
+
+impl Order {
+    fn to_bytes(self) -> [u8; ORDER] {
+        let mut bytes = [0; ORDER];
+        bytes[..size_of::<i64>()].copy_from_slice(&self.at.to_ne_bytes());
+        bytes[size_of::<i64>()..].copy_from_slice(&self.target.to_ne_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; ORDER]) -> Self {
+        let [a, b, c, d, e, f, g, h, target @ ..] = bytes;
+        Self { at: i64::from_ne_bytes([a, b, c, d, e, f, g, h]), target: libc::pid_t::from_ne_bytes(target) }
+    }
+}
+
 impl Warden {
-    /// Makes a warden that has no group to watch yet.
+    /// Makes a warden that has nobody to watch yet.
     pub(super) fn post() -> io::Result<Self> {
         let (reader, orders) = io::pipe()?;
         let (from, to) = (reader.as_raw_fd(), orders.as_raw_fd());
@@ -33,25 +79,31 @@ impl Warden {
         }
     }
 
-    /// Gives it a group to watch.
-    pub(super) fn watch(&mut self, group: Pid) {
-        // A warden that is gone cannot be told; the parent-death signal is left.
-        let _ = self.orders.write_all(&group.as_raw_nonzero().get().to_ne_bytes());
+    /// Gives it a ward, to be killed when we die, and after `left` unless it is told anew before; never if `None`.
+    pub(super) fn watch(&mut self, ward: Ward, left: Option<Duration>) {
+        let left = left.and_then(|left| i64::try_from(left.as_millis()).ok());
+        let at = left.map_or(i64::MAX, |left| boot_millis().saturating_add(left));
+        self.order(Order { at, target: ward.target() });
     }
 
     /// Sends it away, so that it kills nobody when we end.
     pub(super) fn dismiss(&mut self) {
-        let _ = self.orders.write_all(&0_i32.to_ne_bytes());
+        self.order(Order { at: i64::MAX, target: 0 });
         let _ = waitpid(Some(self.pid), WaitOptions::empty());
+    }
+
+    fn order(&mut self, order: Order) {
+        // A warden that is gone cannot be told; the parent-death signal is left.
+        let _ = self.orders.write_all(&order.to_bytes());
     }
 }
 
-/// Reads orders: a process group to watch, or zero to go. Our death ends the pipe, and then the group is killed.
+/// Reads orders. At our death, which ends the pipe, or when the time of the last order comes, the ward is killed.
 ///
 /// # Safety
 /// Only for a process that was just forked and does nothing else.
 unsafe fn keep_ward(from: RawFd, to: RawFd) -> ! {
-    let mut group: libc::pid_t = 0;
+    let mut order = Order { at: i64::MAX, target: 0 };
     // SAFETY: system calls on plain numbers and on buffers of our own.
     unsafe {
         // A name of its own, so that whoever kills all `quorlock` does not mean it.
@@ -63,18 +115,43 @@ unsafe fn keep_ward(from: RawFd, to: RawFd) -> ! {
         libc::dup2(from, 0);
         close_from(1);
         loop {
-            let mut order: libc::pid_t = 0;
-            match libc::read(0, (&raw mut order).cast(), size_of::<libc::pid_t>()) {
+            let mut pipe = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
+            if libc::poll(&raw mut pipe, 1, patience(order)) <= 0 {
+                if boot_millis() >= order.at {
+                    libc::kill(order.target, libc::SIGKILL);
+                    order.at = i64::MAX;
+                }
+                continue;
+            }
+            let mut bytes = [0; ORDER];
+            match libc::read(0, bytes.as_mut_ptr().cast(), ORDER) {
                 -1 if *libc::__errno_location() == libc::EINTR => {}
-                0 if group > 0 => {
-                    libc::kill(-group, libc::SIGKILL);
+                // A single process the kernel has killed; its number may be another's by now.
+                0 if order.target < 0 => {
+                    libc::kill(order.target, libc::SIGKILL);
                     libc::_exit(0)
                 }
-                4 if order > 0 => group = order,
-                _ => libc::_exit(0),
+                read => match Order::from_bytes(bytes) {
+                    next if usize::try_from(read) == Ok(ORDER) && next.target != 0 => order = next,
+                    _ => libc::_exit(0),
+                },
             }
         }
     }
+}
+
+/// How long to wait for the next order, as `poll` wants it. At most an hour at once: -1 would be for ever.
+fn patience(order: Order) -> i32 {
+    const HOUR: i64 = 3_600_000;
+    i32::try_from(order.at.saturating_sub(boot_millis()).clamp(0, HOUR)).unwrap_or(0)
+}
+
+/// The clock that leases are measured by: it runs on while the machine sleeps.
+fn boot_millis() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the time into `now`. Allowed also right after a fork.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    now.tv_sec.saturating_mul(1000).saturating_add(now.tv_nsec / 1_000_000)
 }
 
 /// Closes all descriptors from `first` on.

@@ -4,10 +4,12 @@ use crate::args::OnLost;
 use crate::duration::Span;
 use crate::failure::Failure;
 use quorlock::RestartGuard;
+use rustix::process::geteuid;
 use serde::Deserialize;
 use std::env;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
@@ -63,7 +65,13 @@ pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
         return Ok(vec![read(path)?.ok_or_else(|| missing(path))?]);
     }
     let mut found = Vec::new();
-    for path in [project_file(), user_file()].into_iter().flatten() {
+    let project = project_file();
+    if let Some(path) = project.as_deref().filter(|path| is_planted(path)) {
+        let message = format!("the configuration file `{}` is not trusted", path.display());
+        return Err(Failure::usage(format!("{message}: somebody else put it where anybody may write"))
+            .help("remove it, or name the right one with --config or QUORLOCK_CONFIG"));
+    }
+    for path in [project, user_file()].into_iter().flatten() {
         found.extend(read(&path)?);
     }
     Ok(found)
@@ -77,6 +85,14 @@ fn missing(path: &Path) -> Failure {
 fn project_file() -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     here.ancestors().map(|dir| dir.join(PROJECT_FILE)).find(|path| path.exists())
+}
+
+/// Whether another user may have put `path` into a directory such as /tmp, to have us lock on nodes of their choice.
+fn is_planted(path: &Path) -> bool {
+    let Ok(file) = fs::symlink_metadata(path) else { return false };
+    let is_open =
+        path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| dir.mode() & 0o002 != 0);
+    is_open && ![0, geteuid().as_raw()].contains(&file.uid())
 }
 
 fn user_file() -> Option<PathBuf> {
@@ -93,6 +109,8 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(error)),
+        // A pipe may never end, nor even open.
+        Ok(data) if !data.is_file() => return Err(unreadable(io::Error::other("it is no regular file"))),
         Ok(data) if data.len() > MAX_SIZE => return Err(unreadable(io::Error::other("it is over 1 MiB"))),
         Ok(_) => {}
     }
@@ -105,7 +123,17 @@ fn read(path: &Path) -> Result<Option<Found>, Failure> {
 }
 
 fn parse(text: &str) -> Result<Contents, String> {
-    toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    toml::from_str(text).map_err(|error| without_secrets(error.to_string().trim_end()))
+}
+
+/// A cause that quotes a line with an address, without the password in it.
+fn without_secrets(cause: &str) -> String {
+    let is_secret = |line: &str| line.contains("://") && (line.contains('@') || line.contains("password="));
+    let lines = cause.lines().map(|line| match line.split_once("://") {
+        Some((before, _)) if is_secret(line) => format!("{before}://..."),
+        _ => line.to_owned(),
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -147,6 +175,18 @@ mod tests {
         ] {
             let cause = parse(text).unwrap_err();
             assert!(cause.contains(line) && cause.contains(key), "{text}: {cause}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_not_repeated() {
+        for text in [
+            r#"nodes = ["redis://:hunter2@a", 3]"#,
+            r#"nodes = "redis://a,redis://b:hunter2@c""#,
+            r#"nodes = ["redis://a?password=hunter2", "#,
+        ] {
+            let cause = parse(text).unwrap_err();
+            assert!(!cause.contains("hunter2") && cause.contains("nodes = "), "{text}: {cause}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Who holds what: for people as a table, for programs as an object.
 
-use crate::kit::Home;
+use crate::kit::{Home, Running};
 use quorlock_testkit::Servers;
+use std::fs;
 
 #[test]
 fn a_free_lock_is_free_and_remembers_its_last_fence() {
@@ -121,5 +122,17 @@ fn control_characters_of_others_do_not_reach_the_terminal() {
         let answer = home.run(&args);
         let said = format!("{}{}", answer.out, answer.err);
         assert!(said.contains("eve@") && !said.contains(['\u{1b}', '\u{7}']), "{said:?}");
+    }
+}
+
+/// Goal: a script never takes an answer that a full disk swallowed for a good one.
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let home = Home::new();
+    for args in [&["status"][..], &["status", "x", "--json"], &["config", "show"], &["man"], &["watch"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let done = Running::new(home.command(args).stdout(full)).end();
+        assert_ne!(done.code, Some(0), "{args:?}");
+        assert!(done.err.contains("No space left"), "{args:?}: {done:?}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::kit::{Home, Running};
 use crate::{home, troubles};
 use quorlock_testkit::until_blocking;
+use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
 use std::fs;
@@ -141,4 +142,16 @@ fn a_program_that_is_no_server_is_told_so() {
 fn make_executable(path: &Path) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// Goal: what others put into the directory for temporary files does not stop us.
+#[test]
+fn a_pipe_where_a_file_should_be_keeps_nobody_waiting() {
+    let home = home();
+    let mut command = dev(&home, &["--count", "1", "--", "true"]);
+    fs::create_dir_all(home.path().join("tmp/quorlock-dev-evil")).unwrap();
+    let pipe = home.path().join("tmp/quorlock-dev-evil/in-use");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    Running::new(&mut command).end().exits(0);
+    assert_eq!(left(&home), ["quorlock-dev-evil"]);
 }

@@ -1,8 +1,12 @@
 //! Mistakes: one clear error with cause and help on stderr, the right exit code, nothing left behind.
 
-use crate::kit::Home;
+use crate::kit::{Home, Running};
 use quorlock_testkit::Port;
+use rustix::fs::{CWD, Mode, mkfifoat};
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 
 #[test]
 fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
@@ -18,6 +22,7 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
         (&["run", "x", "--ttl", "1h", "--", "true"], "30s"),
         (&["run", "x", "--ttl", "1ms", "--", "true"], "ttl"),
         (&["run", "x", "--kill-grace", "20s", "--", "true"], "does not fit into a ttl of 30s"),
+        (&["run", "x", "--ttl", "500000000000y", "--kill-grace", "1s", "--", "true"], "longest ttl"),
         (&["run", "x", "--max-hold", "0s", "--", "true"], "maximal hold"),
         (&["run", "x", "--no-such-flag", "--", "true"], "--no-such-flag"),
         (&["run", "x", "-c", "true", "--", "true"], "cannot be used with"),
@@ -37,7 +42,11 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
 #[test]
 fn a_mistake_is_told_as_json_if_asked_for() {
     let home = Home::new();
-    for args in [&["--json", "run", "x", "--ttl", "30", "--", "true"][..], &["run", "x", "--json"]] {
+    for args in [
+        &["--json", "run", "x", "--ttl", "30", "--", "true"][..],
+        &["run", "x", "--json"],
+        &["--json", "config"],
+    ] {
         let error = &home.run(args).exits(2).json()["error"];
         assert_eq!(error["exit_code"], 2, "{error}");
         assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
@@ -55,6 +64,52 @@ fn a_bad_configuration_file_is_named_with_line_and_key() {
     for word in ["quorlock.toml", "line 2", "lifetime"] {
         assert!(done.err.contains(word), "{word}: {}", done.err);
     }
+}
+
+/// Goal: nobody waits for a configuration that never comes, and no password is told with a mistake next to it.
+#[test]
+fn a_configuration_that_is_a_pipe_or_holds_a_password_is_refused_with_care() {
+    let home = Home::new();
+    let pipe = home.file("pipe");
+    mkfifoat(CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+    for path in [pipe.to_str().unwrap(), "/dev/zero"] {
+        let done = home.run(&["--config", path, "config", "show"]).exits(2);
+        done.complains(&[path, "no regular file"]);
+    }
+    fs::write(home.file("quorlock.toml"), "nodes = [\"redis://:hunter2@a\", 3]\n").unwrap();
+    let done = home.run(&["run", "x", "--", "true"]).exits(2);
+    done.complains(&["line 1", "nodes = "]);
+    assert!(!done.err.contains("hunter2"), "{done:?}");
+}
+
+/// Goal: in /tmp nobody else decides which nodes we lock on.
+#[test]
+fn a_project_file_that_somebody_else_put_where_anybody_may_write_is_refused() {
+    let home = Home::new();
+    let file = home.file("quorlock.toml");
+    fs::write(&file, "wait = \"3s\"\n").unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    home.run(&["config", "show"]).exits(0);
+    if chown(&file, Some(65_534), None).is_err() {
+        return; // Only root can give a file away.
+    }
+    home.run(&["run", "x", "--", "true"]).exits(2).complains(&["quorlock.toml", "not trusted", "--config"]);
+    home.run(&["--config", file.to_str().unwrap(), "config", "show"]).exits(0);
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    home.run(&["config", "show"]).exits(0);
+}
+
+/// Goal: nodes that were meant but cannot be read are never replaced by a lock within this machine.
+#[test]
+fn a_list_of_nodes_that_is_none_is_refused() {
+    let home = Home::new();
+    for (nodes, word) in [(OsStr::from_bytes(b"redis://\xff"), "UTF-8"), (OsStr::new(" , "), "names no node")]
+    {
+        let run = Running::new(home.command(&["run", "x", "--", "true"]).env("QUORLOCK_NODES", nodes));
+        run.end().exits(2).complains(&["QUORLOCK_NODES", word]);
+    }
+    let run = Running::new(home.command(&["run", "x", "--", "true"]).env("QUORLOCK_NODES", ""));
+    run.end().exits(0);
 }
 
 #[test]

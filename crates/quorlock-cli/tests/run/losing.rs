@@ -2,6 +2,7 @@
 
 use crate::kit::Home;
 use quorlock_testkit::{Servers, until_blocking};
+use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -50,6 +51,40 @@ fn the_whole_family_is_dead_before_the_validity_ends() {
     assert!(!Path::new("/proc").join(pid.trim()).exists(), "the grandchild is gone");
     assert!(done.err.contains("was lost"), "{done:?}");
     servers.iter().for_each(|server| server.resume());
+}
+
+/// Goal: a `quorlock` that is stopped can neither extend its lock nor end its command, yet the command does not run
+/// beside the next holder.
+#[test]
+fn a_command_does_not_outlive_the_lock_of_a_quorlock_that_was_stopped() {
+    let home = Home::new();
+    let work = "(while :; do date +%s%N > child.new; mv child.new child; sleep 0.02; done) & wait";
+    let mut run = home.start(&["run", "x", "--ttl", "3s", "-c", work]);
+    let child = home.file("child");
+    until_blocking("it runs", SOON, || child.exists());
+    // So that it was extended at least once.
+    let start = beat(&child);
+    until_blocking("it ran for longer than its ttl", SOON, || beat(&child) > start + Duration::from_secs(4));
+    run.signal(Signal::STOP);
+    let next = home.run(&["run", "x", "--ttl", "3s", "--wait", "20s", "--", "date", "+%s%N"]).text();
+    let next = Duration::from_nanos(next.parse().unwrap());
+    assert!(beat(&child) < next, "alive at {:?}, {:?} after the grant", beat(&child), beat(&child) - next);
+    run.signal(Signal::CONT);
+    let done = run.end().exits(79);
+    assert!(done.err.contains("was lost"), "{done:?}");
+}
+
+/// Goal: `--on-lost warn` means it, also while we are stopped.
+#[test]
+fn a_command_that_may_go_on_is_not_killed_while_quorlock_is_stopped() {
+    let home = Home::new();
+    let work = "touch ready; sleep 3; echo done";
+    let mut run = home.start(&["run", "x", "--ttl", "1s", "--on-lost", "warn", "-c", work]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
+    run.signal(Signal::STOP);
+    home.run(&["run", "x", "--ttl", "1s", "--wait", "20s", "--", "true"]).exits(0);
+    run.signal(Signal::CONT);
+    assert_eq!(run.end().exits(79).out, "done\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Busy locks: waiting, not waiting, skipping, codes of the user's choice, least and longest holds.
 
-use crate::kit::{Home, Running};
+use crate::kit::{Home, Running, program};
 use quorlock_testkit::until_blocking;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -95,4 +95,12 @@ fn a_longest_hold_ends_the_command() {
     let home = Home::new();
     let done = home.run(&["run", "x", "--max-hold", "500ms", "--", "sleep", "600"]).exits(79);
     assert!(done.err.contains("longest allowed hold"), "{done:?}");
+}
+
+#[test]
+fn a_command_that_waits_for_the_lock_that_it_runs_under_is_told_so() {
+    let home = Home::new();
+    let inner = format!("{} run x -n -- true", program().display());
+    let done = home.run(&["run", "x", "-c", &inner]).exits(75);
+    done.complains(&["lock `x` is held", "wait for itself"]);
 }

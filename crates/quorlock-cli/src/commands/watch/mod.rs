@@ -13,7 +13,7 @@ use crate::signals::Signals;
 use look::Look;
 use quorlock::{Lock, Locker};
 use rustix::process::Signal;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use terminal::Terminal;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -38,9 +38,11 @@ async fn live(args: &Watch, settings: &Settings, screen: Screen) -> Result<Exit,
             biased;
             signal = signals.end() => return Ok(ended(signal)),
             () = shown.quit() => return Ok(Exit::Success),
-            look = next => if shown.show(&look, args).is_err() {
+            look = next => match shown.show(&look, args) {
+                Ok(()) => {}
                 // The reader went away (`| head`).
-                return Ok(Exit::Success);
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
+                Err(error) => return Err(cannot_show(error)),
             },
         }
     }
@@ -76,8 +78,7 @@ impl Shown {
         if !io::stdout().is_terminal() {
             return Ok(Shown::Lines);
         }
-        let cannot = |error| Failure::new(Exit::CannotRun, "terminal", format!("cannot draw: {error}"));
-        Ok(Shown::Terminal(Terminal::open().map_err(cannot)?))
+        Ok(Shown::Terminal(Terminal::open().map_err(cannot_show)?))
     }
 
     fn show(&mut self, look: &Look, args: &Watch) -> io::Result<()> {
@@ -95,6 +96,10 @@ impl Shown {
             Shown::Lines | Shown::Objects => std::future::pending().await,
         }
     }
+}
+
+fn cannot_show(error: io::Error) -> Failure {
+    Failure::new(Exit::CannotRun, "output", format!("cannot show what was seen: {error}"))
 }
 
 fn write_line(line: &str) -> io::Result<()> {
