@@ -141,7 +141,13 @@ impl<'a> Contender<'a> {
                 let pause = backoff::between(COURTESY.0, COURTESY.1, self.random());
                 sleep(pause.min(self.left())).await;
             }
-            match timeout(self.grace(), attempt(self.voters, &self.candidate)).await {
+            // Waiting here is no attempt, and the attempt's time begins behind it.
+            let Some(pass) = self.voters.gate.pass(|| self.left()).await else {
+                return self.give_up().await;
+            };
+            let tried = timeout(self.grace(), attempt(self.voters, &self.candidate)).await;
+            drop(pass);
+            match tried {
                 Ok(Ok(grant)) => {
                     self.attempts += 1;
                     self.line.note(true);

@@ -60,6 +60,7 @@ mod examine;
 mod extend;
 mod extension;
 pub mod fenced;
+mod gate;
 mod guard;
 mod handle;
 mod hold;

@@ -52,6 +52,9 @@ impl Lock {
     /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked; a call whose
     /// turn has come keeps it until it is done or dropped, so do not hold on to this future without polling it.
     ///
+    /// Over all names, 256 attempts of a locker are under way at most; the others wait for their turn, which is no
+    /// attempt and counts as waiting.
+    ///
     /// # Errors
     /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
     ///
@@ -61,7 +64,8 @@ impl Lock {
         self.contend(Limits::of(&self.options)).await
     }
 
-    /// Makes one attempt, without waiting for anybody.
+    /// Makes one attempt, without waiting for whoever has the lock. While 256 other attempts of the locker are under
+    /// way it begins when one of them ends, within the validity of the ttl at most.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; [`AcquireError::Held`] says who has it.

@@ -2,6 +2,7 @@
 
 use crate::error::{NodeReport, Said};
 use crate::event::Event;
+use crate::gate::Gate;
 use crate::node::{Command, Node, NodeError, Reply};
 use crate::round::{Round, send_and_forget};
 use crate::surroundings::Surroundings;
@@ -16,12 +17,14 @@ pub(crate) struct Voters {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) quorum: Quorum,
     pub(crate) around: Surroundings,
+    /// What every attempt passes first.
+    pub(crate) gate: Gate,
     ready: Arc<OnceCell<()>>,
 }
 
 impl Voters {
     pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, around: Surroundings) -> Self {
-        Self { nodes: nodes.into(), quorum, around, ready: Arc::default() }
+        Self { nodes: nodes.into(), quorum, around, gate: Gate::default(), ready: Arc::default() }
     }
 
     /// Sends `command` to all nodes.

@@ -136,3 +136,30 @@ async fn a_waiter_polls_when_the_holder_runs_out_not_a_second_later() {
         assert!(late <= ms(5), "free for {late:?}");
     }
 }
+
+/// Votes that wait in our own queue must not use up the node timeout of votes that are under way.
+#[tokio::test(start_paused = true)]
+async fn attempts_wait_for_their_turn_before_they_are_sent() {
+    let world = World::of(3);
+    world.break_nodes(3, &Fault::Slow(ms(20)));
+    let locker = world.locker();
+    let asked = |world: &World| world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..600 {
+        let lock = locker.named(format!("n{number}")).unwrap().wait(ms(30));
+        // One that may try once passes the gate as well.
+        tasks.spawn(
+            async move { if number % 2 == 0 { lock.acquire().await } else { lock.try_acquire().await } },
+        );
+    }
+    sleep(ms(10)).await;
+    assert_eq!(asked(&world), 256);
+    sleep(ms(20)).await;
+    assert_eq!(asked(&world), 512);
+    let mut refused = 0;
+    while let Some(result) = tasks.join_next().await {
+        refused += usize::from(result.unwrap().is_err());
+    }
+    // The last 88 get their turn at 40 ms: too late for those who wait for 30 ms, in time for single tries.
+    assert_eq!((refused, asked(&world)), (44, 556));
+}
