@@ -77,6 +77,7 @@ mod release;
 mod round;
 mod surroundings;
 mod ticker;
+mod trace;
 mod voters;
 mod watchdog;
 mod watching;
