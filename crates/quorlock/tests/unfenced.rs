@@ -1,4 +1,5 @@
 //! Locks without fences, on every kind of node.
+#![allow(clippy::unwrap_used)]
 
 use quorlock::{AcquireError, Locker};
 use quorlock_testkit::Servers;
