@@ -7,6 +7,7 @@
 mod certs;
 mod clock;
 mod clockshim;
+pub mod exposition;
 mod faulty;
 mod freeze;
 pub mod lab;

@@ -102,6 +102,7 @@ impl<'a> Contender<'a> {
                 name: self.candidate.name.clone(),
                 fence: grant.lease.fence(),
                 waited,
+                took: grant.took,
                 attempts: self.attempts,
                 votes: grant.votes,
                 validity: self.candidate.options.ttl.validity(),

@@ -27,6 +27,7 @@ pub(crate) struct Candidate<'a> {
 pub(crate) struct Grant {
     pub(crate) lease: Lease,
     pub(crate) votes: usize,
+    pub(crate) took: Duration,
     /// What the nodes store about the owner.
     pub(crate) label: Arc<str>,
 }
@@ -91,7 +92,8 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
             let lease = Lease::new(token, fence, options.ttl, options.max_hold, start, wall);
             if now < lease.deadline() {
                 undo.disarm();
-                return Ok(Grant { lease, votes: ask.state.votes().yes(), label });
+                let votes = ask.state.votes().yes();
+                return Ok(Grant { lease, votes, took: now.since(start), label });
             }
             Err(Refusal::new(Cause::TooSlow, poll, now.since(start)))
         }

@@ -25,6 +25,8 @@ pub struct Builder<L = Locker> {
     urls: Vec<String>,
     nodes: Vec<Arc<dyn Node>>,
     observers: Vec<Arc<dyn Observer>>,
+    #[cfg(feature = "metrics")]
+    node_watch: Option<crate::metrics::NodeWatch>,
     around: Surroundings,
     guard: Option<RestartGuard>,
     node_timeout: Option<Duration>,
@@ -47,6 +49,8 @@ impl<L> Default for Builder<L> {
             urls: Vec::new(),
             nodes: Vec::new(),
             observers: Vec::new(),
+            #[cfg(feature = "metrics")]
+            node_watch: None,
             around: Surroundings::default(),
             guard: None,
             node_timeout: None,
@@ -204,6 +208,15 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
+    /// Feeds the `metrics` facade with everything that happens to locks and nodes, and with the health of the nodes;
+    /// see [`metrics`](crate::metrics).
+    #[cfg(feature = "metrics")]
+    pub fn metrics(mut self, metrics: crate::metrics::Metrics) -> Self {
+        let watch = metrics.node_watch();
+        self.node_watch = Some(watch.clone());
+        self.observe(metrics).observe(watch)
+    }
+
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.around.clock = clock;
@@ -260,7 +273,12 @@ impl<L: From<Locker>> Builder<L> {
         let nodes = open_all(&urls, self.nodes, &around)?;
         let quorum = Quorum::of(nodes.len())?;
         let who = self.who.unwrap_or_else(identity::who);
-        Ok(Locker::new(Voters::new(nodes, quorum, around), options, rules, who).into())
+        let voters = Voters::new(nodes, quorum, around);
+        #[cfg(feature = "metrics")]
+        if let Some(watch) = &self.node_watch {
+            watch.look_at(&voters.nodes);
+        }
+        Ok(Locker::new(voters, options, rules, who).into())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What happens to locks and nodes, for whoever wants to know: logs, metrics, tests, dashboards.
 
 use crate::node::NodeError;
+use crate::trace::trace;
 use quorlock_core::{Fence, Loss, Name, Owner};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,6 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Something that happened.
+///
+/// # In `tracing`
+/// Each is told to `tracing` as well, with target `quorlock`, under these messages, which are stable:
+///
+/// | level | messages |
+/// |---|---|
+/// | warn | `lock lost`, `extend failed`, `node down`, `node quarantined`, `node clock differs`, `clock jumped` |
+/// | info | `node up` |
+/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up` |
+/// | trace | `refused`, `waiting`, `extended`, `node failed` |
+///
+/// Locks stand in the field `lock`, nodes in `node`; the other fields are those of the event. The spans `acquire`,
+/// `extend` and `release` (debug, field `lock`) tell what each belongs to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -19,6 +33,8 @@ pub enum Event {
         fence: Fence,
         /// From the call to the guard.
         waited: Duration,
+        /// How much of that the attempt took that was granted.
+        took: Duration,
         /// How many attempts it took.
         attempts: u32,
         /// How many nodes had voted for it when it was decided.
@@ -58,6 +74,13 @@ pub enum Event {
         waited: Duration,
         /// How many attempts were made.
         attempts: u32,
+    },
+    /// A lock was taken over from another process.
+    Adopted {
+        /// The lock.
+        name: Name,
+        /// Its fence.
+        fence: Fence,
     },
     /// A held lock was extended.
     Extended {
@@ -103,6 +126,17 @@ pub enum Event {
         fence: Fence,
         /// A stable word: `released`, `already_gone`, `unconfirmed`, `dropped`.
         outcome: &'static str,
+        /// How long it was held.
+        held: Duration,
+        /// Why it had been lost before, if it had; [`Event::Lost`] has told.
+        lost: Option<Loss>,
+    },
+    /// A held lock was given away, for another process to adopt.
+    GivenAway {
+        /// The lock.
+        name: Name,
+        /// Its fence.
+        fence: Fence,
         /// How long it was held.
         held: Duration,
     },
@@ -184,45 +218,5 @@ impl Observers {
 impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Observers({})", self.0.len())
-    }
-}
-
-/// Tells `tracing`: trouble as warnings, the life of a lock as debug, single rounds as trace.
-fn trace(event: &Event) {
-    match event {
-        Event::Lost { name, fence, loss, held } => {
-            tracing::warn!(target: "quorlock", lock = %name, %fence, %loss, ?held, "lock lost");
-        }
-        Event::NodeDown { node, cause } => {
-            tracing::warn!(target: "quorlock", %node, %cause, "node down")
-        }
-        Event::NodeQuarantined { node, left } => {
-            tracing::warn!(target: "quorlock", %node, ?left, "node quarantined");
-        }
-        Event::ClockSkew { node, ahead_micros } => {
-            tracing::warn!(target: "quorlock", %node, ahead_micros, "node clock differs");
-        }
-        Event::ClockJumped { by } => tracing::warn!(target: "quorlock", ?by, "clock jumped"),
-        Event::ExtendFailed { name, left, votes } => {
-            tracing::warn!(target: "quorlock", lock = %name, ?left, votes, "extend failed");
-        }
-        Event::NodeUp { node, version } => {
-            tracing::info!(target: "quorlock", %node, %version, "node up")
-        }
-        Event::Acquired { name, fence, waited, attempts, votes, validity } => {
-            tracing::debug!(target: "quorlock", lock = %name, %fence, ?waited, attempts, votes, ?validity, "acquired");
-        }
-        Event::GaveUp { name, why, waited, attempts } => {
-            tracing::debug!(target: "quorlock", lock = %name, why, ?waited, attempts, "gave up");
-        }
-        Event::Released { name, fence, outcome, held } => {
-            tracing::debug!(target: "quorlock", lock = %name, %fence, outcome, ?held, "released");
-        }
-        Event::ToppedUp { name, node } => {
-            tracing::debug!(target: "quorlock", lock = %name, %node, "topped up")
-        }
-        Event::Refused { .. } | Event::Waiting { .. } | Event::Extended { .. } | Event::NodeFailed { .. } => {
-            tracing::trace!(target: "quorlock", ?event);
-        }
     }
 }

@@ -6,9 +6,11 @@ use crate::hold::Hold;
 use crate::node::{Denied, Reply};
 use crate::planted::Planted;
 use crate::round::Round;
+use crate::trace;
 use crate::voters::Poll;
 use quorlock_core::{Loss, Standing, Ttl, Verdict};
 use std::sync::Arc;
+use tracing::Instrument;
 
 /// Nodes that were not heard or had lost the lock when a majority had extended it.
 #[derive(Debug)]
@@ -26,6 +28,10 @@ pub(crate) struct Rest {
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended, the deadline is then the old one.
 pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
+    ask_to_extend(hold, ttl).instrument(trace::extending(&hold.name)).await
+}
+
+async fn ask_to_extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     let clock = &hold.voters.around.clock;
     let left = match hold.standing() {
         Standing::Lost(loss) => return Err(hold.lose(loss).into()),

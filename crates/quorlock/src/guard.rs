@@ -4,10 +4,11 @@ use crate::error::{ConfigError, ExtendError, Lost};
 use crate::event::Event;
 use crate::extend::extend;
 use crate::handle::Handle;
-use crate::hold::Hold;
+use crate::hold::{Closing, Hold};
 use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::ticker::Ticking;
+use crate::trace;
 use crate::watchdog::watch_over;
 use quorlock_core::{Loss, Name, Standing, Token, Wall};
 use std::fmt;
@@ -15,6 +16,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// A held lock. It is kept alive in the background and released when dropped.
 ///
@@ -46,14 +48,14 @@ impl Guard {
     pub async fn release(self) -> Release {
         let hold = self.held.hold.clone();
         let (fence, held) = (hold.fence(), hold.age());
-        hold.close();
+        let lost = hold.close().lost();
         let command = hold.release();
         let round = hold.voters.ask(&command);
         hold.hand_over();
         drop(self);
-        let outcome = release(&hold.voters, &command, round).await;
+        let outcome = release(&hold.voters, &command, round).instrument(trace::releasing(&hold.name)).await;
         let name = hold.name.clone();
-        hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held });
+        hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });
         outcome
     }
 
@@ -75,7 +77,10 @@ impl Guard {
             return Err(hold.lose(loss).into());
         }
         let handle = Handle::of(hold);
-        hold.close();
+        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
+        if hold.close().lost().is_none() {
+            hold.voters.around.emit(&Event::GivenAway { name, fence, held });
+        }
         // Neighbours must watch the nodes from now on.
         hold.hand_over();
         Ok(handle)
@@ -93,13 +98,13 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.held.hold;
-        if !hold.close() {
+        let Closing::First { lost } = hold.close() else {
             return;
-        }
+        };
         hold.voters.tell(&hold.release());
         hold.hand_over();
         let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
-        hold.voters.around.emit(&Event::Released { name, fence, outcome: "dropped", held });
+        hold.voters.around.emit(&Event::Released { name, fence, outcome: "dropped", held, lost });
     }
 }
 

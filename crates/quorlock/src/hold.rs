@@ -31,8 +31,28 @@ struct State {
     lease: Lease,
     votes: usize,
     tied: bool,
+    /// Set once a guard has it: what ends before that was never held here.
+    announced: bool,
     /// Once set, no command may follow that could bring the lock back on a node.
     closed: bool,
+}
+
+/// Whether a hold was closed by this call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Closing {
+    /// Yes; and why it had been lost before, if it had.
+    First { lost: Option<Loss> },
+    /// That was done before.
+    Again,
+}
+
+impl Closing {
+    pub(crate) fn lost(self) -> Option<Loss> {
+        match self {
+            Closing::First { lost } => lost,
+            Closing::Again => None,
+        }
+    }
 }
 
 impl Hold {
@@ -51,7 +71,7 @@ impl Hold {
             voters,
             label,
             line,
-            state: Mutex::new(State { lease, votes, tied, closed: false }),
+            state: Mutex::new(State { lease, votes, tied, announced: false, closed: false }),
             lost: CancellationToken::new(),
             closed: CancellationToken::new(),
         })
@@ -59,6 +79,7 @@ impl Hold {
 
     /// Lets the others of this process know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
+        self.state().announced = true;
         self.line.set_holder(self);
     }
 
@@ -138,7 +159,7 @@ impl Hold {
     pub(crate) fn lose(&self, loss: Loss) -> Lost {
         let (first, loss) = {
             let mut state = self.state();
-            let first = state.lease.lost().is_none() && !state.closed;
+            let first = state.lease.lost().is_none() && state.announced && !state.closed;
             (first, state.lease.lose(loss))
         };
         if first {
@@ -197,16 +218,17 @@ impl Hold {
         true
     }
 
-    /// Stops the watchdog for good. `false` if that was done before.
-    pub(crate) fn close(&self) -> bool {
-        let first = {
+    /// Stops the watchdog for good.
+    pub(crate) fn close(&self) -> Closing {
+        let closing = {
             let mut state = self.state();
+            let lost = state.lease.lost();
             state.lease.lose(Loss::Released);
-            !std::mem::replace(&mut state.closed, true)
+            if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
         };
         self.closed.cancel();
         self.lost.cancel();
-        first
+        closing
     }
 
     /// The command that releases the lock.

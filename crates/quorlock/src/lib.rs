@@ -39,6 +39,7 @@
 //! - [`blocking`]: the same words without async.
 //! - [`fenced`]: the other half of a lock: a resource that refuses an outdated holder.
 //! - [`optimistic`]: changes of one value that need no lock.
+//! - `metrics` (with the feature of that name): numbers for Prometheus and others.
 //! - [`node`]: what votes, and how to bring a node of your own.
 //!
 //! # What to do with errors
@@ -69,6 +70,8 @@ mod inspect;
 mod list;
 mod lock;
 mod locker;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 pub mod node;
 pub mod optimistic;
 mod options;
@@ -78,6 +81,7 @@ mod release;
 mod round;
 mod surroundings;
 mod ticker;
+mod trace;
 mod voters;
 mod watchdog;
 mod watching;

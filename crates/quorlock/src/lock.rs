@@ -3,6 +3,7 @@
 use crate::acquire::{Contender, Limits};
 use crate::attempt::Candidate;
 use crate::error::{AcquireError, ConfigError, ExtendError, Lost};
+use crate::event::Event;
 use crate::extend::extend;
 use crate::extension::{Extension, extend_token};
 use crate::guard::{Guard, Held};
@@ -13,10 +14,12 @@ use crate::locker::Locker;
 use crate::node::Command;
 use crate::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::release::{Release, release};
+use crate::trace;
 use quorlock_core::{Lease, Name, Owner, Stored, Token};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 /// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
 ///
@@ -168,7 +171,10 @@ impl Lock {
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
-        Ok(self.guard(hold))
+        let (name, fence) = (hold.name.clone(), hold.fence());
+        let guard = self.guard(hold);
+        self.locker.voters().around.emit(&Event::Adopted { name, fence });
+        Ok(guard)
     }
 
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
@@ -180,7 +186,8 @@ impl Lock {
             owner: &owner,
             fences: self.locker.fences(),
         };
-        let (grant, turn) = Contender::new(self.locker.voters(), candidate, &line, limits).run().await?;
+        let contender = Contender::new(self.locker.voters(), candidate, &line, limits);
+        let (grant, turn) = contender.run().instrument(trace::acquiring(&self.name)).await?;
         // No await from here on: the grant must reach its guard.
         let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label));
         // The next in line sees the new neighbour before it contends.
