@@ -64,7 +64,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),
-        Command::Completions(args) => commands::papers::completions(args),
+        Command::Completions(args) => commands::papers::completions(args, screen),
         Command::Man(args) => commands::papers::man(args, screen),
     }
 }

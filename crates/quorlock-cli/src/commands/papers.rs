@@ -5,14 +5,14 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use clap::CommandFactory;
-use std::io::{self, Write};
+use serde_json::json;
+use std::io;
 
 /// Prints a completion script.
-pub(crate) fn completions(args: &Completions) -> Result<Exit, Failure> {
+pub(crate) fn completions(args: &Completions, screen: Screen) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "quorlock", &mut script);
-    print(&script, "the script")?;
-    Ok(Exit::Success)
+    print("script", &script, screen)
 }
 
 /// Prints the manual page, or writes one page per command.
@@ -21,23 +21,22 @@ pub(crate) fn man(args: &Man, screen: Screen) -> Result<Exit, Failure> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
         clap_mangen::Man::new(command).render(&mut page).map_err(cannot_write("the manual page"))?;
-        print(&page, "the manual page")?;
-        return Ok(Exit::Success);
+        return print("page", &page, screen);
     };
     let shown = dir.display().to_string();
     std::fs::create_dir_all(dir).map_err(cannot_write(&shown))?;
     clap_mangen::generate_to(command, dir).map_err(cannot_write(&shown))?;
+    if screen.json {
+        screen.answer(&json!({ "directory": shown }), String::new)?;
+    }
     screen.note(format_args!("manual pages written to {shown}"));
     Ok(Exit::Success)
 }
 
-/// Prints `what`. A reader that went away (`| head`) is no error.
-fn print(paper: &[u8], what: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(paper).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write(what)(error)),
-        _ => Ok(()),
-    }
+fn print(what: &str, paper: &[u8], screen: Screen) -> Result<Exit, Failure> {
+    let paper = String::from_utf8_lossy(paper);
+    screen.answer(&json!({ what: paper }), || paper.to_string())?;
+    Ok(Exit::Success)
 }
 
 fn cannot_write(what: &str) -> impl Fn(io::Error) -> Failure {

@@ -87,3 +87,17 @@ fn nothing_stays_locked_behind_it() {
         home.run(&["run", "x", "-n", "--", "true"]).exits(0);
     }
 }
+
+#[test]
+fn scripts_and_manual_pages_are_printed_for_people_and_for_programs() {
+    let home = Home::new();
+    for (args, key, word) in
+        [(&["completions", "bash"][..], "script", "_quorlock()"), (&["man"], "page", ".TH quorlock")]
+    {
+        assert!(home.run(args).exits(0).out.contains(word));
+        let told = home.run(&[args, &["--json"]].concat()).exits(0).json();
+        assert!(told[key].as_str().is_some_and(|text| text.contains(word)), "{told}");
+    }
+    home.run(&["man", "--dir", "pages"]).exits(0);
+    assert!(home.file("pages/quorlock-run.1").exists());
+}
