@@ -172,7 +172,8 @@ impl<L: From<Locker>> Builder<L> {
     }
 
     /// Whether locks get a fence (default on). Without, [`Held::fence`](crate::Held::fence) is 0, a holder that was
-    /// paused cannot be told from the next one, and votes cost the servers somewhat less.
+    /// paused cannot be told from the next one, and votes cost the servers somewhat less. Such locks are not
+    /// [listed](Locker::list), as servers know names by their counters.
     pub fn fences(mut self, on: bool) -> Self {
         self.fences = on;
         self
