@@ -39,7 +39,7 @@ pub struct Builder<L = Locker> {
     max_hold: Option<Duration>,
     loss_margin: Option<Duration>,
     reason: Option<Arc<str>>,
-    who: Option<String>,
+    who: Option<Arc<str>>,
 }
 
 impl<L> Default for Builder<L> {
@@ -198,7 +198,7 @@ impl<L: From<Locker>> Builder<L> {
     }
 
     /// Who takes locks, for people who ask who holds them (default `user@host`).
-    pub fn owner(mut self, who: impl Into<String>) -> Self {
+    pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
         self.who = Some(who.into());
         self
     }
@@ -259,6 +259,7 @@ impl<L: From<Locker>> Builder<L> {
             fences: self.fences,
             max_hold: self.max_hold.map(check_max_hold).transpose()?,
             loss_margin: self.loss_margin.map(|margin| check_margin(margin, ttl)).transpose()?,
+            who: self.who.unwrap_or_else(|| identity::who().into()),
             reason: self.reason,
             tied: true,
             cancel: CancellationToken::new(),
@@ -273,13 +274,12 @@ impl<L: From<Locker>> Builder<L> {
         };
         let nodes = open_all(&urls, self.nodes, &around)?;
         let quorum = Quorum::of(nodes.len())?;
-        let who = self.who.unwrap_or_else(identity::who);
         let voters = Voters::new(nodes, quorum, around);
         #[cfg(feature = "metrics")]
         if let Some(watch) = &self.node_watch {
             watch.look_at(&voters.nodes);
         }
-        Ok(Locker::new(voters, options, rules, who).into())
+        Ok(Locker::new(voters, options, rules).into())
     }
 }
 

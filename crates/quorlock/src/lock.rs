@@ -167,7 +167,7 @@ impl Lock {
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
-        let hold = self.hold((lease, 0), Stored::label(&self.owner()).into());
+        let hold = self.hold((lease, 0), Stored::label(&self.identity()).into());
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -178,7 +178,7 @@ impl Lock {
     }
 
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
-        let owner = self.owner();
+        let owner = self.identity();
         let line = self.locker.lines().of(&self.name);
         let candidate = Candidate {
             name: &self.name,
@@ -208,9 +208,9 @@ impl Lock {
         Guard::new(hold, self.locker.rules(), ticking)
     }
 
-    fn owner(&self) -> Owner {
+    fn identity(&self) -> Owner {
         Owner {
-            who: self.locker.who().to_owned(),
+            who: self.options.who.as_ref().to_owned(),
             pid: std::process::id(),
             since: self.locker.voters().around.clock.wall(),
             reason: self.options.reason.as_deref().map(str::to_owned),
@@ -267,6 +267,12 @@ impl Lock {
     pub fn loss_margin(mut self, margin: Duration) -> Result<Self, ConfigError> {
         self.options.loss_margin = Some(check_margin(margin, self.options.ttl)?);
         Ok(self)
+    }
+
+    /// Who takes the lock, for people who ask who holds it (default `user@host`).
+    pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
+        self.options.who = who.into();
+        self
     }
 
     /// Why the lock is taken, for people who ask who holds it.

@@ -29,7 +29,6 @@ struct Shared {
     voters: Voters,
     defaults: Options,
     rules: TtlRules,
-    who: String,
     fences: Mutex<FenceClock>,
     lines: Lines,
 }
@@ -48,9 +47,9 @@ impl Locker {
         Builder::from_env()?.build()
     }
 
-    pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules, who: String) -> Self {
+    pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
         let (fences, lines) = Default::default();
-        Self(Arc::new(Shared { voters, defaults, rules, who, fences, lines }))
+        Self(Arc::new(Shared { voters, defaults, rules, fences, lines }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -173,9 +172,5 @@ impl Locker {
 
     pub(crate) fn rules(&self) -> TtlRules {
         self.0.rules
-    }
-
-    pub(crate) fn who(&self) -> &str {
-        &self.0.who
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Options {
     pub(crate) fences: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) loss_margin: Option<Duration>,
+    /// Who takes it, for people who ask.
+    pub(crate) who: Arc<str>,
     pub(crate) reason: Option<Arc<str>>,
     pub(crate) tied: bool,
     pub(crate) cancel: CancellationToken,

@@ -123,6 +123,11 @@ impl Lock {
         self.0.loss_margin(margin).map(Self)
     }
 
+    /// Who takes the lock, for people who ask who holds it (default `user@host`).
+    pub fn owner(self, who: impl Into<Arc<str>>) -> Self {
+        Self(self.0.owner(who))
+    }
+
     /// Why the lock is taken, for people who ask who holds it.
     pub fn reason(self, reason: impl Into<Arc<str>>) -> Self {
         Self(self.0.reason(reason))

@@ -11,14 +11,14 @@ use tokio::time::{Instant, sleep, timeout};
 #[tokio::test(start_paused = true)]
 async fn a_lock_excludes_and_says_who_has_it() {
     let world = World::of(3);
-    let guard = world.lock("invoice:42").reason("billing run").acquire().await.unwrap();
+    let guard = world.lock("invoice:42").owner("billing@web1").reason("billing run").acquire().await.unwrap();
     assert!(guard.remaining() > ms(9_800) && guard.remaining() <= ms(9_898));
 
     match world.lock("invoice:42").try_acquire().await {
         Err(AcquireError::Held { holder: Holder::Owner { token, fence, owner }, left, .. }) => {
             assert_eq!(token, guard.token());
             assert_eq!(fence.get(), guard.fence());
-            assert_eq!(owner.pid, std::process::id());
+            assert_eq!((owner.who.as_str(), owner.pid), ("billing@web1", std::process::id()));
             assert_eq!(owner.reason.as_deref(), Some("billing run"));
             assert!(left.unwrap() <= TTL);
         }
