@@ -7,6 +7,7 @@
 //! See DESIGN.md, section 2.
 
 use crate::fence::Fence;
+use crate::node_set::NodeSet;
 use crate::tally::{Quorum, Tally, Verdict, Vote};
 
 /// How often an attempt may stamp before it gives up.
@@ -63,7 +64,7 @@ pub struct Attempt {
     highest: Fence,
     votes: Tally,
     raised: Tally,
-    voters: Vec<usize>,
+    voters: NodeSet,
     stamps: u8,
     /// What each voter was raised to in this stamp round.
     stamped: Vec<Fence>,
@@ -78,7 +79,7 @@ impl Attempt {
             highest: proposal,
             votes: Tally::new(quorum),
             raised: Tally::new(quorum),
-            voters: Vec::with_capacity(quorum.nodes()),
+            voters: NodeSet::default(),
             stamps: 0,
             stamped: Vec::new(),
         }
@@ -96,7 +97,7 @@ impl Attempt {
             self.highest = self.highest.max(counter);
         }
         if vote == Vote::For {
-            self.voters.push(node);
+            self.voters.insert(node);
         }
         match (self.votes.count(vote), self.raised.count(raised)) {
             (_, Verdict::Granted) => Step::Granted(self.target),
@@ -150,8 +151,8 @@ impl Attempt {
     }
 
     /// The nodes where the name is ours.
-    pub fn voters(&self) -> &[usize] {
-        &self.voters
+    pub fn voters(&self) -> NodeSet {
+        self.voters
     }
 
     /// The highest counter seen or asked for.
@@ -245,7 +246,7 @@ mod tests {
         attempt.on_ballot(1, Ballot::Missing);
         assert_eq!(attempt.on_ballot(2, Ballot::Confirmed), Step::Stamp);
         assert_eq!(attempt.stamp(Fence::new(3)), Some(Fence::new(9)));
-        assert_eq!(attempt.voters(), [0, 2]);
+        assert_eq!(attempt.voters(), NodeSet::from_iter([0, 2]));
         assert_eq!(attempt.on_mark(stamped(9)), Step::Wait);
         assert_eq!(attempt.on_mark(stamped(9)), Step::Granted(Fence::new(9)));
     }

@@ -4,7 +4,7 @@ use crate::fence::Fence;
 use crate::time::Wall;
 use crate::token::Token;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// The longest host part and reason that are stored, in bytes; longer ones are cut.
 const MAX_LABEL: usize = 200;
@@ -42,13 +42,42 @@ pub struct Stored {
     pub owner: Owner,
 }
 
+/// What a label says besides the time, cleaned and cut once for all attempts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// `who pid `, with the space behind it.
+    before: String,
+    /// ` reason`, with the space before it, or nothing.
+    after: String,
+}
+
+impl Signature {
+    /// Who asks, in which process, and why.
+    pub fn new(who: &str, pid: u32, reason: Option<&str>) -> Self {
+        let who = plain(who).replace(' ', "_");
+        let who = if who.is_empty() { "?" } else { &who };
+        let reason = reason.map(plain).filter(|reason| !reason.is_empty());
+        Self {
+            before: format!("{who} {pid} "),
+            after: reason.map(|reason| format!(" {reason}")).unwrap_or_default(),
+        }
+    }
+
+    /// The label of an attempt that began at `since`.
+    pub fn label(&self, since: Wall) -> String {
+        let mut label = String::with_capacity(self.before.len() + 20 + self.after.len());
+        label.push_str(&self.before);
+        // Writing to a string does not fail.
+        let _ = write!(label, "{}", since.as_micros());
+        label.push_str(&self.after);
+        label
+    }
+}
+
 impl Stored {
     /// The text after token and fence, which never changes while the lock is held.
     pub fn label(owner: &Owner) -> String {
-        let who = plain(&owner.who).replace(' ', "_");
-        let who = if who.is_empty() { "?" } else { &who };
-        let reason = owner.reason.as_deref().map(plain).unwrap_or_default();
-        format!("{who} {} {} {reason}", owner.pid, owner.since.as_micros()).trim_end().to_owned()
+        Signature::new(&owner.who, owner.pid, owner.reason.as_deref()).label(owner.since)
     }
 
     /// The whole value as it is stored.

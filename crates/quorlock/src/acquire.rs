@@ -90,11 +90,13 @@ impl<'a> Contender<'a> {
     /// # Cancel safety
     /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
     pub(crate) async fn run(mut self) -> Result<(Grant, Option<Turn<'a>>), AcquireError> {
-        let cancel = self.candidate.options.cancel.clone();
-        let result = tokio::select! {
-            biased;
-            () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.candidate.name.clone() }),
-            result = self.contend() => result,
+        let result = match &self.candidate.options.cancel {
+            None => self.contend().await,
+            Some(cancel) => tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.candidate.name.clone() }),
+                result = self.contend() => result,
+            },
         };
         let waited = self.waited();
         match &result {
@@ -120,18 +122,18 @@ impl<'a> Contender<'a> {
     }
 
     async fn contend(&mut self) -> Result<Grant, AcquireError> {
-        if timeout(self.grace(), self.voters.settle()).await.is_err() {
+        if !self.voters.is_settled() && timeout(self.grace(), self.voters.settle()).await.is_err() {
             return self.give_up().await;
         }
         let line = self.line;
         // A single attempt does not queue: it answers what is true now.
         if self.limits.attempts > 1 {
-            match timeout(self.left(), line.turn()).await {
-                Ok(Ok(turn)) => self.turn = Some(turn),
-                Ok(Err(waiters)) => {
+            match line.turn(|| self.left()).await {
+                Ok(Some(turn)) => self.turn = Some(turn),
+                Ok(None) => return self.give_up().await,
+                Err(waiters) => {
                     return Err(AcquireError::Crowded { lock: self.candidate.name.clone(), waiters });
                 }
-                Err(_) => return self.give_up().await,
             }
         }
         loop {
@@ -146,16 +148,18 @@ impl<'a> Contender<'a> {
             let Some(pass) = self.voters.gate.pass(|| self.left()).await else {
                 return self.give_up().await;
             };
-            let tried = timeout(self.grace(), attempt(self.voters, &self.candidate)).await;
+            let until = self.start + self.limits.wait.saturating_add(self.voters.around.node_timeout);
+            let tried = attempt(self.voters, &self.candidate, until).await;
             drop(pass);
             match tried {
-                Ok(Ok(grant)) => {
+                Ok(grant) => {
                     self.attempts += 1;
                     self.line.note(true);
                     return Ok(grant);
                 }
-                Ok(Err(refusal)) => self.note(refusal),
-                Err(_) => return self.give_up().await,
+                // What was cut short says nothing about the nodes.
+                Err(_) if self.grace().is_zero() => return self.give_up().await,
+                Err(refusal) => self.note(refusal),
             }
             if self.attempts >= self.limits.attempts || self.left().is_zero() {
                 return self.give_up().await;

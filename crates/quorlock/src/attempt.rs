@@ -8,7 +8,7 @@ use crate::planted::Planted;
 use crate::round::Round;
 use crate::voters::{Poll, Voters};
 use quorlock_core::attempt::Mark;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Name, Owner, Step, Stored, Token, Wall};
+use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Moment, Name, Step, Token, Wall};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,8 +17,6 @@ use std::time::Duration;
 pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a Name,
     pub(crate) options: &'a Options,
-    /// Who asks; `since` is filled in by each attempt.
-    pub(crate) owner: &'a Owner,
     pub(crate) fences: &'a Mutex<FenceClock>,
 }
 
@@ -53,17 +51,22 @@ pub(crate) enum Cause {
     TooSlow,
 }
 
-/// Makes one attempt with a token of its own.
+/// Makes one attempt with a token of its own, which ends at `until` at the latest: nodes that have not answered by then
+/// count as silent.
 ///
 /// # Cancel safety
 /// Cancel safe: dropped half-way, it releases on every node that it asked.
-pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Result<Grant, Refusal> {
+pub(crate) async fn attempt(
+    voters: &Voters,
+    candidate: &Candidate<'_>,
+    until: Moment,
+) -> Result<Grant, Refusal> {
     let clock = &voters.around.clock;
     // Read before the first byte is sent: the lease counts from here.
     let (start, wall) = (clock.now(), clock.wall());
     let token = entropy::token(voters.around.entropy.as_ref());
     let proposal = candidate.propose(wall);
-    let label: Arc<str> = Stored::label(&Owner { since: wall, ..candidate.owner.clone() }).into();
+    let label: Arc<str> = candidate.options.signature.label(wall).into();
     let ballot = Command::Acquire(Acquire {
         name: candidate.name.clone(),
         token,
@@ -74,7 +77,7 @@ pub(crate) async fn attempt(voters: &Voters, candidate: &Candidate<'_>) -> Resul
         top_up: false,
     });
     let undo = Undo::armed(voters, candidate.name, token);
-    let mut ask = Ask { voters, candidate, token, state: Attempt::new(voters.quorum, proposal) };
+    let mut ask = Ask { voters, candidate, token, until, state: Attempt::new(voters.quorum, proposal) };
 
     let (mut step, poll, round) = ask.vote(&ballot).await;
     while step == Step::Stamp {
@@ -139,13 +142,20 @@ struct Ask<'a> {
     voters: &'a Voters,
     candidate: &'a Candidate<'a>,
     token: Token,
+    until: Moment,
     state: Attempt,
 }
 
 impl<'a> Ask<'a> {
+    /// How long the nodes may take.
+    fn limit(&self) -> Duration {
+        let around = &self.voters.around;
+        around.node_timeout.min(around.clock.now().until(self.until))
+    }
+
     async fn vote(&mut self, ballot: &Command) -> (Step, Poll<'a>, Round) {
         let mut poll = Poll::new(self.voters);
-        let mut round = self.voters.ask(ballot);
+        let mut round = self.voters.ask_within(ballot, self.limit());
         let mut step = Step::Refused;
         while let Some((node, reply)) = round.next().await {
             poll.count(node, &reply);
@@ -164,7 +174,7 @@ impl<'a> Ask<'a> {
         };
         let name = self.candidate.name.clone();
         let command = Command::Stamp { name, token: self.token, at_least };
-        let mut round = self.voters.ask_some(self.state.voters().iter().copied(), &command);
+        let mut round = self.voters.ask_some(self.state.voters(), &command, self.limit());
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.next().await {
             step = self.state.on_mark(mark_of(&reply));

@@ -7,7 +7,7 @@ use crate::event::{Observer, Observers};
 use crate::identity;
 use crate::locker::{Locker, NODES_VARIABLE};
 use crate::node::{Node, NodeKind, NodeUrl, open};
-use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, setting};
+use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, setting, signature};
 use crate::surroundings::{RestartGuard, Surroundings};
 use crate::voters::Voters;
 use quorlock_core::{Drift, Quorum};
@@ -15,7 +15,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// The settings of a [`Locker`], or of a [blocking one](crate::blocking::Locker). Each has a sane default; the
 /// nodes have none.
@@ -251,6 +250,7 @@ impl<L: From<Locker>> Builder<L> {
         let rules =
             TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.around.longest_ttl };
         let ttl = rules.check(self.ttl)?;
+        let who: Arc<str> = self.who.unwrap_or_else(|| identity::who().into());
         let options = Options {
             ttl,
             wait: self.wait,
@@ -259,10 +259,11 @@ impl<L: From<Locker>> Builder<L> {
             fences: self.fences,
             max_hold: self.max_hold.map(check_max_hold).transpose()?,
             loss_margin: self.loss_margin.map(|margin| check_margin(margin, ttl)).transpose()?,
-            who: self.who.unwrap_or_else(|| identity::who().into()),
+            signature: signature(&who, self.reason.as_deref()),
+            who,
             reason: self.reason,
             tied: true,
-            cancel: CancellationToken::new(),
+            cancel: None,
         };
         let count = urls.len() + self.nodes.len();
         let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };

@@ -1,7 +1,7 @@
 //! Extending a lock of which only the name and the token are known.
 
 use crate::error::{ExtendError, Lost};
-use crate::node::{Command, Content, Done, Reply, Tie, View};
+use crate::node::{Command, Content, Done, Reply, Tie};
 use crate::round::Round;
 use crate::voters::{Poll, Voters};
 use quorlock_core::{Fence, Loss, Name, Token, Ttl, Verdict};
@@ -70,7 +70,8 @@ fn refused(voters: &Voters, name: &Name, poll: Poll<'_>) -> ExtendError {
 async fn fence_of(voters: &Voters, token: Token, mut looks: Round) -> Option<Fence> {
     let mut seen: Vec<Fence> = Vec::with_capacity(voters.quorum.nodes());
     while let Some((_, reply)) = looks.next().await {
-        let Reply::Done(Done::Seen(View { content: Content::Lock(stored), .. })) = reply else { continue };
+        let Reply::Done(Done::Seen(view)) = reply else { continue };
+        let Content::Lock(stored) = view.content else { continue };
         if stored.token != token {
             continue;
         }

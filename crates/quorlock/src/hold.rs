@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) name: Name,
-    pub(crate) options: Options,
+    pub(crate) options: Arc<Options>,
     pub(crate) voters: Voters,
     pub(crate) label: Arc<str>,
     line: Arc<Line>,
@@ -59,7 +59,7 @@ impl Hold {
     pub(crate) fn new(
         (lease, votes): (Lease, usize),
         name: Name,
-        options: Options,
+        options: Arc<Options>,
         voters: Voters,
         label: Arc<str>,
         line: Arc<Line>,

@@ -13,9 +13,10 @@ use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::locker::Locker;
 use crate::node::Command;
 use crate::options::{Options, check_attempts, check_margin, check_max_hold};
+use crate::queue::Line;
 use crate::release::{Release, release};
 use crate::trace;
-use quorlock_core::{Lease, Name, Owner, Stored, Token};
+use quorlock_core::{Lease, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -36,11 +37,11 @@ use tracing::Instrument;
 pub struct Lock {
     locker: Locker,
     name: Name,
-    options: Options,
+    options: Arc<Options>,
 }
 
 impl Lock {
-    pub(crate) fn new(locker: Locker, name: Name, options: Options) -> Self {
+    pub(crate) fn new(locker: Locker, name: Name, options: Arc<Options>) -> Self {
         Self { locker, name, options }
     }
 
@@ -167,7 +168,8 @@ impl Lock {
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
-        let hold = self.hold((lease, 0), Stored::label(&self.identity()).into());
+        let label = options.signature.label(wall).into();
+        let hold = self.hold((lease, 0), label, self.locker.lines().of(&self.name));
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -178,26 +180,19 @@ impl Lock {
     }
 
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
-        let owner = self.identity();
         let line = self.locker.lines().of(&self.name);
-        let candidate = Candidate {
-            name: &self.name,
-            options: &self.options,
-            owner: &owner,
-            fences: self.locker.fences(),
-        };
+        let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
         let contender = Contender::new(self.locker.voters(), candidate, &line, limits);
         let (grant, turn) = contender.run().instrument(trace::acquiring(&self.name)).await?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label));
+        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label, line.clone()));
         // The next in line sees the new neighbour before it contends.
         drop(turn);
         Ok(guard)
     }
 
-    fn hold(&self, lease: (Lease, usize), label: Arc<str>) -> Arc<Hold> {
+    fn hold(&self, lease: (Lease, usize), label: Arc<str>, line: Arc<Line>) -> Arc<Hold> {
         let voters = self.locker.voters().clone();
-        let line = self.locker.lines().of(&self.name);
         Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
     }
 
@@ -206,15 +201,6 @@ impl Lock {
         let around = &self.locker.voters().around;
         let ticking = around.ticker.keep(around);
         Guard::new(hold, self.locker.rules(), ticking)
-    }
-
-    fn identity(&self) -> Owner {
-        Owner {
-            who: self.options.who.as_ref().to_owned(),
-            pid: std::process::id(),
-            since: self.locker.voters().around.clock.wall(),
-            reason: self.options.reason.as_deref().map(str::to_owned),
-        }
     }
 }
 
@@ -225,13 +211,14 @@ impl Lock {
     /// # Errors
     /// [`ConfigError::Ttl`] if it cannot be used.
     pub fn ttl(mut self, ttl: Duration) -> Result<Self, ConfigError> {
-        self.options.ttl = self.locker.rules().check(ttl)?;
+        let ttl = self.locker.rules().check(ttl)?;
+        self.set().ttl = ttl;
         Ok(self)
     }
 
     /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the nodes do.
     pub fn wait(mut self, limit: Duration) -> Self {
-        self.options.wait = limit;
+        self.set().wait = limit;
         self
     }
 
@@ -240,14 +227,14 @@ impl Lock {
     /// # Errors
     /// [`ConfigError::Setting`] if it is zero.
     pub fn attempts(mut self, attempts: u32) -> Result<Self, ConfigError> {
-        self.options.attempts = check_attempts(attempts)?;
+        self.set().attempts = check_attempts(attempts)?;
         Ok(self)
     }
 
     /// Whether the lock is extended in the background. If not, it is lost at its deadline unless
     /// [`Held::extend`] is called.
     pub fn watchdog(mut self, on: bool) -> Self {
-        self.options.watchdog = on;
+        self.set().watchdog = on;
         self
     }
 
@@ -256,7 +243,7 @@ impl Lock {
     /// # Errors
     /// [`ConfigError::Setting`] if it is zero.
     pub fn max_hold(mut self, hold: Duration) -> Result<Self, ConfigError> {
-        self.options.max_hold = Some(check_max_hold(hold)?);
+        self.set().max_hold = Some(check_max_hold(hold)?);
         Ok(self)
     }
 
@@ -265,33 +252,40 @@ impl Lock {
     /// # Errors
     /// [`ConfigError::Setting`] if it is over half of the validity.
     pub fn loss_margin(mut self, margin: Duration) -> Result<Self, ConfigError> {
-        self.options.loss_margin = Some(check_margin(margin, self.options.ttl)?);
+        let margin = check_margin(margin, self.options.ttl)?;
+        self.set().loss_margin = Some(margin);
         Ok(self)
     }
 
     /// Who takes the lock, for people who ask who holds it (default `user@host`).
     pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
-        self.options.who = who.into();
+        self.set().who = who.into();
+        self.set().sign();
         self
     }
 
     /// Why the lock is taken, for people who ask who holds it.
     pub fn reason(mut self, reason: impl Into<Arc<str>>) -> Self {
-        self.options.reason = Some(reason.into());
+        self.set().reason = Some(reason.into());
+        self.set().sign();
         self
     }
 
     /// Gives up waiting when `token` is cancelled. A lock that is held already is not touched.
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
-        self.options.cancel = token;
+        self.set().cancel = Some(token);
         self
     }
 
     /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that another
     /// process can [adopt](Locker::adopt) it. Only the file node can tell; on servers it is always so.
     pub fn outlives_process(mut self, outlives: bool) -> Self {
-        self.options.tied = !outlives;
+        self.set().tied = !outlives;
         self
+    }
+
+    fn set(&mut self) -> &mut Options {
+        Arc::make_mut(&mut self.options)
     }
 }
 

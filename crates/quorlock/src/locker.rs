@@ -27,7 +27,7 @@ pub struct Locker(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     voters: Voters,
-    defaults: Options,
+    defaults: Arc<Options>,
     rules: TtlRules,
     fences: Mutex<FenceClock>,
     lines: Lines,
@@ -49,7 +49,7 @@ impl Locker {
 
     pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
         let (fences, lines) = Default::default();
-        Self(Arc::new(Shared { voters, defaults, rules, fences, lines }))
+        Self(Arc::new(Shared { voters, defaults: Arc::new(defaults), rules, fences, lines }))
     }
 
     /// The lock called `name`. It is not taken yet.

@@ -1,7 +1,7 @@
 //! How one lock is taken and kept: the settings of a locker that each lock may change for itself.
 
 use crate::error::ConfigError;
-use quorlock_core::{Drift, Ttl};
+use quorlock_core::{Drift, Signature, Ttl};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -37,13 +37,20 @@ pub(crate) struct Options {
     /// Who takes it, for people who ask.
     pub(crate) who: Arc<str>,
     pub(crate) reason: Option<Arc<str>>,
+    /// Both as nodes store them.
+    pub(crate) signature: Arc<Signature>,
     pub(crate) tied: bool,
-    pub(crate) cancel: CancellationToken,
+    pub(crate) cancel: Option<CancellationToken>,
 }
 
 impl Options {
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
     pub(crate) const DEFAULT_ATTEMPTS: u32 = 10_000;
+
+    /// Signs with the `who` and the `reason` that it has now.
+    pub(crate) fn sign(&mut self) {
+        self.signature = signature(&self.who, self.reason.as_deref());
+    }
 
     /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise.
     pub(crate) fn margin(&self) -> Duration {
@@ -53,6 +60,11 @@ impl Options {
             .min(self.ttl.validity() / 2)
             .min(self.max_hold.unwrap_or(Duration::MAX) / 2)
     }
+}
+
+/// What the locks of this process are labelled with.
+pub(crate) fn signature(who: &str, reason: Option<&str>) -> Arc<Signature> {
+    Arc::new(Signature::new(who, std::process::id(), reason))
 }
 
 pub(crate) fn check_attempts(attempts: u32) -> Result<u32, ConfigError> {

@@ -6,7 +6,9 @@ use quorlock_core::Name;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 /// After so many handovers within this process, the next in line lets other processes go first.
 const MOST_IN_A_ROW: u32 = 16;
@@ -52,17 +54,23 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Waits for the turn to contend. `Err` with the number of waiters if there are too many.
+    /// Waits for the turn to contend, at most for `limit`; `None` if it did not come. `Err` with the number of waiters
+    /// if there are too many.
     ///
     /// # Cancel safety
     /// Cancel safe: a dropped call leaves the line.
-    pub(crate) async fn turn(&self) -> Result<Turn<'_>, usize> {
+    pub(crate) async fn turn(&self, limit: impl FnOnce() -> Duration) -> Result<Option<Turn<'_>>, usize> {
         let place = Place::in_line(&self.waiters)?;
-        match self.gate.acquire().await {
-            Ok(permit) => Ok(Turn { _permit: permit, _place: place }),
+        // Fair: a permit is free only while nobody is in the line.
+        let permit = match self.gate.try_acquire() {
+            Ok(permit) => permit,
             // The gate is never closed.
-            Err(_) => Err(self.waiters.load(Ordering::Relaxed)),
-        }
+            Err(_) => match timeout(limit(), self.gate.acquire()).await {
+                Ok(Ok(permit)) => permit,
+                _ => return Ok(None),
+            },
+        };
+        Ok(Some(Turn { _permit: permit, _place: place }))
     }
 
     /// Rung when the name may have become free.
@@ -142,12 +150,13 @@ mod tests {
         let name = Name::new("a").unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let line = lines.of(&name);
-        let first = line.turn().await.unwrap();
+        let limit = || Duration::from_secs(9);
+        let first = line.turn(limit).await.unwrap();
         let mut tasks = Vec::new();
         for number in 0..5 {
             let (line, order) = (lines.of(&name), order.clone());
             tasks.push(tokio::spawn(async move {
-                let _turn = line.turn().await.unwrap();
+                let _turn = line.turn(limit).await.unwrap().unwrap();
                 order.lock().unwrap().push(number);
             }));
             tokio::task::yield_now().await;

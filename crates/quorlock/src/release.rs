@@ -4,8 +4,8 @@ use crate::entropy;
 use crate::error::{NodeReport, Said, listed};
 use crate::node::{Command, Reply};
 use crate::round::Round;
-use crate::voters::Voters;
-use quorlock_core::{Backoff, Tally, Verdict};
+use crate::voters::{Voters, Words};
+use quorlock_core::{Backoff, NodeSet};
 use std::fmt;
 use tokio::time::sleep;
 
@@ -70,7 +70,7 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
         }
         if left > 0 {
             sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
-            round = voters.ask_some(answers.failed(), command);
+            round = voters.ask_some(answers.failed(), command, timeout);
         }
     }
     Release::Unconfirmed { nodes: answers.report() }
@@ -79,48 +79,40 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
 /// The last word of each node over all tries.
 struct Answers<'a> {
     voters: &'a Voters,
-    said: Vec<Option<Said>>,
+    said: Words,
 }
 
 impl<'a> Answers<'a> {
     fn new(voters: &'a Voters) -> Self {
-        Self { voters, said: vec![None; voters.nodes.len()] }
+        Self { voters, said: Words::default() }
     }
 
     fn take(&mut self, node: usize, reply: &Reply) {
         let said = self.voters.hear(node, reply);
         // Gone after an answer that we missed: it was our own release.
-        let ours = matches!((&self.said[node], &said), (Some(Said::Failed(_)), Said::No));
-        self.said[node] = Some(if ours { Said::Yes } else { said });
+        let ours = self.said.has_failed(node) && matches!(said, Said::No);
+        self.said.note(node, if ours { Said::Yes } else { said });
     }
 
     fn outcome(&self) -> Option<Release> {
-        let mut tally = Tally::new(self.voters.quorum);
-        for said in self.said.iter().flatten() {
-            tally.count(said.vote());
-        }
-        if tally.verdict() == Verdict::Granted {
+        let quorum = self.voters.quorum;
+        if self.said.yes() >= quorum.needed() {
             return Some(Release::Released);
         }
-        tally.denied_by_answers().then_some(Release::AlreadyGone)
+        (self.said.no() > quorum.spare()).then_some(Release::AlreadyGone)
     }
 
     /// What a majority of answers of both kinds means once all were heard.
     fn free_on_a_majority(&self) -> Option<Release> {
-        let count =
-            |wanted: fn(&Said) -> bool| self.said.iter().flatten().filter(|said| wanted(said)).count();
-        let (yes, no) = (count(|said| matches!(said, Said::Yes)), count(|said| matches!(said, Said::No)));
+        let (yes, no) = (self.said.yes(), self.said.no());
         (yes > 0 && yes + no >= self.voters.quorum.needed()).then_some(Release::Released)
     }
 
-    fn failed(&self) -> Vec<usize> {
-        let failed = |node: &usize| matches!(self.said[*node], None | Some(Said::Failed(_)));
-        (0..self.said.len()).filter(failed).collect()
+    fn failed(&self) -> NodeSet {
+        (0..self.voters.nodes.len()).filter(|node| !self.said.is_heard(*node)).collect()
     }
 
     fn report(self) -> Vec<NodeReport> {
-        let voters = self.voters;
-        let said = self.said.into_iter().enumerate();
-        said.filter_map(|(node, said)| Some(NodeReport { node: voters.id(node), said: said? })).collect()
+        self.said.report(self.voters)
     }
 }

@@ -1,11 +1,11 @@
 //! One command to several nodes at the same moment, and their replies as they come.
 
-use crate::node::Board;
-use crate::node::{Answer, Command, Node, NodeError, Reply};
+use crate::node::{Answer, Board, Command, Node, NodeError, Replies, Reply};
+use quorlock_core::NodeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Sleep;
 
@@ -13,21 +13,28 @@ use tokio::time::Sleep;
 #[derive(Debug)]
 pub(crate) struct Round {
     board: Arc<Board>,
-    open: Vec<usize>,
+    /// Nodes that have not been counted.
+    open: NodeSet,
+    /// Replies that were taken from the board and not given out.
+    taken: <Replies as IntoIterator>::IntoIter,
     timeout: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
 impl Round {
-    /// Sends `command` to the nodes with the numbers `to`. When this returns, it is on its way to all of them.
+    /// Sends `command` to the nodes `to`. When this returns, it is on its way to all of them.
+    ///
+    /// [`Round::next`] sleeps until there are `enough` replies for the caller to decide on.
     pub(crate) fn send(
         nodes: &[Arc<dyn Node>],
-        to: impl IntoIterator<Item = usize>,
+        to: NodeSet,
         command: &Command,
         timeout: Duration,
+        enough: usize,
     ) -> Self {
-        let (board, open) = enqueue(nodes, to, command);
-        Self { board, open, timeout, timer: Box::pin(tokio::time::sleep(timeout)) }
+        let board = enqueue(nodes, to, command, enough);
+        let timer = Box::pin(tokio::time::sleep(timeout));
+        Self { board, open: to, taken: Replies::new().into_iter(), timeout, timer }
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
@@ -38,44 +45,43 @@ impl Round {
         if self.open.is_empty() {
             return None;
         }
-        let (node, reply) = poll_fn(|context| {
-            while let Poll::Ready((node, reply)) = self.board.poll_take(context) {
-                // A node that timed out has been counted; what it says after that is too late.
-                if self.open.contains(&node) {
-                    return Poll::Ready((node, reply));
-                }
-            }
-            match self.timer.as_mut().poll(context) {
-                Poll::Ready(()) => {
-                    Poll::Ready((self.open[0], Reply::Failed(NodeError::Timeout { after: self.timeout })))
-                }
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await;
-        self.open.retain(|open| *open != node);
+        let (node, reply) = poll_fn(|context| self.poll_reply(context)).await;
+        self.open.remove(node);
         Some((node, reply))
+    }
+
+    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<(usize, Reply)> {
+        loop {
+            // A node that timed out has been counted; what it says after that is too late.
+            if let Some((node, reply)) = self.taken.find(|(node, _)| self.open.contains(*node)) {
+                return Poll::Ready((node, reply));
+            }
+            match self.board.poll_take(context) {
+                Poll::Ready(replies) => self.taken = replies.into_iter(),
+                Poll::Pending => break,
+            }
+        }
+        let silent = self.open.iter().next();
+        match (self.timer.as_mut().poll(context), silent) {
+            (Poll::Ready(()), Some(node)) => {
+                Poll::Ready((node, Reply::Failed(NodeError::Timeout { after: self.timeout })))
+            }
+            _ => Poll::Pending,
+        }
     }
 }
 
 /// Sends `command` without waiting for any reply: for undo and drop, from any thread.
-pub(crate) fn send_and_forget(
-    nodes: &[Arc<dyn Node>],
-    to: impl IntoIterator<Item = usize>,
-    command: &Command,
-) {
-    enqueue(nodes, to, command);
+pub(crate) fn send_and_forget(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command) {
+    for node in to.iter() {
+        nodes[node].send(command, Answer::discarded());
+    }
 }
 
-fn enqueue(
-    nodes: &[Arc<dyn Node>],
-    to: impl IntoIterator<Item = usize>,
-    command: &Command,
-) -> (Arc<Board>, Vec<usize>) {
-    let board = Board::for_replies(nodes.len());
-    let open: Vec<usize> = to.into_iter().collect();
-    for &node in &open {
+fn enqueue(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command, enough: usize) -> Arc<Board> {
+    let board = Board::new(enough);
+    for node in to.iter() {
         nodes[node].send(command, Answer::new(board.clone(), node));
     }
-    (board, open)
+    board
 }

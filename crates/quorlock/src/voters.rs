@@ -6,45 +6,70 @@ use crate::gate::Gate;
 use crate::node::{Command, Node, NodeError, Reply};
 use crate::round::{Round, send_and_forget};
 use crate::surroundings::Surroundings;
-use quorlock_core::{Quorum, Tally, Verdict};
+use quorlock_core::{NodeSet, Quorum, Tally, Verdict};
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 /// The configured nodes and what they share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Voters {
+pub(crate) struct Voters(Arc<Body>);
+
+/// What all clones of [`Voters`] are.
+#[derive(Debug)]
+pub(crate) struct Body {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) quorum: Quorum,
     pub(crate) around: Surroundings,
     /// What every attempt passes first.
     pub(crate) gate: Gate,
-    ready: Arc<OnceCell<()>>,
+    ready: OnceCell<()>,
+}
+
+impl Deref for Voters {
+    type Target = Body;
+
+    fn deref(&self) -> &Body {
+        &self.0
+    }
 }
 
 impl Voters {
     pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, around: Surroundings) -> Self {
-        Self { nodes: nodes.into(), quorum, around, gate: Gate::default(), ready: Arc::default() }
+        let (nodes, gate, ready) = (nodes.into(), Gate::default(), OnceCell::new());
+        Self(Arc::new(Body { nodes, quorum, around, gate, ready }))
     }
 
-    /// Sends `command` to all nodes.
+    /// Sends `command` to all nodes. Fewer replies than a majority needs to fail decide nothing, so the round sleeps
+    /// until there are that many.
     pub(crate) fn ask(&self, command: &Command) -> Round {
-        self.ask_some(0..self.nodes.len(), command)
+        self.ask_within(command, self.around.node_timeout)
     }
 
-    /// Sends `command` to the nodes with the numbers `to`.
-    pub(crate) fn ask_some(&self, to: impl IntoIterator<Item = usize>, command: &Command) -> Round {
-        Round::send(&self.nodes, to, command, self.around.node_timeout)
+    /// The same with a limit for all answers.
+    pub(crate) fn ask_within(&self, command: &Command, limit: Duration) -> Round {
+        Round::send(&self.nodes, self.all(), command, limit, self.quorum.spare() + 1)
+    }
+
+    /// Sends `command` to some nodes.
+    pub(crate) fn ask_some(&self, to: NodeSet, command: &Command, limit: Duration) -> Round {
+        Round::send(&self.nodes, to, command, limit, 1)
+    }
+
+    fn all(&self) -> NodeSet {
+        NodeSet::first(self.nodes.len())
     }
 
     /// Sends `command` to all nodes and waits for none.
     pub(crate) fn tell(&self, command: &Command) {
-        send_and_forget(&self.nodes, 0..self.nodes.len(), command);
+        send_and_forget(&self.nodes, self.all(), command);
     }
 
     /// Sends `command` to one node and does not wait.
     pub(crate) fn tell_one(&self, node: usize, command: &Command) {
-        send_and_forget(&self.nodes, [node], command);
+        send_and_forget(&self.nodes, NodeSet::from_iter([node]), command);
     }
 
     /// The node's name.
@@ -56,6 +81,9 @@ impl Voters {
     ///
     /// Without it the first attempt of a new locker would run into its node timeout while connections are made.
     pub(crate) async fn settle(&self) {
+        if self.is_settled() {
+            return;
+        }
         self.ready
             .get_or_init(|| async {
                 let mut waits = JoinSet::new();
@@ -76,6 +104,11 @@ impl Voters {
                 }
             })
             .await;
+    }
+
+    /// Whether [`Voters::settle`] has nothing left to wait for.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.ready.initialized()
     }
 
     /// What `reply` means; a failure is told to the observers.
@@ -103,31 +136,77 @@ impl Voters {
     }
 }
 
-/// The replies of one round, counted and kept for a report.
+/// The replies of one round, counted and kept for a report. Nodes that are well take no memory.
 #[derive(Debug)]
 pub(crate) struct Poll<'a> {
     voters: &'a Voters,
     pub(crate) tally: Tally,
-    said: Vec<(usize, Said)>,
+    said: Words,
 }
 
 impl<'a> Poll<'a> {
     pub(crate) fn new(voters: &'a Voters) -> Self {
-        Self { voters, tally: Tally::new(voters.quorum), said: Vec::new() }
+        Self { voters, tally: Tally::new(voters.quorum), said: Words::default() }
     }
 
     /// Counts `reply` of `node`.
     pub(crate) fn count(&mut self, node: usize, reply: &Reply) -> Verdict {
         let said = self.voters.hear(node, reply);
         let vote = said.vote();
-        self.said.push((node, said));
+        self.said.note(node, said);
         self.tally.count(vote)
     }
 
     /// What each node said, in the order of configuration.
-    pub(crate) fn report(mut self) -> Vec<NodeReport> {
-        self.said.sort_by_key(|(node, _)| *node);
-        let voters = self.voters;
-        self.said.into_iter().map(|(node, said)| NodeReport { node: voters.id(node), said }).collect()
+    pub(crate) fn report(self) -> Vec<NodeReport> {
+        self.said.report(self.voters)
+    }
+}
+
+/// The last word of each node.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    yes: NodeSet,
+    no: NodeSet,
+    failed: Vec<(usize, NodeError)>,
+}
+
+impl Words {
+    pub(crate) fn note(&mut self, node: usize, said: Said) {
+        self.yes.remove(node);
+        self.no.remove(node);
+        self.failed.retain(|(failed, _)| *failed != node);
+        match said {
+            Said::Yes => self.yes.insert(node),
+            Said::No => self.no.insert(node),
+            Said::Failed(cause) => self.failed.push((node, cause)),
+        }
+    }
+
+    pub(crate) fn yes(&self) -> usize {
+        self.yes.len()
+    }
+
+    pub(crate) fn no(&self) -> usize {
+        self.no.len()
+    }
+
+    pub(crate) fn has_failed(&self, node: usize) -> bool {
+        self.failed.iter().any(|(failed, _)| *failed == node)
+    }
+
+    /// Whether the node answered.
+    pub(crate) fn is_heard(&self, node: usize) -> bool {
+        self.yes.contains(node) || self.no.contains(node)
+    }
+
+    /// What each node said, in the order of configuration. Nodes that were not heard are left out.
+    pub(crate) fn report(mut self, voters: &Voters) -> Vec<NodeReport> {
+        let mut said: Vec<(usize, Said)> =
+            self.failed.drain(..).map(|(node, cause)| (node, Said::Failed(cause))).collect();
+        said.extend(self.yes.iter().map(|node| (node, Said::Yes)));
+        said.extend(self.no.iter().map(|node| (node, Said::No)));
+        said.sort_by_key(|(node, _)| *node);
+        said.into_iter().map(|(node, said)| NodeReport { node: voters.id(node), said }).collect()
     }
 }

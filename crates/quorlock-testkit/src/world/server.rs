@@ -155,7 +155,7 @@ impl Server {
             Command::Stamp { name, token, at_least } => self.stamp(name, token, *at_least),
             Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
             Command::Release { name, token } => self.release(name, token),
-            Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now))),
+            Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now).into())),
             _ => Reply::Failed(NodeError::Abandoned),
         };
         if had && !self.stored.contains_key(command.name()) {

@@ -78,7 +78,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         for (node, column) in state.columns.iter_mut().enumerate() {
             let cell = &mut column.cells[client];
             (cell.ballot, cell.mark) = (Reply::default(), Reply::default());
-            if attempt.voters().contains(&node) {
+            if attempt.voters().contains(node) {
                 cell.queued |= 1 << round;
                 // So that the attempt made anew asks for the same number in this round.
                 cell.ballot = Reply { word: Word::Voted(seat.target() - seat.rounds), heard: true };

@@ -2,6 +2,7 @@
 
 use super::command::Reply;
 use super::error::NodeError;
+use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -21,9 +22,13 @@ impl Answer {
 
     /// An answer and the future of its reply, for nodes that stand before other nodes.
     pub fn channel() -> (Self, impl Future<Output = Reply> + Send + 'static) {
-        let board = Board::for_replies(1);
-        let reply = board.clone();
-        (Self::new(board, 0), async move { poll_fn(|context| reply.poll_take(context)).await.1 })
+        let board = Board::new(1);
+        let given = board.clone();
+        let reply = async move {
+            let mut replies = poll_fn(|context| given.poll_take(context)).await;
+            replies.pop().map_or(Reply::Failed(NodeError::Abandoned), |(_, reply)| reply)
+        };
+        (Self::new(board, 0), reply)
     }
 
     /// An answer that nobody waits for.
@@ -47,39 +52,78 @@ impl Drop for Answer {
     }
 }
 
+/// Replies of one round with their nodes' numbers. Five or fewer need no memory of their own.
+pub(crate) type Replies = SmallVec<[(usize, Reply); 5]>;
+
 /// The replies of one round that were given and not yet taken.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Board(Mutex<Posts>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Posts {
-    replies: Vec<(usize, Reply)>,
+    replies: Replies,
+    /// How many more replies must come before the reader is woken.
+    unready: usize,
     reader: Option<Waker>,
 }
 
 impl Board {
-    pub(crate) fn for_replies(count: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Posts { replies: Vec::with_capacity(count), reader: None })))
+    /// A board whose reader can do nothing with fewer than `enough` replies, and is not woken for them.
+    pub(crate) fn new(enough: usize) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Posts { replies: Replies::new(), unready: enough, reader: None })))
     }
 
     fn post(&self, node: usize, reply: Reply) {
         let reader = {
             let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             posts.replies.push((node, reply));
-            posts.reader.take()
+            posts.unready = posts.unready.saturating_sub(1);
+            if posts.unready == 0 { posts.reader.take() } else { None }
         };
         if let Some(reader) = reader {
             reader.wake();
         }
     }
 
-    /// Takes a reply, the oldest first.
-    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<(usize, Reply)> {
+    /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
+    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
         let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if posts.replies.is_empty() {
             posts.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(posts.replies.remove(0))
+        Poll::Ready(std::mem::take(&mut posts.replies))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Done;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_reader_is_woken_when_there_is_enough_and_for_each_reply_after_that() {
+        let (board, count) = (Board::new(3), Arc::new(Count::default()));
+        let waker = Waker::from(count.clone());
+        let context = Context::from_waker(&waker);
+        let mut seen = Vec::new();
+        for node in 0..5 {
+            assert!(board.poll_take(&context).is_pending());
+            board.post(node, Reply::Done(Done::Plain));
+            seen.push(count.0.load(Ordering::Relaxed));
+            assert!(matches!(board.poll_take(&context), Poll::Ready(replies) if replies[0].0 == node));
+        }
+        assert_eq!(seen, [0, 0, 1, 2, 3]);
     }
 }

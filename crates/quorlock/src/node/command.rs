@@ -134,7 +134,7 @@ pub enum Done {
     /// Extend and release: done.
     Plain,
     /// Inspect: what is there.
-    Seen(View),
+    Seen(Box<View>),
 }
 
 /// Why a healthy node did not do what was asked.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::round::Round;
-use quorlock_core::{Fence, Moment, Owner, Stored, Token, Wall};
+use quorlock_core::{Fence, Moment, NodeSet, Owner, Stored, Token, Wall};
 use std::sync::Mutex;
 
 pub(super) const TTL: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ pub(super) fn release(text: &str, holder: u8) -> Command {
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
 pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
-    let mut round = Round::send(&nodes, [0], command, Duration::from_secs(20));
+    let mut round = Round::send(&nodes, NodeSet::first(1), command, Duration::from_secs(20), 1);
     match round.next().await.unwrap().1 {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),
@@ -170,8 +170,8 @@ async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clo
 async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     let nodes = [node.clone()];
     for proposal in 1..100 {
-        crate::round::send_and_forget(&nodes, [0], &acquire("order", 1, proposal, TTL, false));
-        crate::round::send_and_forget(&nodes, [0], &release("order", 1));
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), &acquire("order", 1, proposal, TTL, false));
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), &release("order", 1));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }

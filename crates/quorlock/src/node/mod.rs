@@ -14,7 +14,7 @@ mod redis;
 mod url;
 
 pub use answer::Answer;
-pub(crate) use answer::Board;
+pub(crate) use answer::{Board, Replies};
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
 pub use facts::{

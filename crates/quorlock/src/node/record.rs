@@ -73,7 +73,7 @@ impl Record {
                 }
                 Err(denied) => Reply::Denied(denied),
             },
-            Command::Inspect { .. } => Reply::Done(Done::Seen(self.view(now))),
+            Command::Inspect { .. } => Reply::Done(Done::Seen(self.view(now).into())),
         }
     }
 

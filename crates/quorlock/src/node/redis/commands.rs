@@ -5,7 +5,6 @@ use super::handshake::millis;
 use super::script::{Hashes, Script};
 use super::slot::{Change, ChangeKind, Releasing};
 use crate::node::Acquire;
-use bytes::{BufMut, BytesMut};
 use quorlock_core::{Fence, Name};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -17,14 +16,14 @@ const WAITING_TTL: Duration = Duration::from_secs(10);
 
 /// The vote: two plain commands, or one where no fence is wanted. The epoch that makes it count is read once for all votes
 /// of a write.
-pub(super) fn acquire(out: &mut BytesMut, acquire: &Acquire) {
+pub(super) fn acquire(out: &mut Vec<u8>, acquire: &Acquire) {
     LAST.with_borrow_mut(|last| {
         if last.vote.as_ref() != Some(acquire) {
             last.bytes.clear();
             vote(&mut last.bytes, acquire);
             last.vote = Some(acquire.clone());
         }
-        out.put_slice(&last.bytes);
+        out.extend_from_slice(&last.bytes);
     });
 }
 
@@ -36,10 +35,10 @@ thread_local! {
 #[derive(Default)]
 struct Encoded {
     vote: Option<Acquire>,
-    bytes: BytesMut,
+    bytes: Vec<u8>,
 }
 
-fn vote(out: &mut BytesMut, acquire: &Acquire) {
+fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
     let mut digits = [0; DIGITS];
     let proposal = decimal(acquire.proposal.get(), &mut digits);
     let token = acquire.token.as_str().as_bytes();
@@ -58,13 +57,13 @@ fn vote(out: &mut BytesMut, acquire: &Acquire) {
 }
 
 /// The epoch without its first `skip` bytes, which tells this reading from those before it.
-pub(super) fn epoch(out: &mut BytesMut, skip: usize) {
+pub(super) fn epoch(out: &mut Vec<u8>, skip: usize) {
     Encoder::command(out, 4).arg("GETRANGE").arg(EPOCH_KEY).number(skip as u64).arg("-1");
 }
 
 /// One call that releases all of `run`.
 pub(super) fn releases<'a>(
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
     hashes: &Hashes,
     run: impl ExactSizeIterator<Item = &'a Releasing> + Clone,
     whole: bool,
@@ -80,7 +79,7 @@ pub(super) fn releases<'a>(
     }
 }
 
-pub(super) fn change(out: &mut BytesMut, hashes: &Hashes, change: &Change) {
+pub(super) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
     let (which, number) = match change.kind {
         ChangeKind::Extend { ttl } => (Script::Extend, millis(ttl)),
         ChangeKind::Stamp { at_least } => (Script::Stamp, at_least.get()),
@@ -93,25 +92,25 @@ pub(super) fn change(out: &mut BytesMut, hashes: &Hashes, change: &Change) {
 }
 
 /// Three plain commands: what is stored, for how long, and the counter.
-pub(super) fn inspect(out: &mut BytesMut, name: &Name) {
+pub(super) fn inspect(out: &mut Vec<u8>, name: &Name) {
     Encoder::command(out, 4).arg("GETRANGE").arg(name.as_str()).number(0).number(PREVIEW - 1);
     Encoder::command(out, 2).arg("PTTL").arg(name.as_str());
     Encoder::command(out, 3).arg("ZSCORE").fence_key(name).arg("f");
 }
 
 /// Asks for hints about `name`, or for no more of them. Exactly one confirmation or error comes back.
-pub(super) fn hints(out: &mut BytesMut, name: &str, wanted: bool) {
+pub(super) fn hints(out: &mut Vec<u8>, name: &str, wanted: bool) {
     Encoder::command(out, 2)
         .arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" })
         .parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes()]);
 }
 
 /// Tells whoever releases that somebody waits.
-pub(super) fn waiting(out: &mut BytesMut) {
+pub(super) fn waiting(out: &mut Vec<u8>) {
     Encoder::command(out, 5).arg("SET").arg(WAITING_KEY).arg("1").arg("PX").number(millis(WAITING_TTL));
 }
 
-pub(super) fn raw(out: &mut BytesMut, args: &[&[u8]]) {
+pub(super) fn raw(out: &mut Vec<u8>, args: &[&[u8]]) {
     let mut command = Encoder::command(out, args.len());
     for arg in args {
         command = command.arg(arg);
@@ -120,13 +119,13 @@ pub(super) fn raw(out: &mut BytesMut, args: &[&[u8]]) {
 
 /// The start of a script call: by its hash, or `whole` where the server has forgotten it.
 fn script<'a>(
-    out: &'a mut BytesMut,
+    out: &'a mut Vec<u8>,
     hashes: &Hashes,
     script: Script,
     whole: bool,
     keys: usize,
     args: usize,
-) -> Encoder<'a, BytesMut> {
+) -> Encoder<'a> {
     let command = Encoder::command(out, 3 + keys + args);
     let command = if whole {
         command.arg("EVAL").arg(script.body())
@@ -152,9 +151,9 @@ mod tests {
             tied: false,
             top_up: false,
         };
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         acquire(&mut out, &vote);
-        let wire = String::from_utf8(out.to_vec()).unwrap();
+        let wire = String::from_utf8(out).unwrap();
         let words: Vec<&str> =
             wire.split("\r\n").filter(|w| !w.starts_with(['*', '$']) && !w.is_empty()).collect();
         let value = vote.value();

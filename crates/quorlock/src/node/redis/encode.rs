@@ -1,6 +1,5 @@
 //! Writing commands: RESP arrays straight into the out buffer, without an allocation per argument.
 
-use bytes::BufMut;
 use quorlock_core::Name;
 
 /// What a name's fence key starts with.
@@ -13,11 +12,11 @@ pub(super) const WAITING_KEY: &str = "quorlock:waiting";
 pub(super) const EPOCH_KEY: &str = "quorlock:epoch";
 
 /// Writes one command: first the number of its arguments, then each of them.
-pub(super) struct Encoder<'a, B>(&'a mut B);
+pub(super) struct Encoder<'a>(&'a mut Vec<u8>);
 
-impl<'a, B: BufMut> Encoder<'a, B> {
+impl<'a> Encoder<'a> {
     /// Starts a command of `count` arguments, its own name included.
-    pub(super) fn command(out: &'a mut B, count: usize) -> Self {
+    pub(super) fn command(out: &'a mut Vec<u8>, count: usize) -> Self {
         length(out, b'*', count as u64);
         Self(out)
     }
@@ -35,9 +34,9 @@ impl<'a, B: BufMut> Encoder<'a, B> {
     pub(super) fn parts(self, parts: &[&[u8]]) -> Self {
         length(self.0, b'$', parts.iter().map(|part| part.len() as u64).sum());
         for part in parts {
-            self.0.put_slice(part);
+            self.0.extend_from_slice(part);
         }
-        self.0.put_slice(b"\r\n");
+        self.0.extend_from_slice(b"\r\n");
         self
     }
 
@@ -62,23 +61,42 @@ pub(super) fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
     }
 }
 
-fn length(out: &mut impl BufMut, kind: u8, length: u64) {
-    let mut digits = [0; DIGITS];
-    out.put_u8(kind);
-    out.put_slice(decimal(length, &mut digits));
-    out.put_slice(b"\r\n");
+/// A line that tells a length. Most are short, and those are written at once.
+fn length(out: &mut Vec<u8>, kind: u8, length: u64) {
+    match length {
+        0..10 => out.extend_from_slice(&[kind, digit(length), b'\r', b'\n']),
+        10..100 => out.extend_from_slice(&[kind, digit(length / 10), digit(length % 10), b'\r', b'\n']),
+        _ => {
+            let mut digits = [0; DIGITS];
+            out.push(kind);
+            out.extend_from_slice(decimal(length, &mut digits));
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+}
+
+fn digit(number: u64) -> u8 {
+    b'0' + number as u8
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::BytesMut;
 
     #[test]
     fn a_command_is_an_array_of_bulk_strings() {
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         Encoder::command(&mut out, 4).arg("SET").fence_key(&Name::new("a b").unwrap()).number(120).arg("");
-        assert_eq!(out, &b"*4\r\n$3\r\nSET\r\n$18\r\nquorlock:fence:a b\r\n$3\r\n120\r\n$0\r\n\r\n"[..]);
+        assert_eq!(out, b"*4\r\n$3\r\nSET\r\n$18\r\nquorlock:fence:a b\r\n$3\r\n120\r\n$0\r\n\r\n");
+    }
+
+    #[test]
+    fn lengths_of_all_sizes_are_written() {
+        for count in [0, 7, 9, 10, 42, 99, 100, 12_345] {
+            let mut out = Vec::new();
+            length(&mut out, b'$', count);
+            assert_eq!(out, format!("${count}\r\n").into_bytes());
+        }
     }
 
     #[test]

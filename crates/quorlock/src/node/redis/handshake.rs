@@ -9,7 +9,6 @@ use super::survey::Survey;
 use super::wire::{Wire, protocol};
 use crate::node::NodeError;
 use crate::surroundings::{RestartGuard, Surroundings};
-use bytes::BytesMut;
 use quorlock_core::Wall;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -103,7 +102,7 @@ pub(super) fn time(answer: &Value) -> Option<Wall> {
 
 /// Writes the call of the verify script; without hashes it is sent whole.
 pub(super) fn encode_verify(
-    out: &mut BytesMut,
+    out: &mut Vec<u8>,
     hashes: Option<&Hashes>,
     around: &Surroundings,
     durable: bool,

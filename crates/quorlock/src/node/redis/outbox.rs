@@ -9,7 +9,6 @@ use super::script::Hashes;
 use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
 use crate::node::{Answer, Command, NodeError};
 use crate::surroundings::Surroundings;
-use bytes::BytesMut;
 use quorlock_core::{Fence, Name, Token};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,7 +24,7 @@ const FIRST_MARK: u64 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     /// Encoded commands, and what waits for their answers in the same order.
-    out: BytesMut,
+    out: Vec<u8>,
     slots: VecDeque<Slot>,
     /// Releases that go out after all of `slots`.
     run: Run,
@@ -166,7 +165,7 @@ impl Outbox {
     }
 
     /// Hands everything over. `out` must be empty: the buffers are exchanged, so that neither is ever allocated anew.
-    pub(super) fn hand_over(&mut self, out: &mut BytesMut, flight: &mut VecDeque<Slot>) {
+    pub(super) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
         self.end_run();
         if std::mem::take(&mut self.open_votes) {
             self.skip = (self.skip + 1) % READINGS;
@@ -178,7 +177,7 @@ impl Outbox {
     }
 
     /// Encodes the releases among what was not handed over once more, for a connection that is given up.
-    pub(super) fn last_words(&mut self, out: &mut BytesMut) {
+    pub(super) fn last_words(&mut self, out: &mut Vec<u8>) {
         self.end_run();
         let releases: Vec<&Releasing> = self.slots.iter().filter_map(Slot::as_release).collect();
         for run in releases.chunks(run::MOST) {

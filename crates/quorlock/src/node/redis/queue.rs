@@ -6,7 +6,6 @@ use super::owed::Owed;
 use super::slot::{Releasing, Slot, Verify};
 use crate::node::{Answer, Bell, Command, NodeError};
 use crate::surroundings::{RestartGuard, Surroundings};
-use bytes::BytesMut;
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -244,7 +243,7 @@ impl Queue {
     }
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
-    pub(super) fn hand_over(&mut self, out: &mut BytesMut, flight: &mut VecDeque<Slot>) {
+    pub(super) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
         if out.is_empty() {
             self.outbox.hand_over(out, flight);
         }

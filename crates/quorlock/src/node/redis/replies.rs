@@ -71,11 +71,11 @@ pub(super) fn view(stored: &Value, left: &Value, counter: &Value) -> Reply {
     if let Value::Error(text) = left {
         return Reply::Failed(classify(text));
     }
-    Reply::Done(Done::Seen(View {
+    Reply::Done(Done::Seen(Box::new(View {
         content,
         left: left.number().map(Duration::from_millis),
         counter: counter.number().map(Fence::new),
-    }))
+    })))
 }
 
 /// The outcome of a raw call.

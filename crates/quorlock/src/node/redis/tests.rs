@@ -14,7 +14,7 @@ use crate::event::{Event, Observers};
 use crate::node::{Acquire, Answer, Board, Command, Content, Node, NodeError, Reply, View};
 use crate::round::Round;
 use crate::surroundings::{RestartGuard, Surroundings};
-use quorlock_core::{Fence, Name, Token};
+use quorlock_core::{Fence, Name, NodeSet, Token};
 use server::Server;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -76,18 +76,18 @@ fn connect(url: &str, around: Surroundings) -> Arc<RedisNode> {
 
 async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
     let nodes: Nodes = [node.clone()];
-    let mut round = Round::send(&nodes, [0], &command, PATIENCE);
+    let mut round = Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, 1);
     round.next().await.unwrap().1
 }
 
 /// Sends without waiting for the answer.
 fn post(node: &RedisNode, command: &Command) {
-    node.send(command, Answer::new(Board::for_replies(1), 0));
+    node.send(command, Answer::new(Board::new(1), 0));
 }
 
 async fn view(node: &Arc<RedisNode>, lock: &str) -> View {
     match ask(node, inspect(lock)).await {
-        Reply::Done(crate::node::Done::Seen(view)) => view,
+        Reply::Done(crate::node::Done::Seen(view)) => *view,
         other => panic!("no view: {other:?}"),
     }
 }

@@ -19,14 +19,22 @@ const READ_CHUNK: usize = 16 * 1024;
 /// One connection with what it has still to write and what it has read but not yet given out.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
-    pub(super) out: BytesMut,
+    /// What is to be written, emptied once all of it is.
+    pub(super) out: Vec<u8>,
+    written: usize,
     input: BytesMut,
     unflushed: bool,
 }
 
 impl Wire {
     pub(super) fn new(stream: Box<dyn Stream>) -> Self {
-        Self { stream, out: BytesMut::new(), input: BytesMut::with_capacity(READ_CHUNK), unflushed: false }
+        Self {
+            stream,
+            out: Vec::new(),
+            written: 0,
+            input: BytesMut::with_capacity(READ_CHUNK),
+            unflushed: false,
+        }
     }
 
     /// Writes what is to be written and reads what has come, until either is done: all was written, or at least
@@ -49,12 +57,15 @@ impl Wire {
     }
 
     fn poll_write_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while !self.out.is_empty() {
+        while self.written < self.out.len() {
             self.unflushed = true;
-            if ready!(pin!(self.stream.write_buf(&mut self.out)).poll(context))? == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            match ready!(Pin::new(&mut self.stream).poll_write(context, &self.out[self.written..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
             }
         }
+        self.out.clear();
+        self.written = 0;
         if self.unflushed {
             ready!(Pin::new(&mut self.stream).poll_flush(context))?;
             self.unflushed = false;

@@ -2,7 +2,6 @@
 
 use super::super::encode::Encoder;
 use super::super::resp::{self, Value};
-use bytes::BytesMut;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -73,7 +72,7 @@ impl Server {
     pub(super) fn run_command(&self, words: &str) -> Value {
         let mut stream = UnixStream::connect(self.socket()).unwrap();
         let words: Vec<&str> = words.split(' ').collect();
-        let mut out = BytesMut::new();
+        let mut out = Vec::new();
         let mut command = Encoder::command(&mut out, words.len());
         for word in words {
             command = command.arg(word);
