@@ -26,6 +26,11 @@ impl Token {
         Self(text)
     }
 
+    /// The token as bytes, all of them hexadecimal digits.
+    pub fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+
     /// The token as text.
     pub fn as_str(&self) -> &str {
         // Only hexadecimal digits are ever stored, so this never falls back.

@@ -157,8 +157,10 @@ impl<'a> Contender<'a> {
                     self.line.note(true);
                     return Ok(grant);
                 }
-                // What was cut short says nothing about the nodes.
-                Err(_) if self.grace().is_zero() => return self.give_up().await,
+                // Nodes whose time was cut short may be well.
+                Err(refusal) if refusal.cause == Cause::NoQuorum && self.grace().is_zero() => {
+                    return self.give_up().await;
+                }
                 Err(refusal) => self.note(refusal),
             }
             if self.attempts >= self.limits.attempts || self.left().is_zero() {
@@ -174,7 +176,7 @@ impl<'a> Contender<'a> {
             let Standing::Held { left } = hold.standing() else {
                 break;
             };
-            if hold.closed().is_cancelled() {
+            if hold.closed().is_fired() {
                 break;
             }
             drop(hold);

@@ -9,14 +9,12 @@ use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::ticker::Ticking;
 use crate::trace;
-use crate::watchdog::watch_over;
 use quorlock_core::{Loss, Name, Standing, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 /// A held lock. It is kept alive in the background and released when dropped.
 ///
@@ -34,7 +32,7 @@ pub struct Guard {
 impl Guard {
     /// Takes charge of `hold` and starts its watchdog.
     pub(crate) fn new(hold: Arc<Hold>, rules: TtlRules, ticking: Ticking) -> Self {
-        watch_over(hold.clone());
+        hold.voters.around.nursery.take(&hold);
         Self { held: Held { hold, rules }, _ticking: ticking }
     }
 
@@ -53,7 +51,8 @@ impl Guard {
         let round = hold.voters.ask(&command);
         hold.hand_over();
         drop(self);
-        let outcome = release(&hold.voters, &command, round).instrument(trace::releasing(&hold.name)).await;
+        let span = trace::releasing(&hold.name);
+        let outcome = trace::traced!(span, release(&hold.voters, &command, round));
         let name = hold.name.clone();
         hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });
         outcome
@@ -193,7 +192,7 @@ impl Held {
     /// # Cancel safety
     /// Cancel safe, and may be called any number of times.
     pub async fn lost(&self) -> Lost {
-        self.hold.lost().cancelled().await;
+        self.hold.lost().wait().await;
         let loss = match self.hold.standing() {
             Standing::Lost(loss) => loss,
             Standing::Held { .. } | Standing::Unverified => Loss::Expired,
@@ -203,7 +202,7 @@ impl Held {
 
     /// A token that is cancelled when the lock is lost, for code that takes one.
     pub fn lost_token(&self) -> CancellationToken {
-        self.hold.lost().child_token()
+        self.hold.lost().token().child_token()
     }
 
     /// Extends the lock by its ttl from now. Not needed while the watchdog is on.

@@ -5,11 +5,11 @@ use crate::event::Event;
 use crate::node::{Acquire, Command, Tie};
 use crate::options::Options;
 use crate::queue::Line;
+use crate::signal::Signal;
 use crate::voters::Voters;
 use quorlock_core::{Fence, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
 /// A held lock, shared by its guard and its watchdog.
 #[derive(Debug)]
@@ -21,9 +21,9 @@ pub(crate) struct Hold {
     line: Arc<Line>,
     state: Mutex<State>,
     /// Fires when the lock is lost.
-    lost: CancellationToken,
+    lost: Signal,
     /// Fires when the guard lets go.
-    closed: CancellationToken,
+    closed: Signal,
 }
 
 #[derive(Debug)]
@@ -72,8 +72,8 @@ impl Hold {
             label,
             line,
             state: Mutex::new(State { lease, votes, tied, announced: false, closed: false }),
-            lost: CancellationToken::new(),
-            closed: CancellationToken::new(),
+            lost: Signal::default(),
+            closed: Signal::default(),
         })
     }
 
@@ -147,11 +147,11 @@ impl Hold {
             && now + state.lease.unseen(now, wall) + self.options.margin() >= state.lease.deadline()
     }
 
-    pub(crate) fn lost(&self) -> &CancellationToken {
+    pub(crate) fn lost(&self) -> &Signal {
         &self.lost
     }
 
-    pub(crate) fn closed(&self) -> &CancellationToken {
+    pub(crate) fn closed(&self) -> &Signal {
         &self.closed
     }
 
@@ -166,7 +166,7 @@ impl Hold {
             let (fence, held) = (self.fence(), self.age());
             self.voters.around.emit(&Event::Lost { name: self.name.clone(), fence, loss, held });
         }
-        self.lost.cancel();
+        self.lost.fire();
         // Whoever of this process waits behind us may try now.
         self.line.bell().ring();
         Lost { lock: self.name.clone(), loss }
@@ -226,8 +226,8 @@ impl Hold {
             state.lease.lose(Loss::Released);
             if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
         };
-        self.closed.cancel();
-        self.lost.cancel();
+        self.closed.fire();
+        self.lost.fire();
         closing
     }
 

@@ -73,12 +73,14 @@ mod locker;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod node;
+mod nursery;
 pub mod optimistic;
 mod options;
 mod planted;
 mod queue;
 mod release;
 mod round;
+mod signal;
 mod surroundings;
 mod ticker;
 mod trace;

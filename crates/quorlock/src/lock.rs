@@ -20,7 +20,6 @@ use quorlock_core::{Lease, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
 
 /// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
 ///
@@ -183,7 +182,7 @@ impl Lock {
         let line = self.locker.lines().of(&self.name);
         let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
         let contender = Contender::new(self.locker.voters(), candidate, &line, limits);
-        let (grant, turn) = contender.run().instrument(trace::acquiring(&self.name)).await?;
+        let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
         // No await from here on: the grant must reach its guard.
         let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label, line.clone()));
         // The next in line sees the new neighbour before it contends.

@@ -1,9 +1,10 @@
 //! What every part of a locker shares: clock, randomness, observers, limits and the alarm.
 
 use crate::clock::{Clock, SystemClock};
-use crate::entropy::{Entropy, SystemEntropy};
+use crate::entropy::{Blocks, Entropy};
 use crate::event::{Event, Observers};
 use crate::node::NodeError;
+use crate::nursery::Nursery;
 use crate::planted::Planted;
 use crate::ticker::Ticker;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub(crate) struct Surroundings {
     pub(crate) observers: Observers,
     pub(crate) alarm: Alarm,
     pub(crate) ticker: Ticker,
+    pub(crate) nursery: Nursery,
     pub(crate) siblings: Siblings,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
@@ -73,10 +75,11 @@ impl Default for Surroundings {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(Blocks::default()),
             observers: Observers::default(),
             alarm: Alarm::default(),
             ticker: Ticker::default(),
+            nursery: Nursery::default(),
             siblings: Siblings::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),

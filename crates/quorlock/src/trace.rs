@@ -11,6 +11,16 @@ macro_rules! span_of {
     };
 }
 
+/// Awaits the future in the span, and without one where nobody listens: moving a future into a span costs more than
+/// the rest of the tracing.
+macro_rules! traced {
+    ($span:expr, $future:expr) => {{
+        let span = $span;
+        if span.is_disabled() { $future.await } else { tracing::Instrument::instrument($future, span).await }
+    }};
+}
+pub(crate) use traced;
+
 pub(crate) fn acquiring(name: &Name) -> Span {
     span_of!("acquire", name)
 }

@@ -5,6 +5,7 @@ use crate::extend::{extend, is_lost};
 use crate::hold::Hold;
 use crate::planted::Planted;
 use quorlock_core::{Backoff, Loss, Moment, Standing};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -13,18 +14,37 @@ use tokio::time::{Instant, sleep};
 /// A boot clock that ran ahead of the timers by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_millis(500);
 
-/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go.
-pub(crate) fn watch_over(hold: Arc<Hold>) {
-    // The clocks are read here: a sleep before the task's first step must not go unseen.
-    let mut watchdog = Watchdog::new(hold);
+/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go. `alarmed` if it must look at once.
+pub(crate) fn watch_over(hold: Arc<Hold>, since: Since, alarmed: bool) {
+    let mut watchdog = Watchdog::new(hold, since, alarmed);
     tokio::spawn(async move { while watchdog.look().await {} });
+}
+
+/// When the watch over a hold began, by both clocks that its watchdog compares.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Since {
+    boot: Moment,
+    timers: Instant,
+}
+
+impl Since {
+    pub(crate) fn now(hold: &Hold) -> Self {
+        Self { boot: hold.now(), timers: Instant::now() }
+    }
+
+    /// How soon the watchdog must first look.
+    pub(crate) fn first_look(self, hold: &Hold) -> Duration {
+        (hold.options.ttl.validity() / 3).min(self.boot.until(hold.announce_at()))
+    }
 }
 
 struct Watchdog {
     hold: Arc<Hold>,
     alarm: watch::Receiver<u64>,
     extend_at: Moment,
-    looked: (Moment, Instant),
+    looked: Since,
+    /// Whether there was an alarm that it has not looked after yet.
+    alarmed: bool,
     failed: bool,
     retry: Backoff,
 }
@@ -37,13 +57,13 @@ enum Woken {
 }
 
 impl Watchdog {
-    fn new(hold: Arc<Hold>) -> Self {
-        let now = hold.now();
+    fn new(hold: Arc<Hold>, since: Since, alarmed: bool) -> Self {
         let span = hold.options.ttl.validity();
         Self {
             alarm: hold.voters.around.alarm.listen(),
-            extend_at: now + span / 3,
-            looked: (now, Instant::now()),
+            extend_at: since.boot + span / 3,
+            looked: since,
+            alarmed,
             failed: false,
             retry: Backoff::new((span / 30).max(hold.voters.around.node_timeout / 2), span / 10),
             hold,
@@ -56,11 +76,12 @@ impl Watchdog {
             if self.extends() { self.extend_at.min(self.announce_at()) } else { self.announce_at() };
         let woken = tokio::select! {
             biased;
-            () = self.hold.closed().cancelled() => Woken::Closed,
+            () = self.hold.closed().wait() => Woken::Closed,
+            () = ready(()), if std::mem::take(&mut self.alarmed) => Woken::Alarm,
             Ok(()) = self.alarm.changed() => Woken::Alarm,
             () = sleep(self.hold.now().until(wake_at)) => Woken::Timer,
         };
-        if matches!(woken, Woken::Closed) || self.hold.lost().is_cancelled() {
+        if matches!(woken, Woken::Closed) || self.hold.lost().is_fired() {
             return false;
         }
         if matches!(woken, Woken::Alarm) {
@@ -90,7 +111,7 @@ impl Watchdog {
         };
         let result = tokio::select! {
             biased;
-            () = self.hold.closed().cancelled() => return false,
+            () = self.hold.closed().wait() => return false,
             result = round => result,
             // The next look announces the loss, or finds that a majority had extended already.
             () = sleep(limit) => return true,
@@ -128,9 +149,10 @@ impl Watchdog {
 
     /// Whether the machine slept since the last look.
     fn slept(&mut self) -> bool {
-        let (now, timer) = (self.hold.now(), Instant::now());
-        let (boot, timers) = (now.since(self.looked.0), timer.duration_since(self.looked.1));
-        self.looked = (now, timer);
+        let now = Since::now(&self.hold);
+        let boot = now.boot.since(self.looked.boot);
+        let timers = now.timers.duration_since(self.looked.timers);
+        self.looked = now;
         boot.saturating_sub(timers) >= SLEPT
     }
 
@@ -150,7 +172,7 @@ impl Watchdog {
 impl Drop for Watchdog {
     /// Also reached when the runtime is shut down under a guard: nobody extends the lock any more, so say so.
     fn drop(&mut self) {
-        if !self.hold.closed().is_cancelled() && !self.hold.lost().is_cancelled() {
+        if !self.hold.closed().is_fired() && !self.hold.lost().is_fired() {
             self.hold.lose(Loss::Unwatched);
         }
     }

@@ -41,7 +41,7 @@ struct Encoded {
 fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
     let mut digits = [0; DIGITS];
     let proposal = decimal(acquire.proposal.get(), &mut digits);
-    let token = acquire.token.as_str().as_bytes();
+    let token = &acquire.token.as_bytes()[..];
     Encoder::command(out, 6)
         .arg("SET")
         .arg(acquire.name.as_str())
@@ -75,7 +75,7 @@ pub(super) fn releases<'a>(
     }
     for release in run {
         let mark: &[u8] = if release.keeps { b"+" } else { b"" };
-        command = command.parts(&[release.token.as_str().as_bytes(), mark]);
+        command = command.parts(&[release.token.as_bytes(), mark]);
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
     };
     script(out, hashes, which, change.whole, 1, 3)
         .arg(change.name.as_str())
-        .arg(change.token.as_str())
+        .arg(change.token.as_bytes())
         .number(number)
         .number(change.mark);
 }

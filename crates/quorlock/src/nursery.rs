@@ -1,0 +1,122 @@
+//! Where holds spend their first moments: most end before they need a watchdog of their own.
+
+use crate::hold::Hold;
+use crate::watchdog::{Since, watch_over};
+use quorlock_core::Loss;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+/// How long a hold stays here at most. One that must be looked at sooner than twice this gets its watchdog at once.
+const STAY: Duration = Duration::from_millis(50);
+
+/// The young holds of a locker: each gets a watchdog within [`STAY`], unless its guard lets go before.
+///
+/// A watchdog is a task with timers, and a lock that is held for a millisecond would cost as much for it as for the
+/// votes. Holds stay with the runtime in which they were acquired: another one may be idle, or end.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nursery(Arc<Mutex<Vec<Ward>>>);
+
+/// The young holds of one runtime, as long as a task there looks after them.
+#[derive(Debug)]
+struct Ward {
+    runtime: Id,
+    young: Vec<Young>,
+}
+
+#[derive(Debug)]
+struct Young {
+    hold: Weak<Hold>,
+    since: Since,
+}
+
+impl Young {
+    /// Gives the hold, if its guard has it still, a watchdog in the current runtime.
+    fn grow_up(self, alarmed: bool) {
+        if let Some(hold) = self.hold.upgrade().filter(|hold| !hold.closed().is_fired()) {
+            watch_over(hold, self.since, alarmed);
+        }
+    }
+}
+
+impl Nursery {
+    /// Sees to it that `hold` is watched over from now on.
+    pub(crate) fn take(&self, hold: &Arc<Hold>) {
+        // The clocks are read here: a sleep before a watchdog's first step must not go unseen.
+        let since = Since::now(hold);
+        if since.first_look(hold) < 2 * STAY {
+            return watch_over(hold.clone(), since, false);
+        }
+        let young = Young { hold: Arc::downgrade(hold), since };
+        let runtime = Handle::current().id();
+        let mut wards = self.wards();
+        match wards.iter_mut().find(|ward| ward.runtime == runtime) {
+            Some(ward) => ward.young.push(young),
+            None => {
+                wards.push(Ward { runtime, young: vec![young] });
+                drop(wards);
+                let nurse = Nurse { nursery: self.clone(), runtime, is_over: false };
+                let alarm = hold.voters.around.alarm.listen();
+                tokio::spawn(nurse.look_after(alarm));
+            }
+        }
+    }
+
+    fn wards(&self) -> MutexGuard<'_, Vec<Ward>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one task that looks after the young holds of a runtime.
+struct Nurse {
+    nursery: Nursery,
+    runtime: Id,
+    /// Whether the ward was closed.
+    is_over: bool,
+}
+
+impl Nurse {
+    /// Looks until there is nobody left to look after.
+    async fn look_after(mut self, mut alarm: watch::Receiver<u64>) {
+        loop {
+            let alarmed = tokio::select! {
+                biased;
+                Ok(()) = alarm.changed() => true,
+                () = sleep(STAY) => false,
+            };
+            let Some(young) = self.next() else { return };
+            young.into_iter().for_each(|young| young.grow_up(alarmed));
+        }
+    }
+
+    /// All who came since the last look; `None` closes the ward.
+    fn next(&mut self) -> Option<Vec<Young>> {
+        let mut wards = self.nursery.wards();
+        let at = wards.iter().position(|ward| ward.runtime == self.runtime)?;
+        if wards[at].young.is_empty() {
+            wards.swap_remove(at);
+            self.is_over = true;
+            return None;
+        }
+        Some(std::mem::take(&mut wards[at].young))
+    }
+}
+
+impl Drop for Nurse {
+    /// Dropped before its end, its runtime is shut down: nobody will extend these locks any more, so say so.
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let mut wards = self.nursery.wards();
+        let at = wards.iter().position(|ward| ward.runtime == self.runtime);
+        let young = at.map(|at| wards.swap_remove(at).young).unwrap_or_default();
+        drop(wards);
+        let holds = young.into_iter().filter_map(|young| young.hold.upgrade());
+        for hold in holds.filter(|hold| !hold.closed().is_fired()) {
+            hold.lose(Loss::Unwatched);
+        }
+    }
+}
