@@ -13,3 +13,4 @@ mod tokens;
 mod using;
 mod waiting;
 mod world;
+mod young;
