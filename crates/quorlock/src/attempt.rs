@@ -105,7 +105,10 @@ pub(crate) async fn attempt(
             let poll = hear_out(poll, round).await;
             Err(Refusal::new(Cause::NoQuorum, poll, now.since(start)))
         }
-        _ => Err(Refusal::new(Cause::Held, poll, now.since(start))),
+        _ => {
+            undo.quietly();
+            Err(Refusal::new(Cause::Held, poll, now.since(start)))
+        }
     }
 }
 
@@ -212,11 +215,18 @@ struct Undo<'a> {
 
 impl<'a> Undo<'a> {
     fn armed(voters: &'a Voters, name: &Name, token: Token) -> Self {
-        Self { voters, release: Some(Command::Release { name: name.clone(), token }) }
+        Self { voters, release: Some(Command::Release { name: name.clone(), token, quiet: false }) }
     }
 
     fn disarm(mut self) {
         self.release = None;
+    }
+
+    /// Undoes without a hint: somebody else has the lock, and its release will tell.
+    fn quietly(mut self) {
+        if let Some(Command::Release { quiet, .. }) = &mut self.release {
+            *quiet = true;
+        }
     }
 }
 

@@ -52,7 +52,8 @@ impl Guard {
         hold.hand_over();
         drop(self);
         let span = trace::releasing(&hold.name);
-        let outcome = trace::traced!(span, release(&hold.voters, &command, round));
+        let (outcome, others) = trace::traced!(span, release(&hold.voters, &command, round));
+        hold.note_others(others);
         let name = hold.name.clone();
         hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });
         outcome

@@ -231,9 +231,15 @@ impl Hold {
         closing
     }
 
-    /// The command that releases the lock.
+    /// The command that releases the lock. If the next of this process takes it at once, it needs no hint.
     pub(crate) fn release(&self) -> Command {
-        Command::Release { name: self.name.clone(), token: self.token() }
+        let quiet = self.line.has_next();
+        Command::Release { name: self.name.clone(), token: self.token(), quiet }
+    }
+
+    /// Notes whether others waited when this was released.
+    pub(crate) fn note_others(&self, waited: bool) {
+        self.line.note_others(waited);
     }
 
     /// Wakes the next of this process. Its acquire is enqueued behind our release on every node.

@@ -155,9 +155,9 @@ impl Lock {
     pub async fn force_release(&self, token: Token) -> Release {
         let voters = self.locker.voters();
         voters.settle().await;
-        let command = Command::Release { name: self.name.clone(), token };
+        let command = Command::Release { name: self.name.clone(), token, quiet: false };
         let round = voters.ask(&command);
-        release(voters, &command, round).await
+        release(voters, &command, round).await.0
     }
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.

@@ -4,7 +4,7 @@ use crate::hold::Hold;
 use crate::node::Bell;
 use quorlock_core::Name;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -35,6 +35,7 @@ impl Lines {
             bell: Bell::new(),
             holder: Mutex::new(Weak::new()),
             in_a_row: AtomicU32::new(0),
+            others: AtomicBool::new(true),
         });
         lines.insert(name.clone(), Arc::downgrade(&line));
         line
@@ -51,6 +52,8 @@ pub(crate) struct Line {
     bell: Bell,
     holder: Mutex<Weak<Hold>>,
     in_a_row: AtomicU32,
+    /// Whether others than this process waited when it last let go, as far as it is known.
+    others: AtomicBool,
 }
 
 impl Line {
@@ -92,13 +95,27 @@ impl Line {
         if in_a_row >= MOST_IN_A_ROW {
             self.in_a_row.store(0, Ordering::Relaxed);
         }
-        in_a_row >= MOST_IN_A_ROW
+        in_a_row >= MOST_IN_A_ROW && self.others.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody of this process takes the name as soon as it is free, so that no other process needs to know.
+    pub(crate) fn has_next(&self) -> bool {
+        let is_kept = self.in_a_row.load(Ordering::Relaxed) < MOST_IN_A_ROW;
+        is_kept && self.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    /// Notes whether others than this process wait.
+    pub(crate) fn note_others(&self, wait: bool) {
+        self.others.store(wait, Ordering::Relaxed);
     }
 
     /// Notes that this process was granted the lock once more, or that somebody else has it.
     pub(crate) fn note(&self, granted: bool) {
         let in_a_row = self.in_a_row.load(Ordering::Relaxed);
         self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
+        if !granted {
+            self.note_others(true);
+        }
     }
 
     pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {

@@ -2,7 +2,7 @@
 
 use crate::entropy;
 use crate::error::{NodeReport, Said, listed};
-use crate::node::{Command, Reply};
+use crate::node::{Command, Done, Reply};
 use crate::round::Round;
 use crate::voters::{Voters, Words};
 use quorlock_core::{Backoff, NodeSet};
@@ -50,11 +50,12 @@ impl fmt::Display for Release {
     }
 }
 
-/// Hears `round`, the first send of `command`, and asks the nodes that failed a few times more.
+/// Hears `round`, the first send of `command`, and asks the nodes that failed a few times more. Also tells whether somebody
+/// else may wait for the lock.
 ///
 /// # Cancel safety
 /// Cancel safe: the release is on its way to every node before the first wait.
-pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round) -> Release {
+pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round) -> (Release, bool) {
     let timeout = voters.around.node_timeout;
     let mut pause = Backoff::new(timeout / 2, timeout * 2);
     let mut answers = Answers::new(voters);
@@ -62,32 +63,35 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
         while let Some((node, reply)) = round.next().await {
             answers.take(node, &reply);
             if let Some(outcome) = answers.outcome() {
-                return outcome;
+                return (outcome, answers.awaited);
             }
         }
         if let Some(outcome) = answers.free_on_a_majority() {
-            return outcome;
+            return (outcome, answers.awaited);
         }
         if left > 0 {
             sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
             round = voters.ask_some(answers.failed(), command, timeout);
         }
     }
-    Release::Unconfirmed { nodes: answers.report() }
+    (Release::Unconfirmed { nodes: answers.report() }, true)
 }
 
 /// The last word of each node over all tries.
 struct Answers<'a> {
     voters: &'a Voters,
     said: Words,
+    /// Whether a node did not say that nobody waits.
+    awaited: bool,
 }
 
 impl<'a> Answers<'a> {
     fn new(voters: &'a Voters) -> Self {
-        Self { voters, said: Words::default() }
+        Self { voters, said: Words::default(), awaited: false }
     }
 
     fn take(&mut self, node: usize, reply: &Reply) {
+        self.awaited |= !matches!(reply, Reply::Done(Done::Unawaited));
         let said = self.voters.hear(node, reply);
         // Gone after an answer that we missed: it was our own release.
         let ours = self.said.has_failed(node) && matches!(said, Said::No);

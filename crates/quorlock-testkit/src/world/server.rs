@@ -154,7 +154,7 @@ impl Server {
             Command::Acquire(vote) => self.vote(vote, now, origin),
             Command::Stamp { name, token, at_least } => self.stamp(name, token, *at_least),
             Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
-            Command::Release { name, token } => self.release(name, token),
+            Command::Release { name, token, .. } => self.release(name, token),
             Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now).into())),
             _ => Reply::Failed(NodeError::Abandoned),
         };

@@ -69,7 +69,7 @@ impl Pair {
             tried += 1;
             if pair.hear(order[at], answer, word) {
                 let next_round = pair.state.seats[0].rounds > seat.rounds;
-                let voters = pair.attempt.voters().to_vec();
+                let voters: Vec<usize> = pair.attempt.voters().iter().collect();
                 tried += if next_round { pair.try_all(&voters, 0) } else { pair.try_all(order, at + 1) };
             }
         }

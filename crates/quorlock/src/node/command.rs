@@ -38,6 +38,8 @@ pub enum Command {
         name: Name,
         /// The attempt that holds it.
         token: Token,
+        /// Whether to do without the hint: the name was never held, or whoever takes it next stands by already.
+        quiet: bool,
     },
     /// Tell what is stored under the name. Changes nothing.
     Inspect {
@@ -133,6 +135,8 @@ pub enum Done {
     },
     /// Extend and release: done.
     Plain,
+    /// Release: done, and nobody of any process waits for any name there.
+    Unawaited,
     /// Inspect: what is there.
     Seen(Box<View>),
 }

@@ -61,7 +61,7 @@ pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Comma
 
 pub(super) fn release(text: &str, holder: u8) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Release { name, token }
+    Command::Release { name, token, quiet: false }
 }
 
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
@@ -72,7 +72,7 @@ pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),
         Reply::Done(Done::Stamped { to }) => format!("stamped {to}"),
-        Reply::Done(Done::Plain) => "done".to_owned(),
+        Reply::Done(Done::Plain | Done::Unawaited) => "done".to_owned(),
         Reply::Done(Done::Seen(view)) => short(&view),
         Reply::Denied(Denied::Gone) => "gone".to_owned(),
         Reply::Denied(Denied::Taken) => "taken".to_owned(),

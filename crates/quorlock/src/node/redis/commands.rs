@@ -74,8 +74,9 @@ pub(super) fn releases<'a>(
         command = command.arg(release.name.as_str());
     }
     for release in run {
-        let mark: &[u8] = if release.keeps { b"+" } else { b"" };
-        command = command.parts(&[release.token.as_bytes(), mark]);
+        let keeps: &[u8] = if release.keeps { b"+" } else { b"" };
+        let quiet: &[u8] = if release.quiet { b"-" } else { b"" };
+        command = command.parts(&[release.token.as_bytes(), keeps, quiet]);
     }
 }
 

@@ -52,8 +52,9 @@ impl Outbox {
 
     /// Encodes `command`; a vote that is `guarded` counts only with the epoch after it.
     pub(super) fn command(&mut self, command: &Command, answer: Answer, guarded: bool) {
-        if let Command::Release { name, token } = command {
-            self.release(Releasing::new(name.clone(), *token, Some(answer)));
+        if let Command::Release { name, token, quiet } = command {
+            let release = Releasing::new(name.clone(), *token, Some(answer));
+            self.release(Releasing { quiet: *quiet, ..release });
             return;
         }
         if self.run.concerns(command.name()) {

@@ -138,7 +138,7 @@ impl Queue {
     /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(super) fn owe(&mut self, command: &Command, around: &Surroundings) {
         match command {
-            Command::Release { name, token } if !self.owed.is_unsent(*token) => {
+            Command::Release { name, token, .. } if !self.owed.is_unsent(*token) => {
                 self.keep(Releasing::new(name.clone(), *token, None), around);
             }
             // The token of a refill is that of a lock which the server may hold already.
@@ -273,7 +273,9 @@ impl Waiting {
     /// What is to be failed in its place.
     fn into_slot(self) -> Slot {
         match self.command {
-            Command::Release { name, token } => Slot::Release(Releasing::new(name, token, Some(self.answer))),
+            Command::Release { name, token, .. } => {
+                Slot::Release(Releasing::new(name, token, Some(self.answer)))
+            }
             // Of other commands only the answer matters now.
             _ => Slot::Inspect(self.answer),
         }

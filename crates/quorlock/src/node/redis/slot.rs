@@ -49,6 +49,8 @@ pub(super) struct Releasing {
     pub(super) until: Option<Moment>,
     /// Whether it also tells the name's counter how long to be kept.
     pub(super) keeps: bool,
+    /// Whether those who wait are not told.
+    pub(super) quiet: bool,
     /// On the first release of a run: how many share one reply.
     pub(super) run: usize,
     /// Whether the script was sent whole, so that the server cannot lack it.
@@ -57,7 +59,7 @@ pub(super) struct Releasing {
 
 impl Releasing {
     pub(super) fn new(name: Name, token: Token, answer: Option<Answer>) -> Self {
-        Self { name, token, answer, until: None, keeps: false, run: 0, whole: false }
+        Self { name, token, answer, until: None, keeps: false, quiet: false, run: 0, whole: false }
     }
 }
 

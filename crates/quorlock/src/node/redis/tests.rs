@@ -49,7 +49,7 @@ fn vote(lock: &str, by: u8, proposal: u64) -> Command {
 }
 
 fn release(lock: &str, by: u8) -> Command {
-    Command::Release { name: name(lock), token: token(by) }
+    Command::Release { name: name(lock), token: token(by), quiet: false }
 }
 
 fn inspect(lock: &str) -> Command {

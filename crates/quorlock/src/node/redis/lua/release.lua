@@ -1,15 +1,17 @@
 -- Frees each name in KEYS that still holds its token, the first 32 characters of its ARGV. One answer each: 1 freed,
--- 0 gone, -1 taken. Behind a token may stand a mark: the name's counter is then kept for a week from now. Losers raise
--- counters, too, and without an end names that were never ours would fill the server.
+-- 2 freed and nobody waits for any name, 0 gone, -1 taken. Behind a token may stand marks: `+`, the name's counter is
+-- kept for a week from now (losers raise counters, too, and without an end names that were never ours would fill the
+-- server); `-`, those who wait are not told.
 local call, find = redis.pcall, string.find
 -- Hints are for those who wait; any other answer than 0 may mean that somebody does.
 local nobody = call('EXISTS', 'quorlock:waiting') == 0
 local answers = {}
 for i = 1, #KEYS do
-  local name, token = KEYS[i], ARGV[i]
+  local name, token, tell = KEYS[i], ARGV[i], not nobody
   if #token > 32 then
+    if find(token, '+', 33, true) then call('EXPIRE', 'quorlock:fence:' .. name, 604800) end
+    tell = tell and not find(token, '-', 33, true)
     token = string.sub(token, 1, 32)
-    call('EXPIRE', 'quorlock:fence:' .. name, 604800)
   end
   local stored = call('GET', name)
   if not stored then
@@ -20,8 +22,9 @@ for i = 1, #KEYS do
   elseif find(stored, token, 1, true) ~= 1 then
     answers[i] = -1
   else
-    answers[i] = call('DEL', name)
-    if not nobody then call('PUBLISH', 'quorlock:free:' .. name, '') end
+    local freed = call('DEL', name)
+    answers[i] = nobody and freed == 1 and 2 or freed
+    if tell then call('PUBLISH', 'quorlock:free:' .. name, '') end
   end
 end
 return answers

@@ -56,7 +56,28 @@ async fn a_user_without_channels_gets_no_hints_and_everything_else() {
         node.watch(&name("a"), &bell);
         assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(_)));
         node.unwatch(&name("a"));
-        assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain)));
+        assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
     }
     assert_eq!(node.health().queued, 0);
+}
+
+#[tokio::test]
+async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_waits() {
+    let server = Server::start(&[]);
+    let around = calm();
+    let (holder, waiter) = (connect(&server.url(), around.clone()), connect(&server.url(), around));
+    let quiet = |by| Command::Release { name: name("a"), token: token(by), quiet: true };
+    ask(&holder, vote("a", 1, 7)).await;
+    assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Unawaited)));
+
+    let bell = Bell::new();
+    waiter.settle().await;
+    waiter.watch(&name("a"), &bell);
+    assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
+    ask(&holder, vote("a", 3, 8)).await;
+    assert!(matches!(ask(&holder, quiet(3)).await, Reply::Done(Done::Plain)));
+    assert!(tokio::time::timeout(Duration::from_millis(50), bell.heard()).await.is_err());
+    ask(&holder, vote("a", 4, 9)).await;
+    assert!(matches!(ask(&holder, release("a", 4)).await, Reply::Done(Done::Plain)));
+    heard(&bell).await;
 }
