@@ -1,6 +1,7 @@
 //! The one loop that retries: try, look who has it, wait for a hint or a jittered poll, try again.
 
 use crate::attempt::{Candidate, Cause, Grant, Refusal, attempt};
+use crate::crowd::hold_back;
 use crate::entropy;
 use crate::error::{AcquireError, Holder, Said};
 use crate::event::Event;
@@ -60,6 +61,10 @@ pub(crate) struct Contender<'a> {
     last: Option<Refusal>,
     seen: Option<Inspection>,
     turn: Option<Turn<'a>>,
+    /// How many hints came so far.
+    hints: usize,
+    /// Whether the last attempt followed a hint.
+    hinted: bool,
 }
 
 impl<'a> Contender<'a> {
@@ -82,6 +87,8 @@ impl<'a> Contender<'a> {
             last: None,
             seen: None,
             turn: None,
+            hints: 0,
+            hinted: false,
         }
     }
 
@@ -204,25 +211,39 @@ impl<'a> Contender<'a> {
 
     /// Waits as long as makes sense after a refusal.
     async fn pause(&mut self) {
-        let held = self.last.as_ref().is_some_and(|refusal| refusal.cause == Cause::Held);
-        if !held {
-            let delay = self.retry.next(self.random());
-            return sleep(delay.min(self.left())).await;
-        }
-        // Subscribed before the look: a release between the two rings the bell.
-        self.watching.get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
-        self.look().await;
-        let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) else {
-            // Nobody has a majority: several contend, or it was just released.
+        let was_hinted = std::mem::take(&mut self.hinted);
+        let Some(refusal) = self.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
             let delay = self.retry.next(self.random());
             return sleep(delay.min(self.left())).await;
         };
-        let ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+        // Others used the hint first, and their release will be heard: no need to look who it is.
+        let is_taken = was_hinted && refusal.votes == 0 && self.watching.is_some();
+        let mut ends = POLL_CAP;
+        if !is_taken {
+            // Subscribed before the look: a release between the two rings the bell.
+            self.watching.get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
+            self.look().await;
+            let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) else {
+                // Nobody has a majority: several contend, or it was just released.
+                let delay = self.retry.next(self.random());
+                return sleep(delay.min(self.left())).await;
+            };
+            ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+        }
         let delay = self.poll.next(self.random()).min(ends).min(self.left());
-        tokio::select! {
-            biased;
-            () = self.line.bell().heard() => self.poll.reset(),
-            () = sleep(delay) => {}
+        if timeout(delay, self.line.bell().heard()).await.is_ok() {
+            self.follow_hint().await;
+        }
+    }
+
+    /// Holds back after a hint as long as others should go first.
+    async fn follow_hint(&mut self) {
+        self.poll.reset();
+        let delay = hold_back(self.line.bell().crowd(), self.hints, self.random());
+        self.hints += 1;
+        self.hinted = true;
+        if !delay.is_zero() {
+            sleep(delay.min(self.left())).await;
         }
     }
 

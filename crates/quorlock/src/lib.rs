@@ -54,6 +54,7 @@ mod attempt;
 pub mod blocking;
 mod builder;
 mod clock;
+mod crowd;
 mod entropy;
 mod error;
 mod event;

@@ -1,6 +1,7 @@
 //! A node: anything that can vote. Five commands, one answer each, and hints about released names.
 
 mod answer;
+mod bell;
 mod command;
 #[cfg(test)]
 mod contract;
@@ -15,6 +16,7 @@ mod url;
 
 pub use answer::Answer;
 pub(crate) use answer::{Board, Replies};
+pub use bell::Bell;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
 pub use facts::{
@@ -34,7 +36,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
 use url::Place;
 
 /// A boxed future, as trait objects need it.
@@ -114,30 +115,6 @@ pub struct Health {
     pub clock_ahead_micros: Option<i64>,
     /// Commands that wait for an answer.
     pub queued: usize,
-}
-
-/// Wakes whoever waits for a name. Ringing an unattended bell is remembered once.
-#[derive(Clone, Debug, Default)]
-pub struct Bell(Arc<Notify>);
-
-impl Bell {
-    /// A new bell.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Rings.
-    pub fn ring(&self) {
-        self.0.notify_one();
-    }
-
-    /// Waits for the next ring, or takes one that nobody heard.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: a ring that is not taken stays.
-    pub async fn heard(&self) {
-        self.0.notified().await;
-    }
 }
 
 /// Opens the node that `url` names. Connects to nobody yet.

@@ -76,8 +76,10 @@ impl Flight {
                     .and_then(|channel| std::str::from_utf8(channel).ok())
                     .and_then(|channel| channel.strip_prefix(FREE_CHANNEL));
                 let bell = name.and_then(|name| link.lock().bells.get(name).cloned());
-                if let Some(bell) = bell {
-                    bell.ring();
+                match (bell, fields.get(2).and_then(Value::text).and_then(told)) {
+                    (Some(bell), Some((crowd, release))) => bell.ring_for(release, crowd),
+                    (Some(bell), None) => bell.ring(),
+                    (None, _) => {}
                 }
             }
             Some(b"subscribe" | b"unsubscribe") if matches!(self.slots.front(), Some(Slot::Hints)) => {
@@ -196,6 +198,12 @@ impl Flight {
             _ => None,
         }
     }
+}
+
+/// What a hint tells: how many processes it went to, and a number for the release.
+fn told(hint: &[u8]) -> Option<(usize, u64)> {
+    let (crowd, release) = std::str::from_utf8(hint).ok()?.split_once(' ')?;
+    Some((crowd.parse().ok()?, u64::from_str_radix(release, 16).ok()?))
 }
 
 /// Gives the answer to a release; one that the server refused is owed.

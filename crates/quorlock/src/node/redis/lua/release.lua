@@ -24,7 +24,12 @@ for i = 1, #KEYS do
   else
     local freed = call('DEL', name)
     answers[i] = nobody and freed == 1 and 2 or freed
-    if tell then call('PUBLISH', 'quorlock:free:' .. name, '') end
+    if tell then
+      -- How many processes hear it, and which release it is, so that they can take turns and hear it once.
+      local channel = 'quorlock:free:' .. name
+      local crowd = call('PUBSUB', 'NUMSUB', channel)
+      call('PUBLISH', channel, (tonumber(crowd[2]) or 1) .. ' ' .. string.sub(token, 1, 8))
+    end
   end
 end
 return answers

@@ -1,0 +1,87 @@
+//! What wakes those who wait for a name.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::Notify;
+
+/// Rung when a name may have become free. Cheap to clone: every clone is the same bell.
+///
+/// A ring that nobody heard stays for the next who listens. It is a hint and no more: it may be missing, late or wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Bell(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    notify: Notify,
+    last: Mutex<Last>,
+}
+
+/// What the last ring told.
+#[derive(Debug, Default)]
+struct Last {
+    release: Option<u64>,
+    crowd: usize,
+}
+
+impl Bell {
+    /// A new bell.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Rings.
+    pub fn ring(&self) {
+        *self.last() = Last::default();
+        self.0.notify.notify_one();
+    }
+
+    /// Rings for a release, by any number that all nodes have for it, which `crowd` processes were told of. Once: hints of
+    /// several nodes about the same release are one ring.
+    pub fn ring_for(&self, release: u64, crowd: usize) {
+        let before = std::mem::replace(&mut *self.last(), Last { release: Some(release), crowd });
+        if before.release != Some(release) {
+            self.0.notify.notify_one();
+        }
+    }
+
+    /// How many processes were told with the last ring; one, as far as is known.
+    pub(crate) fn crowd(&self) -> usize {
+        self.last().crowd.max(1)
+    }
+
+    /// Waits for the next ring, or takes one that nobody heard.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a ring that is not taken stays.
+    pub async fn heard(&self) {
+        self.0.notify.notified().await;
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Last> {
+        self.0.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn hints_of_several_nodes_about_one_release_are_one_ring() {
+        let (bell, silence) = (Bell::new(), Duration::from_millis(10));
+        assert_eq!(bell.crowd(), 1);
+        bell.ring_for(7, 3);
+        timeout(silence, bell.heard()).await.unwrap();
+        assert_eq!(bell.crowd(), 3);
+        bell.ring_for(7, 4);
+        assert!(timeout(silence, bell.heard()).await.is_err());
+        bell.ring_for(8, 4);
+        timeout(silence, bell.heard()).await.unwrap();
+        bell.ring();
+        timeout(silence, bell.heard()).await.unwrap();
+        assert_eq!(bell.crowd(), 1);
+        bell.ring_for(8, 2);
+        timeout(silence, bell.heard()).await.unwrap();
+    }
+}
