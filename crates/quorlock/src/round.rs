@@ -1,6 +1,6 @@
 //! One command to several nodes at the same moment, and their replies as they come.
 
-use crate::node::{Answer, Board, Command, Node, NodeError, Replies, Reply};
+use crate::node::{Answer, Board, Command, Enough, Node, NodeError, Replies, Reply};
 use quorlock_core::NodeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -24,13 +24,13 @@ pub(crate) struct Round {
 impl Round {
     /// Sends `command` to the nodes `to`. When this returns, it is on its way to all of them.
     ///
-    /// [`Round::next`] sleeps until there are `enough` replies for the caller to decide on.
+    /// [`Round::next`] sleeps until there is `enough` for the caller to decide on.
     pub(crate) fn send(
         nodes: &[Arc<dyn Node>],
         to: NodeSet,
         command: &Command,
         timeout: Duration,
-        enough: usize,
+        enough: Enough,
     ) -> Self {
         let board = enqueue(nodes, to, command, enough);
         let timer = Box::pin(tokio::time::sleep(timeout));
@@ -78,7 +78,7 @@ pub(crate) fn send_and_forget(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Co
     }
 }
 
-fn enqueue(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command, enough: usize) -> Arc<Board> {
+fn enqueue(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command, enough: Enough) -> Arc<Board> {
     let board = Board::new(enough);
     for node in to.iter() {
         nodes[node].send(command, Answer::new(board.clone(), node));

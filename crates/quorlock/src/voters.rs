@@ -3,7 +3,7 @@
 use crate::error::{NodeReport, Said};
 use crate::event::Event;
 use crate::gate::Gate;
-use crate::node::{Command, Node, NodeError, Reply};
+use crate::node::{Command, Enough, Node, NodeError, Reply};
 use crate::round::{Round, send_and_forget};
 use crate::surroundings::Surroundings;
 use quorlock_core::{NodeSet, Quorum, Tally, Verdict};
@@ -42,20 +42,19 @@ impl Voters {
         Self(Arc::new(Body { nodes, quorum, around, gate, ready }))
     }
 
-    /// Sends `command` to all nodes. Fewer replies than a majority needs to fail decide nothing, so the round sleeps
-    /// until there are that many.
+    /// Sends `command` to all nodes. The round sleeps until a majority has done it, or cannot any more.
     pub(crate) fn ask(&self, command: &Command) -> Round {
         self.ask_within(command, self.around.node_timeout)
     }
 
     /// The same with a limit for all answers.
     pub(crate) fn ask_within(&self, command: &Command, limit: Duration) -> Round {
-        Round::send(&self.nodes, self.all(), command, limit, self.quorum.spare() + 1)
+        Round::send(&self.nodes, self.all(), command, limit, Enough::of(self.quorum))
     }
 
     /// Sends `command` to some nodes.
     pub(crate) fn ask_some(&self, to: NodeSet, command: &Command, limit: Duration) -> Round {
-        Round::send(&self.nodes, to, command, limit, 1)
+        Round::send(&self.nodes, to, command, limit, Enough::ONE)
     }
 
     fn all(&self) -> NodeSet {

@@ -2,6 +2,7 @@
 
 use super::command::Reply;
 use super::error::NodeError;
+use quorlock_core::Quorum;
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +23,7 @@ impl Answer {
 
     /// An answer and the future of its reply, for nodes that stand before other nodes.
     pub fn channel() -> (Self, impl Future<Output = Reply> + Send + 'static) {
-        let board = Board::new(1);
+        let board = Board::new(Enough::ONE);
         let given = board.clone();
         let reply = async move {
             let mut replies = poll_fn(|context| given.poll_take(context)).await;
@@ -55,6 +56,30 @@ impl Drop for Answer {
 /// Replies of one round with their nodes' numbers. Five or fewer need no memory of their own.
 pub(crate) type Replies = SmallVec<[(usize, Reply); 5]>;
 
+/// How many replies decide a round: so many nodes that did it, or so many that did not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    done: usize,
+    undone: usize,
+}
+
+impl Enough {
+    /// Any reply.
+    pub(crate) const ONE: Self = Self { done: 1, undone: 1 };
+
+    /// A majority of all nodes, or so many that the others are none.
+    pub(crate) fn of(quorum: Quorum) -> Self {
+        Self { done: quorum.needed(), undone: quorum.spare() + 1 }
+    }
+
+    /// Counts down; whether it is enough.
+    fn count(&mut self, reply: &Reply) -> bool {
+        let kind = if matches!(reply, Reply::Done(_)) { &mut self.done } else { &mut self.undone };
+        *kind = kind.saturating_sub(1);
+        self.done == 0 || self.undone == 0
+    }
+}
+
 /// The replies of one round that were given and not yet taken.
 #[derive(Debug)]
 pub(crate) struct Board(Mutex<Posts>);
@@ -62,23 +87,23 @@ pub(crate) struct Board(Mutex<Posts>);
 #[derive(Debug)]
 struct Posts {
     replies: Replies,
-    /// How many more replies must come before the reader is woken.
-    unready: usize,
+    /// What must still come before the reader is woken.
+    missing: Enough,
     reader: Option<Waker>,
 }
 
 impl Board {
-    /// A board whose reader can do nothing with fewer than `enough` replies, and is not woken for them.
-    pub(crate) fn new(enough: usize) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Posts { replies: Replies::new(), unready: enough, reader: None })))
+    /// A board whose reader can do nothing with less than `enough`, and is not woken for it.
+    pub(crate) fn new(enough: Enough) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Posts { replies: Replies::new(), missing: enough, reader: None })))
     }
 
     fn post(&self, node: usize, reply: Reply) {
         let reader = {
             let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_enough = posts.missing.count(&reply);
             posts.replies.push((node, reply));
-            posts.unready = posts.unready.saturating_sub(1);
-            if posts.unready == 0 { posts.reader.take() } else { None }
+            if is_enough { posts.reader.take() } else { None }
         };
         if let Some(reader) = reader {
             reader.wake();
@@ -114,16 +139,28 @@ mod tests {
 
     #[test]
     fn the_reader_is_woken_when_there_is_enough_and_for_each_reply_after_that() {
-        let (board, count) = (Board::new(3), Arc::new(Count::default()));
-        let waker = Waker::from(count.clone());
-        let context = Context::from_waker(&waker);
-        let mut seen = Vec::new();
-        for node in 0..5 {
-            assert!(board.poll_take(&context).is_pending());
-            board.post(node, Reply::Done(Done::Plain));
-            seen.push(count.0.load(Ordering::Relaxed));
-            assert!(matches!(board.poll_take(&context), Poll::Ready(replies) if replies[0].0 == node));
+        // y = done, n = not done: how often the reader was woken after each reply
+        let table = [
+            (5, "yyyyy", [0, 0, 1, 2, 3]),
+            (5, "nnyyy", [0, 0, 0, 0, 1]),
+            (5, "nynyn", [0, 0, 0, 0, 1]),
+            (5, "nnnyy", [0, 0, 1, 2, 3]),
+            (4, "nyny", [0, 0, 1, 2, 2]),
+            (2, "ny", [1, 2, 2, 2, 2]),
+            (1, "y", [1, 1, 1, 1, 1]),
+        ];
+        for (nodes, replies, woken) in table {
+            let board = Board::new(Enough::of(Quorum::of(nodes).unwrap()));
+            let count = Arc::new(Count::default());
+            let waker = Waker::from(count.clone());
+            let context = Context::from_waker(&waker);
+            for (node, reply) in replies.chars().enumerate() {
+                assert!(board.poll_take(&context).is_pending());
+                let failed = Reply::Failed(NodeError::Abandoned);
+                board.post(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
+                assert_eq!(count.0.load(Ordering::Relaxed), woken[node], "{replies} at {node}");
+                assert!(matches!(board.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));
+            }
         }
-        assert_eq!(seen, [0, 0, 1, 2, 3]);
     }
 }

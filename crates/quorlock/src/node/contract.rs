@@ -67,7 +67,7 @@ pub(super) fn release(text: &str, holder: u8) -> Command {
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
 pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
-    let mut round = Round::send(&nodes, NodeSet::first(1), command, Duration::from_secs(20), 1);
+    let mut round = Round::send(&nodes, NodeSet::first(1), command, Duration::from_secs(20), Enough::ONE);
     match round.next().await.unwrap().1 {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),

@@ -15,7 +15,7 @@ mod redis;
 mod url;
 
 pub use answer::Answer;
-pub(crate) use answer::{Board, Replies};
+pub(crate) use answer::{Board, Enough, Replies};
 pub use bell::Bell;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;

@@ -11,7 +11,7 @@ mod votes;
 
 use super::RedisNode;
 use crate::event::{Event, Observers};
-use crate::node::{Acquire, Answer, Board, Command, Content, Node, NodeError, Reply, View};
+use crate::node::{Acquire, Answer, Board, Command, Content, Enough, Node, NodeError, Reply, View};
 use crate::round::Round;
 use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::{Fence, Name, NodeSet, Token};
@@ -76,13 +76,13 @@ fn connect(url: &str, around: Surroundings) -> Arc<RedisNode> {
 
 async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
     let nodes: Nodes = [node.clone()];
-    let mut round = Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, 1);
+    let mut round = Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, Enough::ONE);
     round.next().await.unwrap().1
 }
 
 /// Sends without waiting for the answer.
 fn post(node: &RedisNode, command: &Command) {
-    node.send(command, Answer::new(Board::new(1), 0));
+    node.send(command, Answer::new(Board::new(Enough::ONE), 0));
 }
 
 async fn view(node: &Arc<RedisNode>, lock: &str) -> View {

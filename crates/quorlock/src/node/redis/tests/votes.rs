@@ -1,6 +1,7 @@
 //! The five commands on a healthy server.
 
 use super::*;
+use crate::node::Enough;
 use crate::node::redis::resp::Value;
 use crate::node::{Denied, Done, Tie};
 use quorlock_core::NodeSet;
@@ -135,13 +136,19 @@ async fn many_commands_at_once_are_each_answered_by_their_own_reply() {
     let mut rounds = Vec::new();
     for number in 0..300 {
         let lock = format!("n{number}");
-        rounds.push((Round::send(&nodes, NodeSet::first(1), &vote(&lock, 1, 7), PATIENCE, 1), 'v'));
+        rounds.push((Round::send(&nodes, NodeSet::first(1), &vote(&lock, 1, 7), PATIENCE, Enough::ONE), 'v'));
         if number % 3 == 0 {
-            rounds.push((Round::send(&nodes, NodeSet::first(1), &release(&lock, 2), PATIENCE, 1), 't'));
+            rounds.push((
+                Round::send(&nodes, NodeSet::first(1), &release(&lock, 2), PATIENCE, Enough::ONE),
+                't',
+            ));
         }
-        rounds.push((Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, 1), 'r'));
+        rounds.push((Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, Enough::ONE), 'r'));
         if number % 7 == 0 {
-            rounds.push((Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, 1), 'g'));
+            rounds.push((
+                Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, Enough::ONE),
+                'g',
+            ));
         }
     }
     for (mut round, kind) in rounds {
@@ -170,8 +177,8 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];
-    let rounds =
-        ["a", "b", "c"].map(|lock| Round::send(&nodes, NodeSet::first(1), &release(lock, 1), PATIENCE, 1));
+    let rounds = ["a", "b", "c"]
+        .map(|lock| Round::send(&nodes, NodeSet::first(1), &release(lock, 1), PATIENCE, Enough::ONE));
     for mut round in rounds {
         let reply = round.next().await.unwrap().1;
         assert!(matches!(reply, Reply::Done(Done::Plain | Done::Unawaited)), "{reply:?}");
@@ -194,7 +201,7 @@ async fn any_command_can_be_called() {
 fn without_a_runtime_a_command_is_abandoned() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    let board = Board::new(1);
+    let board = Board::new(Enough::ONE);
     node.send(&vote("a", 1, 7), Answer::new(board.clone(), 0));
     let waker = std::task::Waker::noop();
     let context = std::task::Context::from_waker(waker);
@@ -220,7 +227,7 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     node.init().await.unwrap();
     server.run_command("CONFIG RESETSTAT");
     let nodes: Nodes = [node.clone()];
-    let send = |command: Command| Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, 1);
+    let send = |command: Command| Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, Enough::ONE);
     let locks: Vec<String> = (0..130).map(|number| format!("n{number}")).collect();
     let votes: Vec<_> = locks.iter().map(|lock| send(vote(lock, 1, 7))).collect();
     let releases: Vec<_> = locks.iter().map(|lock| send(release(lock, 1))).collect();
