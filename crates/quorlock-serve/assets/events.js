@@ -1,0 +1,108 @@
+// The stream of events: newest on top, paused and filtered at will, bounded.
+
+import { arrange, byId, el, setAttribute, setText, visible } from "./dom.js";
+import { clock, exact } from "./format.js";
+import { follow } from "./api.js";
+
+const MOST = 500;
+const LOSS = 2, WARNING = 1, ROUTINE = 0;
+const SEVERITY = {
+  lost: LOSS, extend_failed: WARNING, gave_up: WARNING, node_down: WARNING, node_failed: WARNING, node_quarantined: WARNING,
+  clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
+};
+const WORDS = {
+  gave_up: "gave up", extend_failed: "extend failed", topped_up: "topped up", given_away: "given away", node_up: "node up", node_down: "node down",
+  node_quarantined: "quarantined", node_failed: "node failed", clock_skew: "clock skew", clock_jumped: "clock jumped",
+};
+
+let events = [];
+let waiting = [];
+let paused = false;
+let after = 0;
+let stop = null;
+let dirty = false;
+const list = byId("event-rows");
+
+/** Follows the sidecar's events for ever; comes back by itself when the stream breaks. */
+export async function followEvents() {
+  for (let pause = 500; ; pause = Math.min(pause * 2, 5000)) {
+    stop = new AbortController();
+    const all = byId("events-all").checked ? "&all=true" : "";
+    try {
+      await follow(`v1/events?after=${after}${all}`, () => { pause = 500; state("live"); }, take, stop.signal);
+    } catch { /* said below; the headline says why */ }
+    if (!stop.signal.aborted) {
+      state("interrupted");
+      await new Promise((wake) => { setTimeout(wake, pause); stop.signal.addEventListener("abort", wake); });
+    }
+  }
+}
+
+/** Starts again at once: another token, another selection, or a sidecar that counts from the start again. */
+export function restartEvents({ forget = false } = {}) {
+  if (forget) {
+    after = 0;
+    events = [];
+    waiting = [];
+    redraw();
+  }
+  stop?.abort();
+}
+
+let link = "";
+function state(text = link) {
+  link = text;
+  setText(byId("events-state"), paused ? (waiting.length ? `paused, ${waiting.length} new` : "paused") : link);
+  setAttribute(byId("events"), "data-state", paused ? "paused" : link);
+}
+
+function take({ id, kind, data }) {
+  if (Number.isFinite(id) && id !== null) after = Math.max(after, id);
+  const text = kind === "gap" ? "this page was too slow, some events are missing here" : data.text ?? "";
+  const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: SEVERITY[kind] ?? ROUTINE };
+  (paused ? waiting : events).unshift(event);
+  if (waiting.length > MOST) waiting.length = MOST;
+  if (events.length > MOST) events.length = MOST;
+  if (paused) state();
+  else redraw();
+}
+
+/** Draws once per frame, however many events arrive. */
+function redraw() {
+  if (dirty) return;
+  dirty = true;
+  // A hidden tab has no frames.
+  (document.hidden ? (run) => setTimeout(run, 500) : requestAnimationFrame)(() => {
+    dirty = false;
+    const words = byId("events-filter").value.trim().toLowerCase();
+    const least = Number(byId("events-severity").value);
+    arrange(list, events.filter((it) => it.severity >= least && matches(it, words)).map(row));
+    setAttribute(list, "data-empty", list.firstChild ? null : events.length ? "nothing matches" : "nothing happened yet");
+  });
+}
+
+const matches = (event, words) => !words || [event.lock, event.node, event.text, event.kind].some((it) => String(it ?? "").toLowerCase().includes(words));
+
+function row(event) {
+  event.row ??= el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
+    el("time", { datetime: new Date(event.at).toISOString(), title: exact(event.at) }, clock(event.at)),
+    el("span", { class: "kind" }, WORDS[event.kind] ?? visible(event.kind)),
+    el("bdi", { class: "text" }, visible(event.text)));
+  return event.row;
+}
+
+byId("events-pause").addEventListener("click", () => {
+  paused = !paused;
+  setAttribute(byId("events-pause"), "aria-pressed", String(paused));
+  setText(byId("events-pause"), paused ? "Resume" : "Pause");
+  if (!paused) {
+    events = [...waiting, ...events].slice(0, MOST);
+    waiting = [];
+    redraw();
+  }
+  state();
+});
+byId("events-filter").addEventListener("input", redraw);
+byId("events-severity").addEventListener("change", redraw);
+byId("events-all").addEventListener("change", () => restartEvents({ forget: true }));
+redraw();

@@ -1,0 +1,65 @@
+// The table of nodes: who votes, how fast, how exact its clock, what it promises, what troubles it.
+
+import { arrange, byId, el, setAttribute, setText, visible } from "./dom.js";
+import { age, millis, offset, span } from "./format.js";
+
+const rows = new Map();
+const SLOW_MS = 10, CLOCK_MS = 100;
+
+export function showNodes(overview, receivedAt) {
+  const order = overview.nodes.map((node) => {
+    const row = rows.get(node.node) ?? open(node.node);
+    fill(row, node, receivedAt);
+    return row;
+  });
+  for (const [name, row] of rows) if (!order.includes(row)) rows.delete(name);
+  arrange(byId("node-rows"), order.map((it) => it.tr));
+  const down = overview.nodes.filter((it) => !it.up).length;
+  setText(byId("nodes-aside"), down ? `${down} down` : "all answer");
+}
+
+function open(name) {
+  const cell = (label, attributes = {}) => el("td", { "data-label": label, ...attributes });
+  const row = {
+    name: el("span", { class: "mono" }), version: el("span", { class: "soft" }), trouble: el("p", { class: "trouble" }),
+    vote: el("span", { class: "vote" }), trip: cell("round trip", { class: "num" }), clock: cell("clock", { class: "num" }),
+    epoch: cell("remembers", { class: "num" }), guarantee: el("span"), quarantineEnds: null,
+  };
+  const head = el("th", { scope: "row" }, row.name, " ", row.version, row.trouble);
+  row.tr = el("tr", {}, head, el("td", { "data-label": "vote" }, row.vote), row.trip, row.clock, row.epoch,
+    el("td", { "data-label": "guarantee" }, row.guarantee));
+  rows.set(name, row);
+  return row;
+}
+
+function fill(row, node, receivedAt) {
+  row.node = node;
+  row.quarantineEnds = node.up && node.quarantine_ms > 0 ? receivedAt + node.quarantine_ms : null;
+  setAttribute(row.tr, "data-state", node.can_vote ? "votes" : node.up ? "waits" : "down");
+  setAttribute(row.tr, "data-node", node.node);
+  setText(row.name, visible(node.node));
+  setText(row.version, node.version ? visible(node.version) : "");
+  setText(row.trouble, [node.trouble && visible(node.trouble), node.queue > 0 && `${node.queue} in its queue`].filter(Boolean).join(" · "));
+  setText(row.trip, millis(node.round_trip_ms));
+  row.trip.classList.toggle("warn", node.round_trip_ms > SLOW_MS);
+  setText(row.clock, offset(node.clock_ahead_ms));
+  row.clock.classList.toggle("warn", Math.abs(node.clock_ahead_ms ?? 0) > CLOCK_MS);
+  setText(row.epoch, node.epoch_age_ms === null ? "–" : age(node.epoch_age_ms));
+  setAttribute(row.epoch, "title", node.epoch_age_ms === null ? null : "It has forgotten nothing for this long");
+  setText(row.guarantee, visible(node.guarantee ?? ""));
+  setAttribute(row.guarantee, "title", node.guarantee_text ? visible(node.guarantee_text) : null);
+  setAttribute(row.guarantee, "class", node.guarantee === "unguarded" ? "warn" : null);
+  tickRow(row, performance.now());
+}
+
+/** Counts the quarantines down between two answers of the sidecar. */
+export function tickNodes(now) {
+  for (const row of rows.values()) tickRow(row, now);
+}
+
+function tickRow(row, now) {
+  const { node } = row;
+  const left = row.quarantineEnds === null ? 0 : row.quarantineEnds - now;
+  const word = !node.up ? "down" : node.can_vote ? "votes" : left > 0 ? `votes in ${span(left)}` : "may not vote";
+  setText(row.vote, word);
+}
