@@ -38,7 +38,7 @@ function show(overview) {
   const now = performance.now();
   if (document.body.dataset.link === "stale") announce("The sidecar answers again.");
   // It started anew, so it counts its events from the start.
-  if (overview.uptime_ms < uptime) restartEvents({ forget: true });
+  if (overview.uptime_ms < uptime) restartEvents({ keep: true });
   uptime = overview.uptime_ms;
   answeredAt = now;
   document.body.dataset.link = "live";
@@ -78,7 +78,7 @@ setInterval(() => {
   tickLocks(now);
 }, TICK_MS);
 
-addEventListener("token", () => { restartEvents({ forget: true }); poll(); });
+addEventListener("token", () => { restartEvents(); poll(); });
 addEventListener("freed", poll);
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 byId("free").addEventListener("close", poll);

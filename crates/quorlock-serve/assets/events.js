@@ -38,10 +38,10 @@ export async function followEvents() {
   }
 }
 
-/** Starts again at once: another token, another selection, or a sidecar that counts from the start again. */
-export function restartEvents({ forget = false } = {}) {
-  if (forget) {
-    after = 0;
+/** Reads anew from the first event: for another token, for other kinds, or from a sidecar that started anew. */
+export function restartEvents({ keep = false } = {}) {
+  after = 0;
+  if (!keep) {
     events = [];
     waiting = [];
     redraw();
@@ -57,8 +57,10 @@ function state(text = link) {
 }
 
 function take({ id, kind, data }) {
-  if (Number.isFinite(id) && id !== null) after = Math.max(after, id);
-  const text = kind === "gap" ? "this page was too slow, some events are missing here" : data.text ?? "";
+  // Not the larger one: a sidecar that started anew counts from the start.
+  if (id !== null && Number.isFinite(id)) after = id;
+  if (data.seq !== undefined && [...waiting, ...events].some((it) => it.seq === data.seq && it.at === data.at)) return;
+  const text = kind === "gap" ? "older events are not kept, or this page was too slow for them" : data.text ?? "";
   const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: SEVERITY[kind] ?? ROUTINE };
   (paused ? waiting : events).unshift(event);
   if (waiting.length > MOST) waiting.length = MOST;
@@ -104,5 +106,5 @@ byId("events-pause").addEventListener("click", () => {
 });
 byId("events-filter").addEventListener("input", redraw);
 byId("events-severity").addEventListener("change", redraw);
-byId("events-all").addEventListener("change", () => restartEvents({ forget: true }));
+byId("events-all").addEventListener("change", () => restartEvents());
 redraw();

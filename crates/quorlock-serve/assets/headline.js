@@ -6,8 +6,8 @@ import { age, count, span } from "./format.js";
 const COUNTS = [
   ["locks_total", "locks held", "Locks that a majority of the nodes says are held, by anybody"],
   ["waiters_total", "waiting", "Calls of this sidecar that wait for a lock"],
-  ["holds", "holds", "Locks that this sidecar keeps alive while a connection is open"],
-  ["sessions", "sessions", "Clients that this sidecar keeps something for"],
+  ["holds", "holds", "Locks that this sidecar keeps alive while a client stays connected"],
+  ["sessions", "sessions", "Locks that clients of this sidecar hold by token"],
   ["connections", "connections", "Open connections to this sidecar"],
 ];
 

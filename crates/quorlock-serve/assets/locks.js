@@ -10,14 +10,29 @@ const body = byId("lock-rows");
 let sort = stored() ?? "since";
 let last = null;
 
-export function showLocks(overview, receivedAt) {
-  last = { overview, receivedAt };
-  const seen = new Set();
-  for (const view of overview.locks) {
-    seen.add(view.name);
-    fill(rows.get(view.name) ?? open(view.name), view, receivedAt, overview);
+// Only what is in sight moves: hundreds of moving bars would be too much for small machines.
+const seen = new IntersectionObserver((changes) => {
+  for (const { target, isIntersecting } of changes) {
+    const row = rows.get(target.dataset.lock);
+    if (!row || row.tr !== target) continue;
+    row.inSight = isIntersecting;
+    if (!row.frozen) move(row, performance.now());
   }
-  for (const name of [...rows.keys()]) if (!seen.has(name)) rows.delete(name);
+}, { rootMargin: "200px" });
+
+export function showLocks(overview, receivedAt) {
+  last = overview;
+  const listed = new Set();
+  for (const view of overview.locks) {
+    listed.add(view.name);
+    // The list is a little older than the answer.
+    fill(rows.get(view.name) ?? open(view.name), view, receivedAt - (overview.locks_age_ms ?? 0), overview);
+  }
+  for (const [name, row] of rows) {
+    if (listed.has(name)) continue;
+    seen.unobserve(row.tr);
+    rows.delete(name);
+  }
   place();
   showHint(overview);
 }
@@ -26,7 +41,7 @@ function open(name) {
   const cell = (label, attributes, ...children) => el("td", { "data-label": label, ...attributes }, ...children);
   const row = {
     name: el("bdi", { class: "mono name" }), here: el("span", { class: "tag", title: "Held through this sidecar" }, "here"), reason: el("p", { class: "why" }),
-    owner: el("bdi"), pid: el("span", { class: "soft" }), since: el("time"), bar: el("i"), left: el("span"),
+    owner: el("bdi"), pid: el("span", { class: "soft" }), since: el("time"), bar: el("i"), left: el("span", { class: "left-over" }),
     fence: el("span"), votes: el("span"), pips: el("span", { class: "pips", "aria-hidden": "true" }), waiters: el("span"),
     free: el("button", { type: "button", class: "quiet free" }, "Free…"), deadline: 0, full: 0, hold: "",
   };
@@ -42,10 +57,11 @@ function open(name) {
   row.free.addEventListener("click", () => openFree(row.view));
   setAttribute(row.tr, "data-lock", name);
   rows.set(name, row);
+  seen.observe(row.tr);
   return row;
 }
 
-function fill(row, view, receivedAt, overview) {
+function fill(row, view, listedAt, overview) {
   row.view = view;
   const holder = view.holder ?? { owner: "?", foreign: false };
   setText(row.name, visible(view.name));
@@ -61,9 +77,10 @@ function fill(row, view, receivedAt, overview) {
   setAttribute(row.tr, "data-held", view.held === false ? "no" : null);
   setText(row.waiters, String(view.waiters ?? 0));
   setAttribute(row.waiters, "class", view.waiters > 0 ? "some" : "none");
-  row.free.hidden = overview.scope !== "write";
+  // What another kind of client stored is no token of ours, so only that client can give it back.
+  row.free.hidden = overview.scope !== "write" || holder.foreign === true;
   setAttribute(row.free, "aria-label", `Free ${visible(view.name)}`);
-  fillDeadline(row, view, receivedAt);
+  fillDeadline(row, view, listedAt);
 }
 
 function fillSince(row, holder, now) {
@@ -75,9 +92,9 @@ function fillSince(row, holder, now) {
 /** Lengths of answers differ by a few milliseconds; the bar must not tremble because of that. */
 const TREMBLE_MS = 150;
 
-function fillDeadline(row, view, receivedAt) {
+function fillDeadline(row, view, listedAt) {
   const hold = `${view.fence} ${view.holder?.owner} ${view.holder?.since}`;
-  const deadline = receivedAt + (view.remaining_ms ?? 0);
+  const deadline = listedAt + (view.remaining_ms ?? 0);
   const same = row.hold === hold;
   // The ttl is not told, so the longest remaining time that was seen is the full bar.
   row.full = Math.max(same ? row.full : 0, view.remaining_ms ?? 0);
@@ -88,20 +105,20 @@ function fillDeadline(row, view, receivedAt) {
   move(row, performance.now());
 }
 
-/** Lets the bar run by itself: one animation per extension, whatever the number of locks. */
+/** Lets the bar run by itself, with one animation per extension. */
 function move(row, now) {
   const left = Math.max(0, row.deadline - now);
   row.motion?.cancel();
   row.motion = null;
   row.bar.style.transform = `scaleX(${row.full ? left / row.full : 0})`;
-  if (!reducedMotion.matches && left > 0) {
+  if (row.inSight && !reducedMotion.matches && left > 0) {
     row.motion = row.bar.animate([{ transform: `scaleX(${left / row.full})` }, { transform: "scaleX(0)" }], { duration: left, fill: "forwards" });
   }
   tickRow(row, now);
 }
 
 export function tickLocks(now) {
-  for (const row of rows.values()) tickRow(row, now);
+  for (const row of rows.values()) if (row.inSight) tickRow(row, now);
 }
 
 function tickRow(row, now) {
@@ -158,19 +175,24 @@ function keepPlaces(wanted) {
   return [...wanted].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
 }
 
+/** A list that is older than this is worth a word. */
+const OLD_MS = 5000;
+
 function showCount(matching, words) {
-  const { overview } = last;
+  const overview = last;
   const shown = overview.locks.length;
   const parts = [];
   if (overview.locks_total > shown) parts.push(`showing ${shown} of ${overview.locks_total}, those of this sidecar first`);
   if (words) parts.push(`${matching} of ${shown} match`);
   if (!parts.length) parts.push(String(shown));
-  if (overview.complete === false) parts.push("the list may lack some: not enough nodes answered");
+  if (overview.locks_age_ms === null) parts.push("not known yet");
+  else if (overview.locks_age_ms > OLD_MS) parts.push(`the nodes told this ${age(overview.locks_age_ms)} ago`);
+  else if (!overview.complete) parts.push("the list may lack some: not all nodes told theirs");
   setText(byId("locks-count"), parts.join(" · "));
   byId("locks-table").hidden = matching === 0;
   byId("locks-empty").hidden = matching > 0;
   byId("locks-example").hidden = shown > 0;
-  setText(byId("locks-empty-text"), shown > 0 ? "No lock matches." : "No lock is held.");
+  setText(byId("locks-empty-text"), shown > 0 ? "No lock matches." : overview.locks_age_ms === null ? "The nodes have not told which locks are held." : "No lock is held.");
   setText(byId("locks-curl"), example());
 }
 

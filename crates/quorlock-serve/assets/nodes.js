@@ -34,7 +34,7 @@ function open(name) {
 
 function fill(row, node, receivedAt) {
   row.node = node;
-  row.quarantineEnds = node.up && node.quarantine_ms > 0 ? receivedAt + node.quarantine_ms : null;
+  row.quarantineEnds = quarantineEnd(row.quarantineEnds, node, receivedAt);
   setAttribute(row.tr, "data-state", node.can_vote ? "votes" : node.up ? "waits" : "down");
   setAttribute(row.tr, "data-node", node.node);
   setText(row.name, visible(node.node));
@@ -50,6 +50,13 @@ function fill(row, node, receivedAt) {
   setAttribute(row.guarantee, "title", node.guarantee_text ? visible(node.guarantee_text) : null);
   setAttribute(row.guarantee, "class", node.guarantee === "unguarded" ? "warn" : null);
   tickRow(row, performance.now());
+}
+
+/** A quarantine only shrinks, but the sidecar tells how much was left when it last asked. A later end is another restart. */
+function quarantineEnd(before, node, receivedAt) {
+  if (!node.up || !(node.quarantine_ms > 0)) return null;
+  const end = receivedAt + node.quarantine_ms;
+  return before !== null && end - before < 5000 ? Math.min(before, end) : end;
 }
 
 /** Counts the quarantines down between two answers of the sidecar. */
