@@ -1,6 +1,6 @@
 // Banners: what is wrong, what happens because of it, what to do. The most severe first.
 
-import { announce, arrange, byId, el, setText, visible } from "./dom.js";
+import { announce, arrange, byId, el, setProse } from "./dom.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
 const rank = (it) => RANK[it.severity] ?? 1;
@@ -39,7 +39,7 @@ function open(key, banner) {
 }
 
 function fill(box, banner) {
-  setText(box.querySelector("h3"), visible(banner.title));
-  setText(box.querySelector(".text"), visible(banner.text ?? ""));
-  setText(box.querySelector(".action"), visible(banner.action ?? ""));
+  setProse(box.querySelector("h3"), banner.title);
+  setProse(box.querySelector(".text"), banner.text ?? "");
+  setProse(box.querySelector(".action"), banner.action ?? "");
 }

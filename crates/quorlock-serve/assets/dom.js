@@ -33,22 +33,32 @@ export function visible(text) {
   return String(text).replace(UNSEEN, (c) => `⟨${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+/** Shows a sentence whose `quoted` parts are names or commands. Nothing in it becomes markup. */
+export function setProse(node, text) {
+  if (node.dataset.prose === text) return;
+  node.dataset.prose = text;
+  const parts = visible(text).split("`");
+  // A mark without a partner is just a character.
+  if (parts.length % 2 === 0) {
+    const rest = parts.pop();
+    parts[parts.length - 1] += `\`${rest}`;
+  }
+  node.replaceChildren(...parts.map((part, i) => (i % 2 ? el("code", {}, part) : part)));
+}
+
 /** Tells a screen reader, once. */
 export function announce(text, urgent = false) {
   byId(urgent ? "shout" : "say").textContent = text;
 }
 
-/** Puts children in this order with as few moves as possible, so that focus and hover survive. */
+/** Puts children in this order. Those that stay are not touched if they can be left, so that focus and hover survive. */
 export function arrange(parent, wanted) {
+  const staying = new Set(wanted);
+  for (const child of [...parent.childNodes]) if (!staying.has(child)) child.remove();
   let at = parent.firstChild;
   for (const child of wanted) {
     if (child === at) at = at.nextSibling;
     else parent.insertBefore(child, at);
-  }
-  while (at) {
-    const next = at.nextSibling;
-    at.remove();
-    at = next;
   }
 }
 

@@ -1,6 +1,6 @@
 // The stream of events: newest on top, paused and filtered at will, bounded.
 
-import { arrange, byId, el, setAttribute, setText, visible } from "./dom.js";
+import { arrange, byId, el, setAttribute, setProse, setText, visible } from "./dom.js";
 import { clock, exact } from "./format.js";
 import { follow } from "./api.js";
 
@@ -86,11 +86,17 @@ function redraw() {
 const matches = (event, words) => !words || [event.lock, event.node, event.text, event.kind].some((it) => String(it ?? "").toLowerCase().includes(words));
 
 function row(event) {
-  event.row ??= el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
+  event.row ??= draw(event);
+  return event.row;
+}
+
+function draw(event) {
+  const text = el("bdi", { class: "text" });
+  setProse(text, event.text);
+  return el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
     el("time", { datetime: new Date(event.at).toISOString(), title: exact(event.at) }, clock(event.at)),
     el("span", { class: "kind" }, WORDS[event.kind] ?? visible(event.kind)),
-    el("bdi", { class: "text" }, visible(event.text)));
-  return event.row;
+    text);
 }
 
 byId("events-pause").addEventListener("click", () => {

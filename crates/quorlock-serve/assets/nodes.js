@@ -39,17 +39,25 @@ function fill(row, node, receivedAt) {
   setAttribute(row.tr, "data-node", node.node);
   setText(row.name, visible(node.node));
   setText(row.version, node.version ? visible(node.version) : "");
-  setText(row.trouble, [node.trouble && visible(node.trouble), node.queue > 0 && `${node.queue} in its queue`].filter(Boolean).join(" · "));
-  setText(row.trip, millis(node.round_trip_ms));
-  row.trip.classList.toggle("warn", node.round_trip_ms > SLOW_MS);
-  setText(row.clock, offset(node.clock_ahead_ms));
-  row.clock.classList.toggle("warn", Math.abs(node.clock_ahead_ms ?? 0) > CLOCK_MS);
-  setText(row.epoch, node.epoch_age_ms === null ? "–" : age(node.epoch_age_ms));
-  setAttribute(row.epoch, "title", node.epoch_age_ms === null ? null : "It has forgotten nothing for this long");
+  setText(row.trouble, [troubleOf(node), node.queue > 0 && `${node.queue} in its queue`].filter(Boolean).join(" · "));
+  // What was measured before it went down is no news.
+  const { round_trip_ms: trip, clock_ahead_ms: clock, epoch_age_ms: epoch } = node.up ? node : {};
+  setText(row.trip, millis(trip));
+  row.trip.classList.toggle("warn", trip > SLOW_MS);
+  setText(row.clock, offset(clock));
+  row.clock.classList.toggle("warn", Math.abs(clock ?? 0) > CLOCK_MS);
+  setText(row.epoch, epoch === null || epoch === undefined ? "–" : age(epoch));
+  setAttribute(row.epoch, "title", "For how long it has forgotten nothing");
   setText(row.guarantee, visible(node.guarantee ?? ""));
   setAttribute(row.guarantee, "title", node.guarantee_text ? visible(node.guarantee_text) : null);
   setAttribute(row.guarantee, "class", node.guarantee === "unguarded" ? "warn" : null);
   tickRow(row, performance.now());
+}
+
+/** The countdown stands beside it, so a quarantine needs no number here. */
+function troubleOf(node) {
+  if (node.up && node.quarantine_ms > 0) return "restarted or is new, so it may have forgotten locks";
+  return node.trouble ? visible(node.trouble) : "";
 }
 
 /** A quarantine only shrinks, but the sidecar tells how much was left when it last asked. A later end is another restart. */

@@ -12,6 +12,28 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// The files that the page asks for.
+const FILES: &[(&str, &str, &[u8])] = &[
+    ("access.js", SCRIPT, include_bytes!("../assets/access.js")),
+    ("api.js", SCRIPT, include_bytes!("../assets/api.js")),
+    ("app.js", SCRIPT, include_bytes!("../assets/app.js")),
+    ("banners.js", SCRIPT, include_bytes!("../assets/banners.js")),
+    ("dom.js", SCRIPT, include_bytes!("../assets/dom.js")),
+    ("events.js", SCRIPT, include_bytes!("../assets/events.js")),
+    ("format.js", SCRIPT, include_bytes!("../assets/format.js")),
+    ("free.js", SCRIPT, include_bytes!("../assets/free.js")),
+    ("headline.js", SCRIPT, include_bytes!("../assets/headline.js")),
+    ("locks.js", SCRIPT, include_bytes!("../assets/locks.js")),
+    ("nodes.js", SCRIPT, include_bytes!("../assets/nodes.js")),
+    ("plots.js", SCRIPT, include_bytes!("../assets/plots.js")),
+    ("style.css", STYLE, include_bytes!("../assets/style.css")),
+    ("theme.js", SCRIPT, include_bytes!("../assets/theme.js")),
+    ("uplot.LICENSE", TEXT, include_bytes!("../assets/uplot.LICENSE")),
+    ("uplot.css", STYLE, include_bytes!("../assets/uplot.css")),
+    ("uplot.js", SCRIPT, include_bytes!("../assets/uplot.js")),
+];
 
 /// The dashboard.
 pub(crate) async fn index() -> Response {
@@ -23,13 +45,8 @@ pub(crate) async fn asset(
     name: Result<Path<String>, axum::extract::rejection::PathRejection>,
 ) -> Result<Response, Problem> {
     let Path(name) = name.map_err(|_| Problem::not_found())?;
-    Ok(match name.as_str() {
-        "app.js" => file(SCRIPT, include_bytes!("../assets/app.js")),
-        "style.css" => file(STYLE, include_bytes!("../assets/style.css")),
-        "uplot.js" => file(SCRIPT, include_bytes!("../assets/uplot.js")),
-        "uplot.css" => file(STYLE, include_bytes!("../assets/uplot.css")),
-        _ => return Err(Problem::not_found()),
-    })
+    let found = FILES.iter().find(|(known, ..)| *known == name);
+    found.map(|(_, kind, bytes)| file(kind, bytes)).ok_or_else(Problem::not_found)
 }
 
 fn file(kind: &'static str, bytes: &'static [u8]) -> Response {
@@ -42,4 +59,22 @@ fn file(kind: &'static str, bytes: &'static [u8]) -> Response {
         (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     ];
     (headers, bytes).into_response()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
+        let there = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/assets")).unwrap();
+        let mut there: Vec<String> =
+            there.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+        there.retain(|name| name != "index.html");
+        there.sort();
+        let mut served: Vec<&str> = FILES.iter().map(|(name, ..)| *name).collect();
+        served.sort_unstable();
+        assert_eq!(there, served);
+    }
 }
