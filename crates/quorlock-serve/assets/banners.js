@@ -12,7 +12,7 @@ export function showBanners(banners) {
   const keys = keysOf(sorted);
   for (const [key, box] of shown) {
     if (keys.includes(key)) continue;
-    announce(`Over: ${box.querySelector("h3").textContent}`);
+    announce(`Over: ${box.querySelector("h2").textContent}`);
     shown.delete(key);
   }
   sorted.forEach((banner, i) => fill(shown.get(keys[i]) ?? open(keys[i], banner), banner));
@@ -31,7 +31,7 @@ function keysOf(banners) {
 
 function open(key, banner) {
   const box = el("article", { class: "banner", "data-severity": banner.severity, "data-code": banner.code },
-    el("h3"), el("p", { class: "text" }), el("p", { class: "action" }));
+    el("h2"), el("p", { class: "text" }), el("p", { class: "action" }));
   shown.set(key, box);
   // Told once, not again whenever a countdown in the text moves.
   announce(`${banner.title}. ${banner.text} ${banner.action}`, banner.severity === "critical");
@@ -39,7 +39,7 @@ function open(key, banner) {
 }
 
 function fill(box, banner) {
-  setProse(box.querySelector("h3"), banner.title);
+  setProse(box.querySelector("h2"), banner.title);
   setProse(box.querySelector(".text"), banner.text ?? "");
   setProse(box.querySelector(".action"), banner.action ?? "");
 }

@@ -33,10 +33,12 @@ export function visible(text) {
   return String(text).replace(UNSEEN, (c) => `⟨${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+const prose = new WeakMap();
+
 /** Shows a sentence whose `quoted` parts are names or commands. Nothing in it becomes markup. */
 export function setProse(node, text) {
-  if (node.dataset.prose === text) return;
-  node.dataset.prose = text;
+  if (prose.get(node) === text) return;
+  prose.set(node, text);
   const parts = visible(text).split("`");
   // A mark without a partner is just a character.
   if (parts.length % 2 === 0) {
