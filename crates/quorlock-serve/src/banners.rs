@@ -45,14 +45,13 @@ pub(crate) fn banners(nodes: &[Node], quorum: Quorum, lost: Option<&str>) -> Vec
 fn votes(nodes: &[Node], quorum: Quorum) -> Option<Banner> {
     let voting = nodes.iter().filter(|node| node.can_vote).count();
     let (all, needed) = (nodes.len(), quorum.needed());
-    let missing = listed(nodes, |node| !node.can_vote);
     if voting < needed {
         return Some(Banner {
             code: "no_quorum",
             severity: Severity::Critical,
             title: format!("No quorum: {voting} of {all} nodes can vote, {needed} must"),
             text: "No lock can be taken or extended; those that are held end with their ttl.".to_owned(),
-            action: format!("Bring back {missing}. `quorlock doctor` tells what is wrong with each."),
+            action: remedy(nodes, ""),
         });
     }
     if voting == all {
@@ -64,7 +63,7 @@ fn votes(nodes: &[Node], quorum: Quorum) -> Option<Banner> {
             severity: Severity::Warning,
             title: format!("One more failure stops all locks: {voting} of {all} nodes can vote"),
             text: format!("Locks work, but {needed} nodes are needed and no more are left to spare."),
-            action: format!("Bring back {missing} now. `quorlock doctor` tells what is wrong."),
+            action: remedy(nodes, " now"),
         });
     }
     Some(Banner {
@@ -72,8 +71,18 @@ fn votes(nodes: &[Node], quorum: Quorum) -> Option<Banner> {
         severity: Severity::Warning,
         title: format!("{} of {all} nodes cannot vote; continuing", all - voting),
         text: format!("Locks work: {voting} nodes can vote, {needed} must."),
-        action: format!("Bring back {missing} soon. `quorlock doctor` tells what is wrong."),
+        action: remedy(nodes, " soon"),
     })
+}
+
+/// How more nodes come to vote. Those in quarantine are back already, and only need time.
+fn remedy(nodes: &[Node], when: &str) -> String {
+    let down = listed(nodes, |node| !node.can_vote && node.quarantine_ms.is_none());
+    if down.is_empty() {
+        let waiting = listed(nodes, |node| node.quarantine_ms.is_some());
+        return format!("Wait for {waiting}. Do not restart other nodes meanwhile.");
+    }
+    format!("Bring back {down}{when}. `quorlock doctor` tells what is wrong.")
 }
 
 fn lock_lost(name: &str) -> Banner {
@@ -171,6 +180,16 @@ mod tests {
             assert_eq!(codes(&nodes, None), expected, "{down} down");
         }
         assert_eq!(codes(&[node(0, true)], None), [""; 0]);
+    }
+
+    #[test]
+    fn a_node_in_quarantine_need_not_be_brought_back() {
+        let mut nodes: Vec<Node> = (0..3).map(|number| node(number, number == 0)).collect();
+        nodes[1].quarantine_ms = Some(1500);
+        let action = |nodes: &[Node]| banners(nodes, Quorum::of(3).unwrap(), None).remove(0).action;
+        assert!(action(&nodes).starts_with("Bring back n2."), "{}", action(&nodes));
+        nodes[2].quarantine_ms = Some(1500);
+        assert!(action(&nodes).starts_with("Wait for n1, n2."), "{}", action(&nodes));
     }
 
     #[test]
