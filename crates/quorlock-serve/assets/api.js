@@ -51,24 +51,45 @@ export async function ask(path, { body, patience = 4000 } = {}) {
   return answer.json();
 }
 
+// The sidecar says something at least every 5 s.
+const SILENCE_MS = 15_000;
+
 /** Reads server-sent events with fetch, because EventSource cannot send a token. Returns when the stream ends. */
 export async function follow(path, onOpen, onEvent, signal) {
-  const answer = await fetch(path, { headers: headers({ accept: "text/event-stream" }), cache: "no-store", signal });
-  if (!answer.ok) throw await problem(answer);
-  onOpen();
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  const silence = new AbortController();
+  let timer = null;
+  const heard = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => silence.abort(), SILENCE_MS);
+  };
+  heard();
+  try {
+    const answer = await fetch(path, {
+      headers: headers({ accept: "text/event-stream" }), cache: "no-store", signal: AbortSignal.any([signal, silence.signal]),
+    });
+    if (!answer.ok) throw await problem(answer);
+    onOpen();
+    await readBlocks(answer.body, heard, (block) => {
+      const event = parse(block);
+      if (event) onEvent(event);
+    });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readBlocks(body, heard, onBlock) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    heard();
     const blocks = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
     rest = blocks.pop();
-    // A line this long is not ours.
+    // A block this long is not ours.
     if (rest.length > 1_000_000) throw new Error("the event stream makes no sense");
-    for (const block of blocks) {
-      const event = parse(block);
-      if (event) onEvent(event);
-    }
+    blocks.forEach(onBlock);
   }
 }
 

@@ -7,13 +7,17 @@ import { follow } from "./api.js";
 const MOST = 500;
 const LOSS = 2, WARNING = 1, ROUTINE = 0;
 const SEVERITY = {
-  lost: LOSS, extend_failed: WARNING, gave_up: WARNING, node_down: WARNING, node_failed: WARNING, node_quarantined: WARNING,
+  lost: LOSS, extend_failed: WARNING, node_down: WARNING, node_failed: WARNING, node_quarantined: WARNING,
   clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
 };
 const WORDS = {
   gave_up: "gave up", extend_failed: "extend failed", topped_up: "topped up", given_away: "given away", node_up: "node up", node_down: "node down",
   node_quarantined: "quarantined", node_failed: "node failed", clock_skew: "clock skew", clock_jumped: "clock jumped",
 };
+
+// That somebody else holds a lock, or that a caller went away, is what locks are for.
+const EXPECTED = ["held", "cancelled"];
+const severityOf = (kind, data) => (kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
 
 let events = [];
 let waiting = [];
@@ -26,6 +30,7 @@ const list = byId("event-rows");
 /** Follows the sidecar's events for ever; comes back by itself when the stream breaks. */
 export async function followEvents() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 5000)) {
+    await visibleTab();
     stop = new AbortController();
     const all = byId("events-all").checked ? "&all=true" : "";
     try {
@@ -37,6 +42,14 @@ export async function followEvents() {
     }
   }
 }
+
+/** Browsers have six connections to a place for all tabs together, so a hidden tab gives its own back. */
+function visibleTab() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((wake) => document.addEventListener("visibilitychange", wake, { once: true })).then(visibleTab);
+}
+
+document.addEventListener("visibilitychange", () => { if (document.hidden) stop?.abort(); });
 
 /** Reads anew from the first event: for another token, for other kinds, or from a sidecar that started anew. */
 export function restartEvents({ keep = false } = {}) {
@@ -61,7 +74,7 @@ function take({ id, kind, data }) {
   if (id !== null && Number.isFinite(id)) after = id;
   if (data.seq !== undefined && [...waiting, ...events].some((it) => it.seq === data.seq && it.at === data.at)) return;
   const text = kind === "gap" ? "older events are not kept, or this page was too slow for them" : data.text ?? "";
-  const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: SEVERITY[kind] ?? ROUTINE };
+  const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: severityOf(kind, data) };
   (paused ? waiting : events).unshift(event);
   if (waiting.length > MOST) waiting.length = MOST;
   if (events.length > MOST) events.length = MOST;
@@ -73,8 +86,7 @@ function take({ id, kind, data }) {
 function redraw() {
   if (dirty) return;
   dirty = true;
-  // A hidden tab has no frames.
-  (document.hidden ? (run) => setTimeout(run, 500) : requestAnimationFrame)(() => {
+  requestAnimationFrame(() => {
     dirty = false;
     const words = byId("events-filter").value.trim().toLowerCase();
     const least = Number(byId("events-severity").value);

@@ -4,7 +4,7 @@ import { arrange, byId, el, setAttribute, setText, visible } from "./dom.js";
 import { age, millis, offset, span } from "./format.js";
 
 const rows = new Map();
-const SLOW_MS = 10, CLOCK_MS = 100;
+const SLOW_MS = 10, CLOCK_MS = 100, LONG_QUEUE = 50;
 
 export function showNodes(overview, receivedAt) {
   const order = overview.nodes.map((node) => {
@@ -39,7 +39,7 @@ function fill(row, node, receivedAt) {
   setAttribute(row.tr, "data-node", node.node);
   setText(row.name, visible(node.node));
   setText(row.version, node.version ? visible(node.version) : "");
-  setText(row.trouble, [troubleOf(node), node.queue > 0 && `${node.queue} in its queue`].filter(Boolean).join(" · "));
+  setText(row.trouble, [troubleOf(node), node.queue >= LONG_QUEUE && `${node.queue} commands wait for its answer`].filter(Boolean).join(" · "));
   // What was measured before it went down is no news.
   const { round_trip_ms: trip, clock_ahead_ms: clock, epoch_age_ms: epoch } = node.up ? node : {};
   setText(row.trip, millis(trip));

@@ -68,3 +68,13 @@ test("a sidecar that stops is missed at once, and found again", async (t) => {
   const twice = (await page.locator("#event-rows li .text").allInnerTexts()).filter((it) => it.includes("after-the-restart"));
   assert.equal(twice.length, 1);
 });
+
+test("a sidecar that hangs is missed, too", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  const { page } = await open(t, browser, world.url);
+  await says(page, "#verdict", "Locks can be taken");
+  world.sidecar.kill("SIGSTOP");
+  await says(page, "#verdict", "The sidecar does not answer");
+  world.sidecar.kill("SIGCONT");
+  await says(page, "#verdict", "Locks can be taken");
+});
