@@ -37,12 +37,25 @@ export function showPlots(overview) {
   for (const plot of PLOTS) {
     if (!plot.chart) draw(plot);
     plot.data = [series.at.map((at) => at / 1000), ...plot.series.map(([key]) => series[key])];
-    plot.chart.setData(plot.data);
+    plot.chart.setData(drawn(plot));
     const quiet = plot.data.slice(1).every((values) => values.every((v) => !v));
     setText(plot.note, quiet ? plot.empty : "");
     if (plot.chart.cursor.idx === null || plot.chart.cursor.idx === undefined) showValues(plot, null);
   }
 }
+
+// Latencies differ by orders of magnitude, so their scale counts in tens.
+const LEAST_MS = 0.1;
+const power = (round, v) => 10 ** round(Math.log10(v));
+const decades = (_, min, max) => [power(Math.floor, Math.max(min || 1, LEAST_MS)), power(Math.ceil, Math.max(max || 10, 10))];
+const TENS = {
+  splits: (_, __, min, max) => Array.from({ length: Math.round(Math.log10(max / min)) + 1 }, (___, i) => min * 10 ** i),
+  values: (_, splits) => splits.map((v) => String(Number(v.toPrecision(1)))), filter: (_, splits) => splits,
+};
+const WHOLE = { incrs: [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4].map((e) => n * 10 ** e)).sort((a, b) => a - b) };
+
+/** A logarithm has no zero. */
+const drawn = (plot) => (plot.unit === "ms" ? plot.data.map((values, i) => (i ? values.map((v) => (v === null ? v : Math.max(v, LEAST_MS))) : values)) : plot.data);
 
 function showValues(plot, index) {
   const at = index ?? plot.data[0].length - 1;
@@ -85,11 +98,11 @@ function draw(plot) {
     scales: {
       x: { time: false, range: (_, __, max) => [max - WINDOW_S, max] },
       flag: { range: [0, 1] },
-      y: { range: (_, __, max) => [0, Math.max(max || 0, plot.unit === "ms" ? 1 : 4) * 1.08] },
+      y: plot.unit === "ms" ? { distr: 3, range: decades } : { range: (_, __, max) => [0, Math.max(max || 0, 4) * 1.08] },
     },
     axes: [
       { ...axis, size: 18, gap: 2, grid: { show: false }, splits: (_, __, min, max) => [4, 3, 2, 1].map((m) => max - m * 60), values: (_, splits) => splits.map((__, i) => `−${4 - i} min`) },
-      { ...axis, size: 34, gap: 4, space: 28, incrs: plot.unit === "ms" ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000] },
+      { ...axis, size: 34, gap: 4, space: 28, ...(plot.unit === "ms" ? TENS : WHOLE) },
     ],
     series: [{}, ...plot.series.map(([, label, line, look]) => ({ label, ...LOOKS[look ?? "line"](line) }))],
     hooks: { setCursor: [(chart) => plot.data && showValues(plot, chart.cursor.idx ?? null)] },
@@ -100,7 +113,7 @@ function redraw() {
   if (!series) return;
   for (const plot of PLOTS) {
     draw(plot);
-    plot.chart.setData(plot.data);
+    plot.chart.setData(drawn(plot));
   }
 }
 
