@@ -4,7 +4,8 @@ use crate::view::{NodeSaid, Who, millis};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, InspectError, ListError, Lost, NameError, NodeReport, Quorum,
+    AcquireError, ConfigError, ExtendError, InspectError, ListError, Locker, Lost, NameError, NodeReport,
+    Quorum,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -166,6 +167,14 @@ impl Problem {
         Self::new(Code::Lost, detail)
     }
 
+    /// Adds what is known of each node, where no round tells.
+    pub(crate) fn with_nodes(self, locker: &Locker) -> Self {
+        let health = locker.health();
+        let said: Vec<NodeSaid> =
+            health.iter().map(|(node, health)| NodeSaid::by_health(node, health)).collect();
+        self.with("quorum", locker.quorum().needed()).with("nodes", json!(said))
+    }
+
     pub(crate) fn nodes_failed(code: Code, detail: String, quorum: Quorum, nodes: &[NodeReport]) -> Self {
         let said: Vec<NodeSaid> = nodes.iter().map(NodeSaid::of).collect();
         Self::new(code, detail).with("quorum", quorum.needed()).with("nodes", json!(said))
@@ -248,5 +257,44 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"quorlock\""));
         }
         response
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use quorlock::Name;
+
+    #[test]
+    fn a_retry_is_advised_in_whole_seconds_and_never_at_once() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (9500, 10)] {
+            let problem = Problem::new(Code::Held, "").retry_after(Some(Duration::from_millis(millis)));
+            assert_eq!(problem.retry_after, Some(seconds), "{millis}");
+        }
+    }
+
+    #[test]
+    fn what_another_kind_of_client_stored_is_not_repeated() {
+        let lock = Name::new("a").unwrap();
+        let holder = quorlock::Holder::Foreign("s3cr3t".to_owned());
+        let error = AcquireError::Held { lock, holder, left: None, waited: Duration::ZERO };
+        let problem = Problem::not_acquired(error, false);
+        assert_eq!(problem.extras["holder"]["owner"], "?");
+        assert_eq!(problem.extras["holder"]["foreign"], true);
+        assert!(!format!("{problem:?}").contains("s3cr3t"));
+    }
+
+    #[tokio::test]
+    async fn nodes_that_were_too_slow_are_named() {
+        let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+        let (lock, took, ttl) = (Name::new("a").unwrap(), Duration::from_secs(2), Duration::from_secs(1));
+        let problem =
+            Problem::not_acquired(AcquireError::TooSlow { lock, took, ttl }, false).with_nodes(&locker);
+        assert_eq!(problem.code().facts().1, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            (&problem.extras["quorum"], &problem.extras["nodes"][0]["said"]),
+            (&json!(1), &json!("yes"))
+        );
     }
 }
