@@ -2,7 +2,8 @@
 
 use crate::access::Peer;
 use crate::app::App;
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use crate::{browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};

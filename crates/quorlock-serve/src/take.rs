@@ -1,7 +1,8 @@
 //! Taking a lock for a caller, within the bounds of the sidecar.
 
 use crate::app::App;
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use crate::sessions::Room;
 use quorlock::{Guard, Name};
 use std::time::Duration;
