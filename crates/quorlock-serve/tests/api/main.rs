@@ -3,6 +3,7 @@
 
 mod access;
 mod dapr;
+mod documents;
 mod hold;
 mod kit;
 mod locks;
