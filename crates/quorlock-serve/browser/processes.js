@@ -86,10 +86,12 @@ export class World {
     return world;
   }
 
+  /** Written once: a program that starts meanwhile must not read half of it. */
   options() {
     // A patient node timeout: browsers keep a small machine busy.
     const nodes = JSON.stringify(this.nodes.map((node) => node.url));
-    return ["--config", this.file("quorlock.toml", `nodes = ${nodes}\nttl = "${LONGEST_TTL}"\nlongest_ttl = "${LONGEST_TTL}"\nnode_timeout = "500ms"\n`)];
+    this.config ??= this.file("quorlock.toml", `nodes = ${nodes}\nttl = "${LONGEST_TTL}"\nlongest_ttl = "${LONGEST_TTL}"\nnode_timeout = "500ms"\n`);
+    return ["--config", this.config];
   }
 
   /** Starts `quorlock serve`; again at the same address. */

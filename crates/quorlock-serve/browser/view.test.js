@@ -31,7 +31,7 @@ test("a lock that another process takes is seen at once, with who, why and how l
   await says(page, "#locks-empty-text", "No lock is held.");
   const holder = world.hold("nightly/report:7", "--reason", "monthly close");
   t.after(() => holder.end());
-  await until("it is held", async () => (await world.run("status", "--json", "nightly/report:7")).includes('"held"'));
+  await until("it is held", async () => JSON.parse(await world.run("status", "--json", "nightly/report:7")).held);
   const taken = Date.now();
   const line = row(page, "nightly/report:7");
   await line.waitFor();
