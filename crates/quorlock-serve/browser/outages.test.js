@@ -10,7 +10,7 @@ before(async () => { browser = await launch(); });
 after(() => browser.close());
 
 test("two of five down continue, a third stops, and one that restarts waits in quarantine", async (t) => {
-  const world = await World.start(t);
+  const world = await World.start(t, { ttl: 5 });
   const { page } = await open(t, browser, world.url);
   await says(page, "#verdict", "Locks can be taken");
   await world.nodes[0].kill();

@@ -15,8 +15,6 @@ if (!QUORLOCK) throw new Error("set QUORLOCK to the program: cargo build -p quor
 
 /** Long enough for a busy machine. */
 export const PATIENCE_MS = 20_000;
-// A restarted node waits for the longest ttl and 10 s more.
-const LONGEST_TTL = "5s";
 
 /** The kernel kills it when this process ends in any way. */
 function spawnBound(program, args, options = {}) {
@@ -75,8 +73,10 @@ class Node {
 
 /** Nodes and a sidecar in front of them. */
 export class World {
-  static async start(t, { nodes = 5, args = [] } = {}) {
+  /** `ttl`, in seconds, is also the longest: a restarted node waits for it and 10 s more. */
+  static async start(t, { nodes = 5, args = [], ttl = 30 } = {}) {
     const world = new World();
+    world.ttl = ttl;
     world.directory = mkdtempSync(join(tmpdir(), "quorlock-browser-"));
     t.after(() => world.end());
     world.nodes = await Promise.all(Array.from({ length: nodes }, async () => new Node(await freePort(), world.directory)));
@@ -90,7 +90,7 @@ export class World {
   options() {
     // A patient node timeout: browsers keep a small machine busy.
     const nodes = JSON.stringify(this.nodes.map((node) => node.url));
-    this.config ??= this.file("quorlock.toml", `nodes = ${nodes}\nttl = "${LONGEST_TTL}"\nlongest_ttl = "${LONGEST_TTL}"\nnode_timeout = "500ms"\n`);
+    this.config ??= this.file("quorlock.toml", `nodes = ${nodes}\nttl = "${this.ttl}s"\nlongest_ttl = "${this.ttl}s"\nnode_timeout = "500ms"\n`);
     return ["--config", this.config];
   }
 
@@ -130,7 +130,7 @@ export class World {
   }
 
   acquire(name, body = {}, headers = {}) {
-    return this.ask(`v1/locks/${encodeURIComponent(name)}/acquire`, { ttl_ms: 5000, ...body }, headers);
+    return this.ask(`v1/locks/${encodeURIComponent(name)}/acquire`, body, headers);
   }
 
   /** Holds a lock through the sidecar until the test ends. */

@@ -52,8 +52,9 @@ test("a lock that another process takes is seen at once, with who, why and how l
 
 test("the remaining time runs down smoothly and changes its colour", async (t) => {
   const world = await World.start(t, { nodes: 3 });
-  await world.acquire("melting", { ttl_ms: 5000 });
   const { page } = await open(t, browser, world.url);
+  await says(page, "#verdict", "Locks can be taken");
+  await world.acquire("melting", { ttl_ms: 5000 });
   await row(page, "melting").waitFor();
   const samples = await page.evaluate(async () => {
     const line = document.querySelector("#lock-rows tr");
@@ -105,8 +106,7 @@ test("the example of the empty page works when it is copied", async (t) => {
   } catch {
     return t.diagnostic("no curl here, so the example was only read");
   }
-  // It asks for 30 s, but the longest ttl of these nodes is 5 s.
-  const { stdout } = await promisify(execFile)("sh", ["-c", command.replace("30000", "4000")]);
+  const { stdout } = await promisify(execFile)("sh", ["-c", command]);
   assert.equal(JSON.parse(stdout).name, "demo");
   await row(page, "demo").waitFor();
 });
@@ -115,7 +115,7 @@ test("locks are filtered and sorted, and a row stays under the pointer", async (
   const world = await World.start(t, { nodes: 1 });
   const { page } = await open(t, browser, world.url);
   for (const [name, owner] of [["beta", "anna"], ["alpha", "berta"], ["gamma", "anna"]]) {
-    await world.acquire(name, { owner, ttl_ms: 5000 });
+    await world.acquire(name, { owner });
     await new Promise((wake) => setTimeout(wake, 20));
   }
   const names = () => page.locator("#lock-rows .name").allInnerTexts();
