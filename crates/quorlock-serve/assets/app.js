@@ -10,7 +10,7 @@ import { showPlots } from "./plots.js";
 import { followEvents, restartEvents } from "./events.js";
 import { askForToken, showScope } from "./access.js";
 
-const EVERY_MS = 1000, HIDDEN_MS = 5000, TICK_MS = 100;
+const EVERY_MS = 1000, SELDOM_MS = 5000, TICK_MS = 100;
 let answeredAt = null;
 let uptime = 0;
 let timer = null;
@@ -23,15 +23,14 @@ async function poll() {
   if (asking) { again = true; return; }
   asking = true;
   const started = performance.now();
-  try {
-    show(await ask("v1/overview"));
-  } catch (error) {
-    fail(error);
-  }
+  const overview = await ask("v1/overview").catch((error) => { fail(error); return null; });
   asking = false;
-  const wait = again ? 0 : Math.max(50, (document.hidden ? HIDDEN_MS : EVERY_MS) - (performance.now() - started));
+  const seldom = document.hidden || document.body.dataset.link === "denied";
+  const wait = again ? 0 : Math.max(50, (seldom ? SELDOM_MS : EVERY_MS) - (performance.now() - started));
   again = false;
   timer = setTimeout(poll, wait);
+  // Last, so that a fault in drawing does not end the asking.
+  if (overview) show(overview);
 }
 
 function show(overview) {
@@ -57,7 +56,6 @@ function fail(error) {
     showUnknown("A token is needed", hasToken() ? "The one that you gave is not known here." : "Whoever runs this sidecar can give you one.");
     return;
   }
-  if (!error.status && !(error instanceof TypeError) && error.name !== "TimeoutError") console.error(error);
   const age = answeredAt === null ? null : performance.now() - answeredAt;
   const refused = error.status !== undefined;
   document.body.dataset.link = "stale";

@@ -1,7 +1,7 @@
 // The stream of events: newest on top, paused and filtered at will, bounded.
 
 import { arrange, byId, el, setAttribute, setProse, setText, visible } from "./dom.js";
-import { clock, exact } from "./format.js";
+import { clock, exact, iso } from "./format.js";
 import { follow } from "./api.js";
 
 const MOST = 500;
@@ -106,7 +106,7 @@ function draw(event) {
   const text = el("bdi", { class: "text" });
   setProse(text, event.text);
   return el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
-    el("time", { datetime: new Date(event.at).toISOString(), title: exact(event.at) }, clock(event.at)),
+    el("time", { datetime: iso(event.at) ?? "", title: exact(event.at) }, clock(event.at)),
     el("span", { class: "kind" }, WORDS[event.kind] ?? visible(event.kind)),
     text);
 }

@@ -36,17 +36,22 @@ export function offset(ms) {
   return `${ms > 0 ? "+" : "−"}${millis(ms)}`;
 }
 
+/** The moment for machines; null if there is no such moment, as holders can tell anything. */
+export function iso(at) {
+  const date = new Date(at ?? NaN);
+  return Number.isNaN(date.getTime()) ? null : date.toISOString();
+}
+
 /** The exact moment, in the reader's time zone and in UTC. */
 export function exact(at) {
-  const date = new Date(at);
-  return Number.isNaN(date.getTime()) ? "unknown" : `${date.toLocaleString()} (${date.toISOString()})`;
+  return iso(at) === null ? "unknown" : `${new Date(at).toLocaleString()} (${iso(at)})`;
 }
 
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 
 /** Time of day. */
 export function clock(at) {
-  return CLOCK.format(new Date(at));
+  return iso(at) === null ? "–" : CLOCK.format(new Date(at));
 }
 
 /** "1 node", "3 nodes". */

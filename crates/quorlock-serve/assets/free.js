@@ -1,7 +1,7 @@
 // Taking a lock away from its holder: explained, confirmed by typing its name, and only from the holder that was shown.
 
 import { byId, setAttribute, setText, visible } from "./dom.js";
-import { age } from "./format.js";
+import { age, iso } from "./format.js";
 import { ask } from "./api.js";
 
 const dialog = byId("free");
@@ -29,7 +29,7 @@ export function openFree(lock) {
 function showHolder(words) {
   const { owner, pid, since, reason, foreign } = view.holder ?? {};
   const who = foreign ? "another kind of client" : `${visible(owner ?? "?")}${pid ? `, pid ${pid}` : ""}`;
-  const long = since ? `, for ${age(Date.now() - since)}` : "";
+  const long = iso(since) ? `, for ${age(Date.now() - since)}` : "";
   const fence = view.fence === null || view.fence === undefined ? "" : `, fence ${view.fence}`;
   setText(byId("free-holder"), `${words} ${who}${long}${fence}${reason ? `: ${visible(reason)}` : ""}`);
 }

@@ -1,24 +1,14 @@
-// The table of held locks: who, since when, why, and how long still, counted down between two answers.
+// The table of held locks: which are shown, in which order, and what stands there if there are none.
 
-import { arrange, byId, el, reducedMotion, setAttribute, setText, visible } from "./dom.js";
-import { age, exact, span } from "./format.js";
+import { arrange, byId, setAttribute, setText } from "./dom.js";
+import { age } from "./format.js";
 import { hasToken } from "./api.js";
-import { openFree } from "./free.js";
+import { dropRow, fillRow, freezeRow, newRow, tickRow } from "./lockrow.js";
 
 const rows = new Map();
 const body = byId("lock-rows");
 let sort = stored() ?? "since";
 let last = null;
-
-// Only what is in sight moves: hundreds of moving bars would be too much for small machines.
-const seen = new IntersectionObserver((changes) => {
-  for (const { target, isIntersecting } of changes) {
-    const row = rows.get(target.dataset.lock);
-    if (!row || row.tr !== target) continue;
-    row.inSight = isIntersecting;
-    if (!row.frozen) move(row, performance.now());
-  }
-}, { rootMargin: "200px" });
 
 export function showLocks(overview, receivedAt) {
   last = overview;
@@ -26,120 +16,29 @@ export function showLocks(overview, receivedAt) {
   for (const view of overview.locks) {
     listed.add(view.name);
     // The list is a little older than the answer.
-    fill(rows.get(view.name) ?? open(view.name), view, receivedAt - (overview.locks_age_ms ?? 0), overview);
+    fillRow(rowFor(view.name), view, receivedAt - (overview.locks_age_ms ?? 0), overview);
   }
   for (const [name, row] of rows) {
     if (listed.has(name)) continue;
-    seen.unobserve(row.tr);
+    dropRow(row);
     rows.delete(name);
   }
   place();
   showHint(overview);
 }
 
-function open(name) {
-  const cell = (label, attributes, ...children) => el("td", { "data-label": label, ...attributes }, ...children);
-  const row = {
-    name: el("bdi", { class: "mono name" }), here: el("span", { class: "tag", title: "Held through this sidecar" }, "here"), reason: el("p", { class: "why" }),
-    owner: el("bdi"), pid: el("span", { class: "soft" }), since: el("time"), bar: el("i"), left: el("span", { class: "left-over" }),
-    fence: el("span"), votes: el("span"), pips: el("span", { class: "pips", "aria-hidden": "true" }), waiters: el("span"),
-    free: el("button", { type: "button", class: "quiet free" }, "Free…"), deadline: 0, full: 0, hold: "",
-  };
-  row.tr = el("tr", {},
-    el("th", { scope: "row" }, row.name, " ", row.here, row.reason),
-    cell("holder", {}, row.owner, " ", row.pid),
-    cell("since", { class: "num" }, row.since),
-    cell("remaining", { class: "remaining" }, row.left, el("span", { class: "track" }, row.bar)),
-    cell("fence", { class: "num fence" }, row.fence),
-    cell("votes", { class: "votes" }, row.pips, row.votes),
-    cell("waiting", { class: "num" }, row.waiters),
-    cell("", { class: "do" }, row.free));
-  row.free.addEventListener("click", () => openFree(row.view));
-  setAttribute(row.tr, "data-lock", name);
-  rows.set(name, row);
-  seen.observe(row.tr);
-  return row;
-}
-
-function fill(row, view, listedAt, overview) {
-  row.view = view;
-  const holder = view.holder ?? { owner: "?", foreign: false };
-  setText(row.name, visible(view.name));
-  row.here.hidden = !view.here;
-  setText(row.reason, holder.reason ? visible(holder.reason) : "");
-  setText(row.owner, holder.foreign ? "another kind of client" : visible(holder.owner));
-  setText(row.pid, holder.foreign || !holder.pid ? "" : `pid ${holder.pid}`);
-  fillSince(row, holder, overview.now);
-  setText(row.fence, view.fence === null ? "–" : String(view.fence));
-  setText(row.votes, `${view.votes}/${view.nodes}`);
-  row.pips.style.setProperty("--nodes", String(view.nodes));
-  row.pips.style.setProperty("--votes", String(view.votes));
-  setAttribute(row.tr, "data-held", view.held === false ? "no" : null);
-  setText(row.waiters, String(view.waiters ?? 0));
-  setAttribute(row.waiters, "class", view.waiters > 0 ? "some" : "none");
-  // What another kind of client stored is no token of ours, so only that client can give it back.
-  row.free.hidden = overview.scope !== "write" || holder.foreign === true;
-  setAttribute(row.free, "aria-label", `Free ${visible(view.name)}`);
-  fillDeadline(row, view, listedAt);
-}
-
-function fillSince(row, holder, now) {
-  setText(row.since, holder.since ? age(now - holder.since) : "–");
-  setAttribute(row.since, "datetime", holder.since ? new Date(holder.since).toISOString() : null);
-  setAttribute(row.since, "title", holder.since ? exact(holder.since) : null);
-}
-
-/** Lengths of answers differ by a few milliseconds; the bar must not tremble because of that. */
-const TREMBLE_MS = 150;
-
-function fillDeadline(row, view, listedAt) {
-  const hold = `${view.fence} ${view.holder?.owner} ${view.holder?.since}`;
-  const deadline = listedAt + (view.remaining_ms ?? 0);
-  const same = row.hold === hold;
-  // The ttl is not told, so the longest remaining time that was seen is the full bar.
-  row.full = Math.max(same ? row.full : 0, view.remaining_ms ?? 0);
-  row.hold = hold;
-  if (same && !row.frozen && Math.abs(deadline - row.deadline) < TREMBLE_MS) return;
-  row.deadline = deadline;
-  row.frozen = false;
-  move(row, performance.now());
-}
-
-/** Lets the bar run by itself, with one animation per extension. */
-function move(row, now) {
-  const left = Math.max(0, row.deadline - now);
-  row.motion?.cancel();
-  row.motion = null;
-  row.bar.style.transform = `scaleX(${row.full ? left / row.full : 0})`;
-  if (row.inSight && !reducedMotion.matches && left > 0) {
-    row.motion = row.bar.animate([{ transform: `scaleX(${left / row.full})` }, { transform: "scaleX(0)" }], { duration: left, fill: "forwards" });
-  }
-  tickRow(row, now);
+function rowFor(name) {
+  if (!rows.has(name)) rows.set(name, newRow(name));
+  return rows.get(name);
 }
 
 export function tickLocks(now) {
-  for (const row of rows.values()) if (row.inSight) tickRow(row, now);
+  for (const row of rows.values()) tickRow(row, now);
 }
 
-function tickRow(row, now) {
-  const left = row.deadline - now;
-  const part = row.full ? left / row.full : 0;
-  setText(row.left, row.view.remaining_ms === null ? "–" : left <= 0 ? "over" : span(left));
-  setAttribute(row.tr, "data-level", part < 0.15 ? "low" : part < 0.33 ? "mid" : null);
-  // Once in a second instead of moving.
-  if (reducedMotion.matches && Math.floor(left / 1000) !== row.second) {
-    row.second = Math.floor(left / 1000);
-    row.bar.style.transform = `scaleX(${Math.max(0, part)})`;
-  }
-}
-
-/** Stops the countdown: what is shown is what was known last. */
+/** Stops all countdowns. */
 export function freezeLocks() {
-  for (const row of rows.values()) {
-    if (row.frozen) continue;
-    row.frozen = true;
-    if (row.motion) row.motion.pause();
-  }
+  for (const row of rows.values()) freezeRow(row);
 }
 
 const by = {

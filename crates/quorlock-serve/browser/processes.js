@@ -48,10 +48,11 @@ async function freePort() {
   return port;
 }
 
-const answers = (port) => new Promise((tell) => {
-  const socket = connect(port, "127.0.0.1", () => socket.write("PING\r\n"));
-  socket.on("data", () => { tell(true); socket.destroy(); });
-  socket.on("error", () => tell(false));
+/** What the server at `port` answers to a line; null if there is none. */
+const say = (port, line) => new Promise((tell) => {
+  const socket = connect(port, "127.0.0.1", () => socket.write(`${line}\r\n`));
+  socket.on("data", (answer) => { tell(answer.toString()); socket.destroy(); });
+  socket.on("error", () => tell(null));
 });
 
 /** One Redis server that forgets everything when it restarts. */
@@ -63,11 +64,16 @@ class Node {
   async start() {
     this.child = spawnBound("redis-server", ["--port", String(this.port), "--bind", "127.0.0.1", "--save", "", "--dir", this.directory, "--loglevel", "warning"],
       { stdio: "ignore" });
-    await until(`redis-server answers at ${this.port}`, () => answers(this.port));
+    await until(`redis-server answers at ${this.port}`, () => say(this.port, "PING"));
   }
 
   kill() {
     return end(this.child);
+  }
+
+  /** Sends a command past quorlock. */
+  command(line) {
+    return say(this.port, line);
   }
 }
 

@@ -92,6 +92,26 @@ test("what others wrote is shown as text, whatever it is", async (t) => {
   assert.ok(requests.every((it) => it.url().startsWith(world.url) || it.url().startsWith("data:")));
 });
 
+test("what other programs stored under a lock's name does not break the page", async (t) => {
+  const world = await World.start(t, { nodes: 3, args: ["--anonymous", "write"] });
+  const { page, complaints } = await open(t, browser, world.url);
+  const stored = {
+    absurd: `${"0123456789abcdef".repeat(2)} 9007199254740991 who@where 4294967295 18446744073709551615 why`,
+    foreign: "the-value-of-another-client",
+  };
+  for (const [name, value] of Object.entries(stored)) {
+    await world.acquire(name);
+    for (const node of world.nodes) assert.match(await node.command(`SET ${name} "${value}" XX PX 25000`), /OK/);
+  }
+  await says(page, "#lock-rows [data-label=holder]", "another kind of client");
+  await says(page, "#lock-rows [data-label=holder]", "who@where");
+  assert.equal(await row(page, "absurd").locator("time").innerText(), "–");
+  assert.equal(await row(page, "foreign").getByRole("button").count(), 0);
+  await row(page, "absurd").getByRole("button").click();
+  await says(page, "#free-holder", "who@where");
+  assert.deepEqual(complaints, []);
+});
+
 test("the example of the empty page works when it is copied", async (t) => {
   const world = await World.start(t, { nodes: 3 });
   const { page, context } = await open(t, browser, world.url);

@@ -25,6 +25,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     ("format.js", SCRIPT, include_bytes!("../assets/format.js")),
     ("free.js", SCRIPT, include_bytes!("../assets/free.js")),
     ("headline.js", SCRIPT, include_bytes!("../assets/headline.js")),
+    ("lockrow.js", SCRIPT, include_bytes!("../assets/lockrow.js")),
     ("locks.js", SCRIPT, include_bytes!("../assets/locks.js")),
     ("nodes.js", SCRIPT, include_bytes!("../assets/nodes.js")),
     ("plots.js", SCRIPT, include_bytes!("../assets/plots.js")),
