@@ -183,7 +183,8 @@ impl<'a> Contender<'a> {
             let Standing::Held { left } = hold.standing() else {
                 break;
             };
-            if hold.closed().is_fired() {
+            // One that others can release must be watched on the nodes.
+            if hold.closed().is_fired() || !hold.is_tied() {
                 break;
             }
             drop(hold);

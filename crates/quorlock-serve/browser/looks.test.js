@@ -1,0 +1,114 @@
+// Goal: the page can be read on a phone, in the dark, and with weak eyes.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { fits, launch, open, row, says } from "./browser.js";
+import { World } from "./processes.js";
+
+let browser;
+before(async () => { browser = await launch(); });
+after(() => browser.close());
+
+const background = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+
+test("the theme follows the system, can be chosen, and is remembered", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  const { page } = await open(t, browser, world.url, { colorScheme: "dark" });
+  const dark = await background(page);
+  await page.emulateMedia({ colorScheme: "light" });
+  const light = await background(page);
+  assert.notEqual(dark, light);
+  const button = page.getByRole("button", { name: /Theme/ });
+  await button.click();
+  await button.click();
+  await says(page, "#theme", "Theme: dark");
+  assert.equal(await background(page), dark);
+  await page.reload();
+  await says(page, "#theme", "Theme: dark");
+  assert.equal(await background(page), dark);
+});
+
+test("a phone shows everything without scrolling sideways", async (t) => {
+  const world = await World.start(t, { args: ["--anonymous", "write"] });
+  const name = `a-long-name-without-any-space-${"x".repeat(200)}`;
+  await world.keep(t, name, { owner: "o".repeat(120), reason: "because ".repeat(20) });
+  for (const width of [360, 390, 768, 1080, 1280, 1920]) {
+    const { page } = await open(t, browser, world.url, { width, height: 740 });
+    await row(page, name).waitFor();
+    await fits(page);
+    await row(page, name).getByRole("button").click();
+    await fits(page);
+    const box = await page.locator("dialog").boundingBox();
+    assert.ok(box.x >= 0 && box.x + box.width <= width, `the dialog at ${width} px`);
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator("dialog").evaluate((it) => it.open), false);
+    await page.close();
+  }
+});
+
+test("all text has the contrast that WCAG AA asks for", async (t) => {
+  const world = await World.start(t, { nodes: 3, args: ["--anonymous", "write"] });
+  await world.keep(t, "held", { reason: "for its colours" });
+  await world.nodes[0].kill();
+  for (const colorScheme of ["light", "dark"]) {
+    const { page } = await open(t, browser, world.url, { colorScheme });
+    await page.locator(".banner").first().waitFor();
+    await page.locator("#event-rows li").first().waitFor();
+    const weak = await page.evaluate(weakTexts);
+    assert.deepEqual(weak, [], colorScheme);
+  }
+});
+
+// Runs in the page: texts with a contrast below 4.5 to 1.
+function weakTexts() {
+  const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (css) => {
+    canvas.clearRect(0, 0, 1, 1);
+    canvas.fillStyle = css;
+    canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (css) => {
+    const [r, g, b] = rgba(css).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const css = getComputedStyle(at).backgroundColor;
+      if (rgba(css)[3] === 255) return css;
+    }
+    return "white";
+  };
+  return [...document.body.querySelectorAll("*")]
+    .filter((it) => it.checkVisibility() && [...it.childNodes].some((child) => child.nodeType === 3 && child.data.trim()))
+    .map((it) => {
+      const [a, b] = [light(getComputedStyle(it).color), light(behind(it))].sort((x, y) => y - x);
+      return [it.textContent.trim().slice(0, 40), it.className, Number(((a + 0.05) / (b + 0.05)).toFixed(2))];
+    })
+    .filter(([, , contrast]) => contrast < 4.5);
+}
+
+test("nothing moves for those who want no motion, and still the number counts down", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  await world.keep(t, "still");
+  const { page } = await open(t, browser, world.url, { reducedMotion: "reduce" });
+  await row(page, "still").waitFor();
+  assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+  const before = await row(page, "still").locator(".remaining span").first().innerText();
+  await page.waitForFunction((text) => document.querySelector("#lock-rows .remaining span").textContent !== text, before);
+});
+
+test("the keyboard reaches the filter, the sorting and the themes", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  await world.keep(t, "held");
+  const { page } = await open(t, browser, world.url);
+  await row(page, "held").waitFor();
+  const reached = new Set();
+  for (let i = 0; i < 20; i++) {
+    await page.keyboard.press("Tab");
+    reached.add(await page.evaluate(() => document.activeElement.id || document.activeElement.textContent));
+  }
+  for (const wanted of ["theme", "token-open", "locks-filter", "Lock", "Since", "Remaining", "events-pause", "events-filter", "event-rows"]) {
+    assert.ok(reached.has(wanted), `${wanted} is not among ${[...reached]}`);
+  }
+});

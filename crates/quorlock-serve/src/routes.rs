@@ -1,0 +1,121 @@
+//! Which path leads where, and what holds for all of them.
+
+use crate::access::Peer;
+use crate::app::App;
+use crate::code::Code;
+use crate::problem::Problem;
+use crate::{browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+/// Every route, with the template under which its requests are counted.
+const TEMPLATES: &[&str] = &[
+    "/",
+    "/assets/{file}",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/v1/locks",
+    "/v1/locks/{name}",
+    "/v1/locks/{name}/acquire",
+    "/v1/locks/{name}/extend",
+    "/v1/locks/{name}/release",
+    "/v1/locks/{name}/force-release",
+    "/v1/locks/{name}/hold",
+    "/v1/events",
+    "/v1/overview",
+    "/v1.0-alpha1/lock/{store}",
+    "/v1.0-alpha1/unlock/{store}",
+];
+
+/// All routes, for callers that come from `peer`.
+pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
+    Router::new()
+        .route("/", get(page::index))
+        .route("/assets/{file}", get(page::asset))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(exporter::show))
+        .route("/openapi.json", get(openapi::show))
+        .route("/v1/locks", get(look::all))
+        .route("/v1/locks/{name}", get(look::one))
+        .route("/v1/locks/{name}/acquire", post(locks::acquire))
+        .route("/v1/locks/{name}/extend", post(locks::extend))
+        .route("/v1/locks/{name}/release", post(locks::release))
+        .route("/v1/locks/{name}/force-release", post(locks::force_release))
+        .route("/v1/locks/{name}/hold", get(hold::hold))
+        .route("/v1/events", get(events::events))
+        .route("/v1/overview", get(overview::overview))
+        .route("/v1.0-alpha1/lock/{store}", post(dapr::lock))
+        .route("/v1.0-alpha1/unlock/{store}", post(dapr::unlock))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(nothing)
+        .layer(from_fn_with_state(app.clone(), around))
+        .layer(Extension(peer))
+        .with_state(app)
+}
+
+async fn nothing() -> Problem {
+    Problem::not_found()
+}
+
+async fn wrong_method() -> Problem {
+    Problem::new(
+        Code::MethodNotAllowed,
+        "see /openapi.json for the methods of each path, and the header `allow`",
+    )
+}
+
+fn broken() -> Problem {
+    Problem::new(
+        Code::Internal,
+        "this should not have happened; look at the sidecar's own output, and report it",
+    )
+}
+
+/// What happens around every request: browsers are checked, answers are counted and not kept by anybody.
+async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let route = TEMPLATES.iter().find(|template| Some(**template) == matched).copied().unwrap_or("other");
+    let mut response = match browser::check(&app, &request) {
+        Ok(()) => {
+            let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
+            answering.await.unwrap_or_else(|_| broken().into_response())
+        }
+        Err(problem) => problem.into_response(),
+    };
+    exporter::count(route, response.status().as_u16());
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
+    response
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Sidecar;
+    use axum::body::Body;
+    use quorlock::Locker;
+    use tower::ServiceExt;
+
+    #[tokio::test]
+    async fn a_panic_ends_one_request_and_not_its_connection() {
+        let sidecar = Sidecar::builder(Locker::builder().nodes(["memory:"])).build().unwrap();
+        #[allow(unreachable_code)]
+        let panics = get(|| async { panic!("as it should") as &'static str });
+        let router: Router =
+            Router::new().route("/", panics).layer(from_fn_with_state(sidecar.app(), around));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status().as_u16(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
+}
