@@ -7,6 +7,7 @@ use super::slot::{Change, ChangeKind, Releasing};
 use crate::node::Acquire;
 use quorlock_core::{Fence, Name};
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// As much of a stored value as is ever looked at. Another program's value may be of any length.
@@ -18,7 +19,7 @@ const WAITING_TTL: Duration = Duration::from_secs(10);
 /// of a write.
 pub(super) fn acquire(out: &mut Vec<u8>, acquire: &Acquire) {
     LAST.with_borrow_mut(|last| {
-        if last.vote.as_ref() != Some(acquire) {
+        if !last.vote.as_ref().is_some_and(|vote| vote.is_encoded_like(acquire)) {
             last.bytes.clear();
             vote(&mut last.bytes, acquire);
             last.vote = Some(acquire.clone());
@@ -30,6 +31,17 @@ pub(super) fn acquire(out: &mut Vec<u8>, acquire: &Acquire) {
 thread_local! {
     /// The vote that this thread encoded last. It goes to every node, one after another.
     static LAST: RefCell<Encoded> = RefCell::default();
+}
+
+impl Acquire {
+    /// Whether both are the same on the wire.
+    fn is_encoded_like(&self, other: &Self) -> bool {
+        self.token == other.token
+            && self.proposal == other.proposal
+            && self.ttl == other.ttl
+            && self.name == other.name
+            && (Arc::ptr_eq(&self.label, &other.label) || self.label == other.label)
+    }
 }
 
 #[derive(Default)]

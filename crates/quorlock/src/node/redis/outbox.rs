@@ -174,7 +174,11 @@ impl Outbox {
             self.slots.push_back(Slot::Epoch { skip: self.skip });
         }
         std::mem::swap(&mut self.out, out);
-        flight.append(&mut self.slots);
+        if flight.is_empty() {
+            std::mem::swap(&mut self.slots, flight);
+        } else {
+            flight.append(&mut self.slots);
+        }
     }
 
     /// Encodes the releases among what was not handed over once more, for a connection that is given up.

@@ -112,7 +112,14 @@ impl<'a> Cursor<'a> {
                 text => Value::Text(Bytes::copy_from_slice(text)),
             },
             b'-' => Value::Error(Bytes::copy_from_slice(self.line()?)),
-            b':' => Value::Integer(self.parsed()?),
+            b':' => match self.input.get(self.at..self.at + 3) {
+                // Most integers are a single digit.
+                Some([digit @ b'0'..=b'9', b'\r', b'\n']) => {
+                    self.at += 3;
+                    Value::Integer((digit - b'0').into())
+                }
+                _ => Value::Integer(self.parsed()?),
+            },
             b',' => Value::Double(self.parsed()?),
             b'(' => Value::Text(Bytes::copy_from_slice(self.line()?)),
             b'#' => match self.line()? {
