@@ -36,12 +36,17 @@ use words as w;
 pub struct Metrics {
     names: Arc<Names>,
     every: Duration,
+    described: Arc<Once>,
 }
 
 impl Metrics {
     /// Tells up to 100 names of locks apart, and looks at nodes every 5 s.
     pub fn new() -> Self {
-        Self { names: Arc::new(Names::up_to(100)), every: Duration::from_secs(5) }
+        Self {
+            names: Arc::new(Names::up_to(100)),
+            every: Duration::from_secs(5),
+            described: Arc::new(Once::new()),
+        }
     }
 
     /// How many names of locks get a label `resource` of their own. The first that come have it for ever; all others
@@ -134,8 +139,7 @@ impl Default for Metrics {
 impl Observer for Metrics {
     fn on_event(&self, event: &Event) {
         // Not earlier: descriptions that no recorder hears are lost.
-        static DESCRIBED: Once = Once::new();
-        DESCRIBED.call_once(w::describe);
+        self.described.call_once(w::describe);
         self.taking(event);
         self.holding(event);
         nodes::note(event);
