@@ -26,6 +26,12 @@ pub trait Library: Send + Sync + 'static {
     /// One call of the library; `None` if it gave up.
     fn acquire(&self, lock: &Self::Lock) -> impl Future<Output = Option<Self::Held>> + Send;
     fn release(&self, held: Self::Held) -> impl Future<Output = ()> + Send;
+    /// CPU time of other processes that work for the clients.
+    fn other_cpu_us(&self) -> u64 {
+        0
+    }
+    /// Ends those processes.
+    fn finish(&self) {}
 }
 
 /// Warms up, waits for the word, measures and answers.
@@ -36,12 +42,13 @@ pub async fn run(library: impl Library, order: Order) -> Result<()> {
     }
     told()?;
     let outcome = measure(&library, &order, order.seconds).await;
+    library.finish();
     answer(&outcome)
 }
 
 async fn measure<L: Library>(library: &Arc<L>, order: &Arc<Order>, seconds: f64) -> Outcome {
     let tally = Arc::new(Tally::default());
-    let before = Usage::now();
+    let (before, other) = (Usage::now(), library.other_cpu_us());
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut clients = JoinSet::new();
     for number in 0..order.clients {
@@ -49,6 +56,7 @@ async fn measure<L: Library>(library: &Arc<L>, order: &Arc<Order>, seconds: f64)
     }
     sleep(end - Instant::now()).await;
     let used = Usage::now().since(before);
+    let other = library.other_cpu_us() - other;
     let counts = clients.join_all().await;
     Outcome {
         version: library.version(),
@@ -57,7 +65,7 @@ async fn measure<L: Library>(library: &Arc<L>, order: &Arc<Order>, seconds: f64)
         failed: tally.failed.load(Ordering::Relaxed),
         least: counts.iter().copied().min().unwrap_or(0),
         most: counts.iter().copied().max().unwrap_or(0),
-        cpu_us: used.cpu_us,
+        cpu_us: used.cpu_us + other,
         acquire: Histogram::of(tally.waits.iter().map(|count| count.load(Ordering::Relaxed))),
         allocs: Some(used.allocs),
     }

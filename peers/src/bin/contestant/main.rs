@@ -5,6 +5,7 @@ mod floor;
 mod quorlock_lock;
 mod redis_crate;
 mod rslock_lock;
+mod sidecar;
 mod usage;
 mod versions;
 
@@ -23,6 +24,8 @@ enum Contestant {
     Quorlock(Order),
     /// quorlock without fence and restart guard.
     QuorlockPlain(Order),
+    /// quorlock through its sidecar, over a unix socket.
+    QuorlockServe(Order),
     /// The rslock crate.
     Rslock(Order),
     /// A plain Redlock on the redis crate, without retries.
@@ -39,6 +42,7 @@ fn main() -> Result<()> {
     match Contestant::parse() {
         Contestant::Quorlock(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Default)),
         Contestant::QuorlockPlain(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Plain)),
+        Contestant::QuorlockServe(order) => on_tokio(sidecar::run(order)),
         Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
         Contestant::Floor(order) => floor::run(&order, floor::Release::Merged),

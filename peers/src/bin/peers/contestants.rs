@@ -31,6 +31,7 @@ pub fn all() -> Vec<Contestant> {
     vec![
         rust("quorlock"),
         rust("quorlock-plain"),
+        sidecar(),
         rust("rslock"),
         redsync("redsync", &[]),
         redsync("redsync-failfast", &["--fail-fast"]),
@@ -56,6 +57,11 @@ pub fn rust_program() -> PathBuf {
 fn rust(name: &'static str) -> Contestant {
     let command = vec![text(&rust_program()), name.to_owned()];
     Contestant { wants_fresh_nodes: name == "quorlock", ..plain(name, command, vec![]) }
+}
+
+fn sidecar() -> Contestant {
+    let program = here().join("../target/release/quorlock");
+    Contestant { wants_fresh_nodes: true, needs: vec![program], ..rust("quorlock-serve") }
 }
 
 fn redsync(name: &'static str, flags: &[&str]) -> Contestant {

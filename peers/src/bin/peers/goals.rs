@@ -104,6 +104,9 @@ const GOALS: &[Goal] = &[
     }),
     goal("W1 N=5 client CPU vs rslock", AtMost(1.0 / 6.0), |r| r.versus("rslock", "W1", 5, CLIENT)),
     goal("W1 N=1 cycles/s vs redis-crate", AtLeast(1.0), |r| r.versus("redis-crate", "W1", 1, SPEED)),
+    goal("W1 N=5 sidecar over a unix socket vs redsync used directly", AtLeast(1.0), |r| {
+        Some(r.get("quorlock-serve", "W1", 5, SPEED)? / r.get("redsync", "W1", 5, SPEED)?)
+    }),
     goal("W2 N=5 p50 vs best peer", AtMost(0.5), |r| r.versus_lowest("W2", 5, P50)),
     goal("W3 handoffs/s vs redsync", AtLeast(1.3), |r| r.versus("redsync", "W3", 5, SPEED)),
     goal("W3 max/min per client", AtMost(1.5), |r| r.find("quorlock", "W3", 5)?.fairness),

@@ -51,6 +51,7 @@ pub fn title(workload: &str, what: &str, nodes: usize, clients: usize) -> String
 const ALL: &[&str] = &[
     "quorlock",
     "quorlock-plain",
+    "quorlock-serve",
     "rslock",
     "redsync",
     "redsync-failfast",
