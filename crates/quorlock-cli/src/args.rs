@@ -7,6 +7,7 @@ mod doctor;
 mod init;
 mod locks;
 mod run;
+mod serve;
 
 pub(crate) use bench::{Bench, Names};
 pub(crate) use choose::Choose;
@@ -15,6 +16,7 @@ pub(crate) use doctor::Doctor;
 pub(crate) use init::Init;
 pub(crate) use locks::{Acquire, Extend, ForceRelease, Release, Status, Watch, token};
 pub(crate) use run::{OnLost, Run};
+pub(crate) use serve::Serve;
 
 use crate::duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
@@ -92,6 +94,7 @@ pub(crate) enum Command {
     Config(Config),
     Doctor(Doctor),
     Init(Init),
+    Serve(Serve),
     Dev(Dev),
     Bench(Bench),
     Choose(Choose),

@@ -13,6 +13,7 @@ mod init;
 mod run;
 mod runtime;
 mod screen;
+mod serve;
 mod settings;
 mod shell;
 mod signals;
@@ -61,6 +62,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Config(args::Config::Show) => commands::config::show(&settings()?, screen),
         Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
         Command::Init(args) => init::init(args, &settings()?, screen),
+        Command::Serve(args) => serve::serve(args, settings()?, screen),
         Command::Dev(args) => dev::dev(args, screen),
         Command::Bench(args) => bench::bench(args, &settings()?, screen),
         Command::Choose(args) => choose::choose(args, screen),

@@ -5,7 +5,7 @@ mod file;
 use crate::args::{Global, OnLost};
 use crate::failure::Failure;
 use file::{Contents, Found};
-use quorlock::{Builder, Locker, RestartGuard};
+use quorlock::{Builder, ConfigError, Locker, RestartGuard};
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
@@ -122,11 +122,14 @@ impl Settings {
     /// # Errors
     /// A setting that cannot be used, with where the nodes came from.
     pub(crate) fn build(&self, builder: Builder) -> Result<Locker, Failure> {
-        builder.build().map_err(|error| Failure::from(error).help(self.origin()))
+        builder.build().map_err(|error| self.unusable(error))
     }
 
-    fn origin(&self) -> String {
-        format!("the nodes come from {}; `quorlock config show` lists all settings", self.nodes.source)
+    /// A setting that cannot be used, with where the nodes came from.
+    pub(crate) fn unusable(&self, error: ConfigError) -> Failure {
+        let source = &self.nodes.source;
+        Failure::from(error)
+            .help(format!("the nodes come from {source}; `quorlock config show` lists all settings"))
     }
 }
 

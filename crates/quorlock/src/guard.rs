@@ -85,6 +85,21 @@ impl Guard {
         hold.hand_over();
         Ok(handle)
     }
+
+    /// Stops looking after the lock without a word to the nodes: it stays held until its ttl is over, and whoever has
+    /// the [token](Held::token) can go on to [extend](crate::Lock::extend_token) and
+    /// [release](crate::Lock::force_release) it.
+    ///
+    /// For programs that lease locks to others by their tokens.
+    pub fn leave(self) {
+        let hold = &self.held.hold;
+        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
+        if let Closing::First { lost: None } = hold.close() {
+            hold.voters.around.emit(&Event::GivenAway { name, fence, held });
+        }
+        // Neighbours must watch the nodes from now on.
+        hold.hand_over();
+    }
 }
 
 impl Deref for Guard {

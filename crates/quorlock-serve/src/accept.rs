@@ -1,0 +1,133 @@
+//! Takes connections, as many as are allowed, until the sidecar shuts down.
+
+use crate::access::Peer;
+use crate::app::App;
+use crate::connection;
+use crate::listen::Listener;
+use crate::routes::router;
+use axum::Router;
+use quorlock::CancellationToken;
+use rustix::net::sockopt;
+use rustls::ServerConfig;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+
+/// A caller that does not acknowledge what we sent for so long is gone.
+const DEAD_AFTER: Duration = Duration::from_secs(15);
+/// How long to hold back when the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(50);
+/// What a caller gets who comes too many, without a word of it being read.
+const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+connection: close\r\ncontent-length: 165\r\n\r\n\
+{\"type\":\"urn:quorlock:full\",\"code\":\"full\",\"title\":\"The sidecar has no room\",\"status\":503,\
+\"detail\":\"too many connections are open; close some, or raise --max-connections\"}";
+
+/// What all listeners share.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    pub(crate) app: Arc<App>,
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) room: Arc<Semaphore>,
+    pub(crate) tasks: TaskTracker,
+    /// Ends all connections at once.
+    pub(crate) hang_up: CancellationToken,
+}
+
+impl Door {
+    /// Takes connections from `listener` until the sidecar shuts down.
+    pub(crate) async fn keep(self, listener: Listener, peer: Peer) {
+        let router = router(self.app.clone(), peer);
+        let closing = self.app.closing.clone();
+        let taking = async {
+            loop {
+                let taken = match &listener {
+                    Listener::Tcp(listener) => {
+                        listener.accept().await.map(|(stream, _)| self.take_tcp(stream, &router))
+                    }
+                    Listener::Unix(listener, _) => {
+                        listener.accept().await.map(|(stream, _)| self.take_unix(stream, &router))
+                    }
+                };
+                if let Err(error) = taken {
+                    tracing::warn!(target: "quorlock", %error, "a connection could not be taken");
+                    tokio::time::sleep(NO_ROOM).await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => {}
+            () = taking => {}
+        }
+    }
+
+    fn take_tcp(&self, stream: TcpStream, router: &Router) {
+        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+            let _ = stream.try_write(FULL.as_bytes());
+            return;
+        };
+        if let Err(error) = set_up(&stream) {
+            tracing::debug!(target: "quorlock", %error, "a connection could not be set up");
+        }
+        let (app, tls, router) = (self.app.clone(), self.tls.clone(), router.clone());
+        self.spawn(permit, async move {
+            let Some(tls) = tls else { return connection::serve(&app, stream, router).await };
+            if let Ok(Ok(stream)) =
+                tokio::time::timeout(app.limits.head, TlsAcceptor::from(tls).accept(stream)).await
+            {
+                connection::serve(&app, stream, router).await;
+            }
+        });
+    }
+
+    fn take_unix(&self, stream: UnixStream, router: &Router) {
+        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+            let _ = stream.try_write(FULL.as_bytes());
+            return;
+        };
+        let (app, router) = (self.app.clone(), router.clone());
+        self.spawn(permit, async move { connection::serve(&app, stream, router).await });
+    }
+
+    fn spawn(&self, permit: OwnedSemaphorePermit, serving: impl Future<Output = ()> + Send + 'static) {
+        let hang_up = self.hang_up.clone();
+        self.tasks.spawn(async move {
+            let _permit = permit;
+            tokio::select! {
+                () = hang_up.cancelled() => {}
+                () = serving => {}
+            }
+        });
+    }
+}
+
+/// Small answers go out at once, and a caller whose machine vanished is noticed.
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    #[cfg(target_os = "linux")]
+    {
+        sockopt::set_tcp_keepidle(stream, DEAD_AFTER)?;
+        sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+        let millis = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_user_timeout(stream, millis)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_one_too_many_says_how_long_it_is() {
+        let (head, body) = FULL.split_once("\r\n\r\n").unwrap_or_default();
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{}", body.len());
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
+    }
+}

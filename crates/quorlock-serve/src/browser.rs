@@ -1,0 +1,84 @@
+//! Keeps pages of other sites from calling a sidecar through somebody's browser.
+
+use crate::access::Peer;
+use crate::app::App;
+use crate::problem::{Code, Problem};
+use axum::extract::Request;
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Method};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Refuses what a foreign page, or a foreign name for this machine, sent.
+pub(crate) fn check(app: &App, request: &Request) -> Result<(), Problem> {
+    let peer = request.extensions().get().copied().unwrap_or(Peer::Remote);
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    let host = authority.or_else(|| text(request.headers(), HOST.as_str()));
+    if peer == Peer::Loopback && !app.access.has_secrets() && !host.is_some_and(is_loopback) {
+        let detail = "call it by localhost or 127.0.0.1, or start the sidecar with a token file";
+        return Err(Problem::new(Code::WrongHost, detail));
+    }
+    if is_cross_site(request, host) {
+        let detail = "call from the sidecar's own page, or from a program that is no browser";
+        return Err(Problem::new(Code::CrossSite, detail));
+    }
+    Ok(())
+}
+
+fn is_cross_site(request: &Request, host: Option<&str>) -> bool {
+    let headers = request.headers();
+    let is_followed_link = request.method() == Method::GET
+        && request.uri().path() == "/"
+        && text(headers, "sec-fetch-mode") == Some("navigate");
+    // The page itself may be linked to; it is the same for everybody and cannot be framed.
+    if is_followed_link {
+        return false;
+    }
+    let from_elsewhere = headers.contains_key("sec-fetch-site")
+        && !matches!(text(headers, "sec-fetch-site"), Some("same-origin" | "none"));
+    from_elsewhere || headers.contains_key(ORIGIN) && !is_own(text(headers, ORIGIN.as_str()), host)
+}
+
+/// Whether `origin` is the page of `host` itself.
+fn is_own(origin: Option<&str>, host: Option<&str>) -> bool {
+    let named = origin.and_then(|origin| origin.split_once("://")).map(|(_, named)| named);
+    matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Whether `host`, with or without a port, is a name of this machine for itself.
+fn is_loopback(host: &str) -> bool {
+    if let Some(rest) = host.strip_prefix('[') {
+        let inside = rest.split_once(']').map(|(inside, _)| inside);
+        return inside.and_then(|inside| inside.parse::<Ipv6Addr>().ok()).is_some_and(|ip| ip.is_loopback());
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_this_machine_for_itself() {
+        for host in ["localhost", "LOCALHOST:7420", "127.0.0.1:1", "127.8.9.1", "[::1]:7420", "[::1]"] {
+            assert!(is_loopback(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "localhost.evil.example:7420", "10.0.0.1", "[::2]:1", "127.0.0.1.nip.io"]
+        {
+            assert!(!is_loopback(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_the_own_page_is_of_the_same_origin() {
+        assert!(is_own(Some("http://localhost:7420"), Some("localhost:7420")));
+        for origin in [Some("null"), Some("http://localhost:3000"), Some("http://evil.example"), None] {
+            assert!(!is_own(origin, Some("localhost:7420")), "{origin:?}");
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A lock that lives as long as a connection.
+
+use crate::access::CanLock;
+use crate::app::App;
+use crate::ask::{self, Asked, LockName};
+use crate::problem::Problem;
+use crate::reply::{ALIVE, event, stream};
+use crate::sessions::{Counted, Room};
+use crate::take::{Wish, take};
+use crate::told::loss_word;
+use crate::view::{Lease, millis};
+use axum::extract::State;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use quorlock::{Guard, Lost};
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait for the lock unless the caller says so.
+const WAIT: Duration = Duration::from_secs(10);
+/// The longest silence.
+const BEAT: Duration = Duration::from_secs(5);
+
+/// Holds a lock as long as the connection is open
+///
+/// Server-sent events: `held` (a lease), `extended`, `lost` and `shutdown`, the last two being the end. The sidecar keeps
+/// the lock alive, and releases it the moment the connection ends.
+#[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), ask::Acquire),
+    responses((status = 200, content_type = "text/event-stream", body = String),
+    (status = 408, description = "wait_over"), (status = 409, description = "held")))]
+pub(crate) async fn hold(
+    State(app): State<Arc<App>>,
+    _: CanLock,
+    LockName(name): LockName,
+    Asked(asked): Asked<ask::Acquire>,
+) -> Result<Response, Problem> {
+    let wait = asked.wait(WAIT)?;
+    let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
+    let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: true };
+    let (guard, room) = take(&app, wish).await?;
+    let counted = app.sessions.count_hold(guard.name());
+    let holding =
+        Holding { app, ttl, guard: Some(guard), is_told: false, left: ttl, _room: room, _counted: counted };
+    Ok(stream(unfold(holding, |mut holding| async {
+        let event = holding.next().await?;
+        Some((Ok::<_, Infallible>(event), holding))
+    })))
+}
+
+/// A lock and the connection that it belongs to. Dropped with the connection, it releases the lock.
+struct Holding {
+    app: Arc<App>,
+    ttl: Duration,
+    /// `None` once it is over.
+    guard: Option<Guard>,
+    is_told: bool,
+    /// How much time was left when we last looked.
+    left: Duration,
+    _room: Room,
+    _counted: Counted,
+}
+
+/// What happened to a lock that is held.
+enum Happened {
+    Lost(Lost),
+    Shutdown,
+    Nothing,
+}
+
+impl Holding {
+    /// The next event; `None` after the last.
+    async fn next(&mut self) -> Option<Bytes> {
+        let guard = self.guard.take()?;
+        if !self.is_told {
+            self.is_told = true;
+            let told = event(None, "held", &Lease::of(&guard, self.ttl, self.app.locker.quorum()));
+            self.guard = Some(guard);
+            return Some(told);
+        }
+        let beat = (self.ttl / 6).min(BEAT);
+        // The guard lives in this future while it waits: dropped with it, the lock is released.
+        let happened = tokio::select! {
+            biased;
+            lost = guard.lost() => Happened::Lost(lost),
+            () = self.app.closing.cancelled() => Happened::Shutdown,
+            () = tokio::time::sleep(beat) => Happened::Nothing,
+        };
+        match happened {
+            Happened::Lost(lost) => {
+                let reason = json!({ "reason": loss_word(lost.loss), "text": lost.loss.to_string() });
+                Some(event(None, "lost", &reason))
+            }
+            Happened::Shutdown => {
+                let outcome = guard.release().await;
+                Some(event(None, "shutdown", &json!({ "outcome": outcome.kind() })))
+            }
+            Happened::Nothing => {
+                let left = guard.remaining();
+                let is_extended = left > self.left.saturating_sub(beat / 2);
+                self.left = left;
+                self.guard = Some(guard);
+                Some(if is_extended {
+                    event(None, "extended", &json!({ "remaining_ms": millis(left) }))
+                } else {
+                    ALIVE
+                })
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Leases by token: acquire, extend, release, force-release.
+
+use crate::access::{CanLock, CanWrite};
+use crate::app::App;
+use crate::ask::{self, Json, LockName};
+use crate::delivery::{Delivery, Undelivered};
+use crate::problem::{Code, Problem};
+use crate::reply::json;
+use crate::sessions::is_over;
+use crate::take::{Wish, take};
+use crate::view::{Lease, millis};
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use quorlock::{ExtendError, Name, Release, Token};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// What became of a release.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Released {
+    /// `released`, or `unconfirmed`: too few nodes answered, so at the latest the ttl frees the lock.
+    outcome: &'static str,
+}
+
+/// Takes a lock
+///
+/// The sidecar does not renew it: extend it before `remaining_ms` are over. If you go away before the answer was
+/// written, the lock is released.
+#[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
+    request_body = ask::Acquire, responses(
+    (status = 200, body = Lease), (status = 408, description = "wait_over"), (status = 409, description = "held"),
+    (status = 429, description = "crowded"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
+pub(crate) async fn acquire(
+    State(app): State<Arc<App>>,
+    _: CanLock,
+    LockName(name): LockName,
+    delivery: Option<Extension<Arc<Delivery>>>,
+    Json(asked): Json<ask::Acquire>,
+) -> Result<Response, Problem> {
+    let wait = asked.wait(Duration::ZERO)?;
+    let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
+    let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: false };
+    let lease = lease(&app, wish, delivery.map(|Extension(delivery)| delivery)).await?;
+    Ok(json(&lease))
+}
+
+/// Takes a lock by its token, and sees to it that it does not outlive an answer that never arrives.
+pub(crate) async fn lease(
+    app: &Arc<App>,
+    wish: Wish,
+    delivery: Option<Arc<Delivery>>,
+) -> Result<Lease, Problem> {
+    let (name, ttl) = (wish.name.clone(), wish.ttl);
+    let (guard, room) = take(app, wish).await?;
+    // No await from here on.
+    let lease = Lease::of(&guard, ttl, app.locker.quorum());
+    let token = guard.token();
+    app.sessions.keep(guard, ttl, room);
+    if let Some(delivery) = delivery {
+        delivery.expect(Undelivered::new(app.clone(), name, token));
+    }
+    Ok(lease)
+}
+
+/// Extends a lock
+///
+/// Any sidecar on the same nodes can do so, also after a restart.
+#[utoipa::path(post, path = "/v1/locks/{name}/extend", tag = "locks", params(("name" = String, Path,)),
+    request_body = ask::Extend, responses(
+    (status = 200, body = Lease), (status = 410, description = "lost"), (status = 503, description = "no_quorum")))]
+pub(crate) async fn extend(
+    State(app): State<Arc<App>>,
+    _: CanLock,
+    LockName(name): LockName,
+    Json(asked): Json<ask::Extend>,
+) -> Result<Response, Problem> {
+    let token = ask::token(&asked.token)?;
+    let ttl = asked.ttl_ms.map(Duration::from_millis);
+    let found = app.sessions.find(&name, token).filter(|(held, _)| !is_over(held));
+    let Some((held, usual)) = found else {
+        return extend_unknown(&app, &name, token, ttl.unwrap_or(app.ttl)).await;
+    };
+    let ttl = ttl.unwrap_or(usual);
+    match held.extend_by(ttl).await {
+        Ok(_) => Ok(json(&Lease::of(&held, ttl, app.locker.quorum()))),
+        Err(ExtendError::Lost(lost)) => {
+            if let Some(guard) = app.sessions.take(&name, token) {
+                guard.leave();
+            }
+            Err(Problem::lost(&lost))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Extends a lock that another sidecar handed out, or this one before it was restarted.
+async fn extend_unknown(app: &App, name: &Name, token: Token, ttl: Duration) -> Result<Response, Problem> {
+    let extension = app.locker.named(name.as_str())?.extend_token(token, ttl).await?;
+    let quorum = app.locker.quorum();
+    Ok(json(&Lease {
+        name: name.to_string(),
+        token: token.to_string(),
+        fence: extension.fence.map(|fence| fence.get()),
+        ttl_ms: millis(ttl),
+        remaining_ms: millis(extension.left),
+        votes: extension.votes,
+        nodes: quorum.nodes(),
+        quorum: quorum.needed(),
+    }))
+}
+
+/// Releases a lock
+#[utoipa::path(post, path = "/v1/locks/{name}/release", tag = "locks", params(("name" = String, Path,)),
+    request_body = ask::Release, responses(
+    (status = 200, body = Released), (status = 410, description = "lost: it is gone already, or never was yours")))]
+pub(crate) async fn release(
+    State(app): State<Arc<App>>,
+    _: CanLock,
+    LockName(name): LockName,
+    Json(asked): Json<ask::Release>,
+) -> Result<Response, Problem> {
+    let outcome = let_go(&app, &name, ask::token(&asked.token)?).await?;
+    told(&name, &outcome)
+}
+
+/// Takes a lock away from whoever holds it with this token
+#[utoipa::path(post, path = "/v1/locks/{name}/force-release", tag = "locks", params(("name" = String, Path,)),
+    request_body = ask::Release, responses(
+    (status = 200, body = Released), (status = 403, description = "forbidden: needs scope write"),
+    (status = 410, description = "lost: it is gone already")))]
+pub(crate) async fn force_release(
+    State(app): State<Arc<App>>,
+    _: CanWrite,
+    LockName(name): LockName,
+    Json(asked): Json<ask::Release>,
+) -> Result<Response, Problem> {
+    let outcome = let_go(&app, &name, ask::token(&asked.token)?).await?;
+    told(&name, &outcome)
+}
+
+/// Releases the lock of whoever holds it with `token`, through which sidecar it may be.
+pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
+    let lock = app.locker.named(name.as_str())?;
+    match app.sessions.take(name, token) {
+        Some(guard) if !is_over(&guard) => return Ok(guard.release().await),
+        // Over here, but another sidecar may have extended it.
+        Some(guard) => guard.leave(),
+        None => {}
+    }
+    Ok(lock.force_release(token).await)
+}
+
+fn told(name: &Name, outcome: &Release) -> Result<Response, Problem> {
+    match outcome {
+        Release::AlreadyGone => {
+            let detail =
+                format!("lock `{name}` is not held under this token: it was released, or its time ran out");
+            Err(Problem::new(Code::Lost, detail))
+        }
+        outcome => Ok(json(&Released { outcome: outcome.kind() })),
+    }
+}

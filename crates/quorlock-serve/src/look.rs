@@ -1,0 +1,57 @@
+//! Looking at locks without taking them.
+
+use crate::access::{CanRead, Scope};
+use crate::app::App;
+use crate::ask::LockName;
+use crate::problem::Problem;
+use crate::reply::json;
+use crate::view::{LockView, NodeStores, token_of};
+use axum::extract::State;
+use axum::response::Response;
+use quorlock::Inspection;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The locks that are held.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Locks {
+    /// Whether these are all.
+    complete: bool,
+    locks: Vec<LockView>,
+}
+
+/// Lists the locks that are held, through whichever sidecar or program
+///
+/// At most half a second old.
+#[utoipa::path(get, path = "/v1/locks", tag = "locks", responses(
+    (status = 200, body = Locks), (status = 503, description = "no_quorum")))]
+pub(crate) async fn all(State(app): State<Arc<App>>, _: CanRead) -> Result<Response, Problem> {
+    let seen = app.listing.fresh(&app.locker).await?;
+    let locks = seen.listing.held.iter().map(|seen| view(&app, seen)).collect();
+    Ok(json(&Locks { complete: seen.listing.complete, locks }))
+}
+
+/// Shows one lock, also when it is free, with what each node stores
+#[utoipa::path(get, path = "/v1/locks/{name}", tag = "locks", params(("name" = String, Path,)), responses(
+    (status = 200, body = LockView), (status = 503, description = "no_quorum")))]
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    CanRead(scope): CanRead,
+    LockName(name): LockName,
+) -> Result<Response, Problem> {
+    let seen = app.locker.named(name.as_str())?.inspect().await?;
+    let token = token_of(&seen.holder);
+    let mut view = view(&app, &seen);
+    view.node_views = Some(seen.nodes.iter().map(|node| NodeStores::of(node, token)).collect());
+    view.token = token.filter(|_| scope >= Scope::Write).map(|token| token.to_string());
+    Ok(json(&view))
+}
+
+/// A lock with what this sidecar knows of it.
+pub(crate) fn view(app: &App, seen: &Inspection) -> LockView {
+    let mut view = LockView::of(seen);
+    view.waiters = app.waiters.of(&seen.name);
+    view.here = app.sessions.is_here(&seen.name);
+    view
+}

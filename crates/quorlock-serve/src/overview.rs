@@ -1,0 +1,85 @@
+//! Everything that the dashboard shows, in one answer.
+
+use crate::access::{CanRead, Scope};
+use crate::app::App;
+use crate::banners::{Banner, banners};
+use crate::look;
+use crate::nodes::{Node, nodes};
+use crate::reply::json;
+use crate::series::Points;
+use crate::view::{LockView, millis, now_ms};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use utoipa::ToSchema;
+
+/// How many locks are shown.
+const MOST_LOCKS: usize = 500;
+/// How long a first list of locks is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long ago a loss is news.
+const LOSS_IS_NEWS: Duration = Duration::from_secs(60);
+
+/// Everything at a glance.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Overview {
+    version: &'static str,
+    /// Milliseconds since 1970.
+    now: u64,
+    uptime_ms: u64,
+    /// What this caller may do.
+    scope: Scope,
+    /// How many nodes decide.
+    quorum: usize,
+    nodes: Vec<Node>,
+    /// At most 500, those held through this sidecar first.
+    locks: Vec<LockView>,
+    locks_total: usize,
+    /// Whether all held locks were counted.
+    complete: bool,
+    /// How old the list of locks is.
+    locks_age_ms: Option<u64>,
+    waiters_total: usize,
+    /// Leases by token through this sidecar.
+    sessions: usize,
+    /// Locks held by a connection.
+    holds: usize,
+    connections: usize,
+    banners: Vec<Banner>,
+    series: Points,
+}
+
+/// Shows nodes, locks, trouble and the last five minutes at a glance
+#[utoipa::path(get, path = "/v1/overview", tag = "overview", responses((status = 200, body = Overview)))]
+pub(crate) async fn overview(State(app): State<Arc<App>>, CanRead(scope): CanRead) -> Response {
+    let seen = app.listing.soon(&app.locker, PATIENCE).await;
+    let held = seen.as_ref().map_or(&[][..], |seen| &seen.listing.held);
+    let mut locks: Vec<LockView> = held.iter().map(|seen| look::view(&app, seen)).collect();
+    locks.sort_by_key(|lock| !lock.here);
+    locks.truncate(MOST_LOCKS);
+    let nodes = nodes(&app);
+    let lost = app.journal.lost_within(LOSS_IS_NEWS);
+    let quorum = app.locker.quorum();
+    let (sessions, holds) = app.sessions.counts();
+    json(&Overview {
+        version: env!("CARGO_PKG_VERSION"),
+        now: now_ms(),
+        uptime_ms: millis(app.started.elapsed()),
+        scope,
+        quorum: quorum.needed(),
+        banners: banners(&nodes, quorum, lost.as_deref()),
+        nodes,
+        locks,
+        locks_total: held.len(),
+        complete: seen.as_ref().is_some_and(|seen| seen.listing.complete),
+        locks_age_ms: seen.as_ref().map(|seen| millis(seen.age())),
+        waiters_total: app.waiters.total(),
+        sessions,
+        holds,
+        connections: app.connections.load(Ordering::Relaxed),
+        series: app.series.points(),
+    })
+}

@@ -1,0 +1,252 @@
+//! What went wrong, as callers get it: `application/problem+json`, never with a token in it.
+
+use crate::view::{NodeSaid, Who, millis};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use quorlock::{
+    AcquireError, ConfigError, ExtendError, InspectError, ListError, Lost, NameError, NodeReport, Quorum,
+};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// A stable word for a problem, with the status that it is told with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    BadRequest,
+    BadName,
+    BadToken,
+    BadTtl,
+    Unauthorized,
+    Forbidden,
+    CrossSite,
+    NotFound,
+    MethodNotAllowed,
+    WaitOver,
+    Held,
+    Lost,
+    BodyTooLarge,
+    WrongContentType,
+    WrongHost,
+    Crowded,
+    Internal,
+    NoQuorum,
+    TooSlow,
+    Full,
+    ShuttingDown,
+}
+
+impl Code {
+    /// Word, status and title.
+    pub(crate) fn facts(self) -> (&'static str, StatusCode, &'static str) {
+        use StatusCode as S;
+        match self {
+            Code::BadRequest => ("bad_request", S::BAD_REQUEST, "The request cannot be understood"),
+            Code::BadName => ("bad_name", S::BAD_REQUEST, "This cannot be the name of a lock"),
+            Code::BadToken => ("bad_token", S::BAD_REQUEST, "This is no token"),
+            Code::BadTtl => ("bad_ttl", S::BAD_REQUEST, "This ttl cannot be used"),
+            Code::Unauthorized => ("unauthorized", S::UNAUTHORIZED, "A valid secret is needed"),
+            Code::Forbidden => ("forbidden", S::FORBIDDEN, "The caller may not do this"),
+            Code::CrossSite => ("cross_site", S::FORBIDDEN, "Pages of other sites may not call"),
+            Code::NotFound => ("not_found", S::NOT_FOUND, "There is nothing here"),
+            Code::MethodNotAllowed => {
+                ("method_not_allowed", S::METHOD_NOT_ALLOWED, "This needs another method")
+            }
+            Code::WaitOver => ("wait_over", S::REQUEST_TIMEOUT, "The lock was held all the time"),
+            Code::Held => ("held", S::CONFLICT, "The lock is held"),
+            Code::Lost => ("lost", S::GONE, "The lock is not held under this token"),
+            Code::BodyTooLarge => ("body_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),
+            Code::WrongContentType => {
+                ("wrong_content_type", S::UNSUPPORTED_MEDIA_TYPE, "The body must be JSON")
+            }
+            Code::WrongHost => ("wrong_host", S::MISDIRECTED_REQUEST, "This host is not served here"),
+            Code::Crowded => ("crowded", S::TOO_MANY_REQUESTS, "Too many wait already"),
+            Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "Something is broken here"),
+            Code::NoQuorum => ("no_quorum", S::SERVICE_UNAVAILABLE, "Too few nodes can vote"),
+            Code::TooSlow => ("too_slow", S::SERVICE_UNAVAILABLE, "The nodes agreed too late"),
+            Code::Full => ("full", S::SERVICE_UNAVAILABLE, "The sidecar has no room"),
+            Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The sidecar is shutting down"),
+        }
+    }
+}
+
+/// A problem on its way to the caller.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    code: Code,
+    detail: String,
+    extras: Map<String, Value>,
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    /// `detail` is one line that says what to do.
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self { code, detail: detail.into(), extras: Map::new(), retry_after: None }
+    }
+
+    pub(crate) fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.extras.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Advises to come back after `span`, in whole seconds, at least 1.
+    pub(crate) fn retry_after(mut self, span: Option<Duration>) -> Self {
+        let span = span.unwrap_or(Duration::from_secs(1));
+        self.retry_after = Some((span.as_secs() + u64::from(span.subsec_nanos() > 0)).max(1));
+        self
+    }
+
+    pub(crate) fn code(&self) -> Code {
+        self.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(Code::ShuttingDown, "ask another sidecar, or this one again once it has been restarted")
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(Code::NotFound, "see /openapi.json for what there is; a `/` in a name is written %2F")
+    }
+
+    /// The lock could not be taken. `has_waited` if the caller was ready to wait.
+    pub(crate) fn not_acquired(error: AcquireError, has_waited: bool) -> Self {
+        match error {
+            AcquireError::Held { lock, holder, left, .. } => {
+                let who = Who::of(&holder);
+                let by = who.as_ref().map_or_else(|| "others who contend for it".to_owned(), Who::told);
+                let (code, advice) = if has_waited {
+                    (Code::WaitOver, "wait longer with wait_ms, or try later")
+                } else {
+                    (Code::Held, "try later, or wait for it with wait_ms")
+                };
+                Self::new(code, format!("lock `{lock}` is held by {by}; {advice}"))
+                    .with("holder", json!(who))
+                    .with("remaining_ms", json!(left.map(millis)))
+                    .retry_after(left)
+            }
+            AcquireError::NoQuorum { lock, quorum, answered, nodes } => {
+                let detail = format!(
+                    "lock `{lock}` needs {} of {} nodes, but only {answered} could vote; look at `nodes`, then at the servers",
+                    quorum.needed(),
+                    quorum.nodes()
+                );
+                Self::nodes_failed(Code::NoQuorum, detail, quorum, &nodes)
+            }
+            AcquireError::TooSlow { lock, took, ttl } => {
+                let detail = format!(
+                    "a majority agreed on lock `{lock}` only after {} ms, too late for its ttl of {} ms; use a longer ttl_ms",
+                    took.as_millis(),
+                    ttl.as_millis()
+                );
+                Self::new(Code::TooSlow, detail)
+            }
+            AcquireError::Cancelled { .. } => Self::shutting_down(),
+            AcquireError::Crowded { lock, waiters } => Self::crowded(format!(
+                "{waiters} calls wait for lock `{lock}` already; try later, or ask another sidecar"
+            )),
+            other => {
+                Self::new(Code::Internal, format!("the lock was not taken ({}); try again", other.kind()))
+            }
+        }
+    }
+
+    pub(crate) fn crowded(detail: impl Into<String>) -> Self {
+        Self::new(Code::Crowded, detail).retry_after(None)
+    }
+
+    pub(crate) fn lost(lost: &Lost) -> Self {
+        let detail = format!(
+            "lock `{}` is not held under this token: {}; stop the work that it protects",
+            lost.lock, lost.loss
+        );
+        Self::new(Code::Lost, detail)
+    }
+
+    pub(crate) fn nodes_failed(code: Code, detail: String, quorum: Quorum, nodes: &[NodeReport]) -> Self {
+        let said: Vec<NodeSaid> = nodes.iter().map(NodeSaid::of).collect();
+        Self::new(code, detail).with("quorum", quorum.needed()).with("nodes", json!(said))
+    }
+}
+
+impl From<NameError> for Problem {
+    fn from(error: NameError) -> Self {
+        Self::new(Code::BadName, error.to_string())
+    }
+}
+
+impl From<ConfigError> for Problem {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Ttl(error) => Self::new(Code::BadTtl, error.to_string()),
+            ConfigError::Name(error) => error.into(),
+            other => Self::new(Code::BadRequest, other.to_string()),
+        }
+    }
+}
+
+impl From<ExtendError> for Problem {
+    fn from(error: ExtendError) -> Self {
+        match error {
+            ExtendError::Lost(lost) => Self::lost(&lost),
+            ExtendError::NoQuorum { lock, quorum, answered, nodes } => {
+                let detail = format!(
+                    "only {answered} of {} nodes extended lock `{lock}`; it is held until its old deadline, so try again before that",
+                    quorum.nodes()
+                );
+                Self::nodes_failed(Code::NoQuorum, detail, quorum, &nodes)
+            }
+            ExtendError::Config(error) => error.into(),
+            _ => Self::new(Code::Internal, "the lock was not extended; try again before its deadline"),
+        }
+    }
+}
+
+impl From<InspectError> for Problem {
+    fn from(error: InspectError) -> Self {
+        let detail = format!(
+            "too few nodes told who holds lock `{}`; look at `nodes`, then at the servers",
+            error.lock
+        );
+        Self::nodes_failed(Code::NoQuorum, detail, error.quorum, &error.nodes)
+    }
+}
+
+impl From<ListError> for Problem {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::NoQuorum { quorum, nodes } => {
+                let detail = "too few nodes told which locks they know; look at `nodes`, then at the servers";
+                Self::nodes_failed(Code::NoQuorum, detail.to_owned(), quorum, &nodes)
+            }
+            ListError::Inspect(error) => error.into(),
+            _ => Self::new(Code::Internal, "the locks cannot be listed; try again"),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (word, status, title) = self.code.facts();
+        let mut object = Map::new();
+        object.insert("type".into(), format!("urn:quorlock:{word}").into());
+        object.insert("code".into(), word.into());
+        object.insert("title".into(), title.into());
+        object.insert("status".into(), status.as_u16().into());
+        object.insert("detail".into(), self.detail.into());
+        object.extend(self.extras);
+        let json = [(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"))];
+        let mut response = (status, json, Value::Object(object).to_string()).into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"quorlock\""));
+        }
+        response
+    }
+}

@@ -1,0 +1,86 @@
+//! Which path leads where, and what holds for all of them.
+
+use crate::access::Peer;
+use crate::app::App;
+use crate::problem::{Code, Problem};
+use crate::{browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use std::sync::Arc;
+
+/// Every route, with the template under which its requests are counted.
+const TEMPLATES: &[&str] = &[
+    "/",
+    "/assets/{file}",
+    "/healthz",
+    "/readyz",
+    "/metrics",
+    "/openapi.json",
+    "/v1/locks",
+    "/v1/locks/{name}",
+    "/v1/locks/{name}/acquire",
+    "/v1/locks/{name}/extend",
+    "/v1/locks/{name}/release",
+    "/v1/locks/{name}/force-release",
+    "/v1/locks/{name}/hold",
+    "/v1/events",
+    "/v1/overview",
+    "/v1.0-alpha1/lock/{store}",
+    "/v1.0-alpha1/unlock/{store}",
+];
+
+/// All routes, for callers that come from `peer`.
+pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
+    Router::new()
+        .route("/", get(page::index))
+        .route("/assets/{file}", get(page::asset))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(exporter::show))
+        .route("/openapi.json", get(openapi::show))
+        .route("/v1/locks", get(look::all))
+        .route("/v1/locks/{name}", get(look::one))
+        .route("/v1/locks/{name}/acquire", post(locks::acquire))
+        .route("/v1/locks/{name}/extend", post(locks::extend))
+        .route("/v1/locks/{name}/release", post(locks::release))
+        .route("/v1/locks/{name}/force-release", post(locks::force_release))
+        .route("/v1/locks/{name}/hold", get(hold::hold))
+        .route("/v1/events", get(events::events))
+        .route("/v1/overview", get(overview::overview))
+        .route("/v1.0-alpha1/lock/{store}", post(dapr::lock))
+        .route("/v1.0-alpha1/unlock/{store}", post(dapr::unlock))
+        .method_not_allowed_fallback(wrong_method)
+        .fallback(nothing)
+        .layer(from_fn_with_state(app.clone(), around))
+        .layer(Extension(peer))
+        .with_state(app)
+}
+
+async fn nothing() -> Problem {
+    Problem::not_found()
+}
+
+async fn wrong_method() -> Problem {
+    Problem::new(
+        Code::MethodNotAllowed,
+        "see /openapi.json for the methods of each path, and the header `allow`",
+    )
+}
+
+/// What happens around every request: browsers are checked, answers are counted and not kept by anybody.
+async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+    let route = TEMPLATES.iter().find(|template| Some(**template) == matched).copied().unwrap_or("other");
+    let mut response = match browser::check(&app, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    exporter::count(route, response.status().as_u16());
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
+    response
+}

@@ -1,0 +1,140 @@
+//! The locks that are held through this sidecar: leases by their tokens, and holds by their connections.
+
+use quorlock::{Guard, Held, Name, Standing, Token};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Every lock that is held here. At most so many as its limit says.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    limit: usize,
+    taken: Arc<AtomicUsize>,
+    leases: Mutex<HashMap<Name, Vec<Session>>>,
+    holds: Arc<Mutex<HashMap<Name, usize>>>,
+}
+
+#[derive(Debug)]
+struct Session {
+    guard: Guard,
+    ttl: Duration,
+    _room: Room,
+}
+
+/// Room for one session, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Room(Arc<AtomicUsize>);
+
+/// A hold that is counted, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    holds: Arc<Mutex<HashMap<Name, usize>>>,
+    name: Name,
+}
+
+impl Sessions {
+    pub(crate) fn up_to(limit: usize) -> Self {
+        let (taken, leases, holds) = Default::default();
+        Self { limit, taken, leases, holds }
+    }
+
+    /// Room for one more; `None` if there is none.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let room = Room(self.taken.clone());
+        // The room that was just made gives its place back if there were too many.
+        (self.taken.fetch_add(1, Ordering::Relaxed) < self.limit).then_some(room)
+    }
+
+    /// Keeps a lease for whoever has its token.
+    pub(crate) fn keep(&self, guard: Guard, ttl: Duration, room: Room) {
+        let name = guard.name().clone();
+        self.leases().entry(name).or_default().push(Session { guard, ttl, _room: room });
+    }
+
+    /// The lease with this token, and its ttl.
+    pub(crate) fn find(&self, name: &Name, token: Token) -> Option<(Held, Duration)> {
+        let leases = self.leases();
+        let session = leases.get(name)?.iter().find(|session| session.guard.token() == token)?;
+        Some((Held::clone(&session.guard), session.ttl))
+    }
+
+    /// Takes the lease with this token out.
+    pub(crate) fn take(&self, name: &Name, token: Token) -> Option<Guard> {
+        let mut leases = self.leases();
+        let sessions = leases.get_mut(name)?;
+        let at = sessions.iter().position(|session| session.guard.token() == token)?;
+        let session = sessions.swap_remove(at);
+        if sessions.is_empty() {
+            leases.remove(name);
+        }
+        Some(session.guard)
+    }
+
+    /// Counts a hold as long as the answer lives.
+    pub(crate) fn count_hold(&self, name: &Name) -> Counted {
+        *lock(&self.holds).entry(name.clone()).or_default() += 1;
+        Counted { holds: self.holds.clone(), name: name.clone() }
+    }
+
+    /// Whether `name` is held through this sidecar.
+    pub(crate) fn is_here(&self, name: &Name) -> bool {
+        let is_leased = |sessions: &Vec<Session>| sessions.iter().any(|session| session.guard.is_held());
+        self.leases().get(name).is_some_and(is_leased) || lock(&self.holds).contains_key(name)
+    }
+
+    /// How many leases and how many holds there are.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let holds = lock(&self.holds).values().sum();
+        (self.taken.load(Ordering::Relaxed).saturating_sub(holds), holds)
+    }
+
+    /// Forgets the leases whose time is over.
+    ///
+    /// The nodes are not told: the caller may have extended the lease through another sidecar.
+    pub(crate) fn sweep(&self) {
+        let mut over = Vec::new();
+        self.leases().retain(|_, sessions| {
+            over.extend(sessions.extract_if(.., |session| is_over(&session.guard)));
+            !sessions.is_empty()
+        });
+        over.into_iter().for_each(|session| session.guard.leave());
+    }
+
+    /// Forgets all leases. They stay on the nodes: their callers have the tokens.
+    pub(crate) fn leave(&self) {
+        let leases = std::mem::take(&mut *self.leases());
+        leases.into_values().flatten().for_each(|session| session.guard.leave());
+    }
+
+    fn leases(&self) -> MutexGuard<'_, HashMap<Name, Vec<Session>>> {
+        lock(&self.leases)
+    }
+}
+
+/// Whether a lease is over by our own clocks. Another sidecar may know better.
+pub(crate) fn is_over(held: &Held) -> bool {
+    matches!(held.standing(), Standing::Lost(_))
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let mut holds = lock(&self.holds);
+        if let Some(count) = holds.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                holds.remove(&self.name);
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,94 @@
+//! TLS, with certificates of callers if they are asked for.
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files of certificates and keys, in PEM.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Tls {
+    cert: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+/// Why TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be used.
+    #[error("{what} `{}` cannot be used: {cause}", path.display())]
+    File {
+        /// What it should hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// Certificate and key do not fit.
+    #[error("the certificate and the key cannot be used together: {0}")]
+    Mismatch(#[from] rustls::Error),
+}
+
+impl Tls {
+    /// A certificate, with those between it and its authority, and its key.
+    pub fn new(cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { cert: cert.into(), key: key.into(), client_ca: None }
+    }
+
+    /// Asks callers for a certificate that one of these authorities signed.
+    #[must_use]
+    pub fn client_ca(mut self, ca: impl Into<PathBuf>) -> Self {
+        self.client_ca = Some(ca.into());
+        self
+    }
+
+    /// Whether callers show certificates.
+    pub(crate) fn knows_callers(&self) -> bool {
+        self.client_ca.is_some()
+    }
+
+    /// Reads the files.
+    pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, TlsError> {
+        let chain = certificates("the certificate", &self.cert)?;
+        let key =
+            PrivateKeyDer::from_pem_file(&self.key).map_err(|error| file("the key", &self.key, &error))?;
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(ring.clone()).with_safe_default_protocol_versions()?;
+        let config = match &self.client_ca {
+            None => config.with_no_client_auth(),
+            Some(path) => {
+                let what = "the client CA";
+                let mut roots = RootCertStore::empty();
+                for authority in certificates(what, path)? {
+                    roots.add(authority).map_err(|error| file(what, path, &error))?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), ring);
+                let verifier = verifier.build().map_err(|error| file(what, path, &error))?;
+                config.with_client_cert_verifier(verifier)
+            }
+        };
+        let mut config = config.with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    }
+}
+
+fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let read = read.map_err(|error| file(what, path, &error))?;
+    if read.is_empty() {
+        return Err(file(what, path, &"it holds no certificate"));
+    }
+    Ok(read)
+}
+
+fn file(what: &'static str, path: &Path, cause: &impl ToString) -> TlsError {
+    TlsError::File { what, path: path.to_owned(), cause: cause.to_string() }
+}

@@ -1,0 +1,217 @@
+//! Locks, holders and leases as JSON.
+
+use quorlock::node::{Content, View};
+use quorlock::{Held, Holder, Inspection, NodeReport, NodeView, Quorum, Said, Stored, Token};
+use serde::Serialize;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use utoipa::ToSchema;
+
+/// A lock that is yours until `remaining_ms` are over.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Lease {
+    /// The lock.
+    pub(crate) name: String,
+    /// The proof of ownership: whoever has it can extend and release the lock.
+    pub(crate) token: String,
+    /// The number to send with every write to what the lock protects; null if it cannot be told any more.
+    pub(crate) fence: Option<u64>,
+    /// How long the nodes keep it after each extension.
+    pub(crate) ttl_ms: u64,
+    /// How long it is held for sure from now on.
+    pub(crate) remaining_ms: u64,
+    /// How many nodes had agreed when it was decided.
+    pub(crate) votes: usize,
+    /// How many nodes there are.
+    pub(crate) nodes: usize,
+    /// How many of them decide.
+    pub(crate) quorum: usize,
+}
+
+impl Lease {
+    pub(crate) fn of(held: &Held, ttl: Duration, quorum: Quorum) -> Self {
+        Self {
+            name: held.name().to_string(),
+            token: held.token().to_string(),
+            fence: Some(held.fence()),
+            ttl_ms: millis(ttl),
+            remaining_ms: millis(held.remaining()),
+            votes: held.votes(),
+            nodes: quorum.nodes(),
+            quorum: quorum.needed(),
+        }
+    }
+}
+
+/// Who has a lock, as the holder told it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct Who {
+    /// `user@host`, or what the caller gave as `owner`; `?` if another kind of client holds it.
+    owner: String,
+    /// The process that took it.
+    pid: Option<u32>,
+    /// When it began to take it, in milliseconds since 1970, by its own clock.
+    since: Option<u64>,
+    /// Why, if it said so.
+    reason: Option<String>,
+    /// Whether another kind of client holds it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    foreign: bool,
+}
+
+impl Who {
+    /// `None` if nobody has it.
+    pub(crate) fn of(holder: &Holder) -> Option<Self> {
+        match holder {
+            Holder::Owner { owner, .. } => Some(Self {
+                owner: owner.who.clone(),
+                pid: Some(owner.pid),
+                since: Some(owner.since.as_micros() / 1000),
+                reason: owner.reason.clone(),
+                foreign: false,
+            }),
+            // What it stored may be the secret of that client, so it is not repeated.
+            Holder::Foreign(_) => {
+                Some(Self { owner: "?".to_owned(), pid: None, since: None, reason: None, foreign: true })
+            }
+            _ => None,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn told(&self) -> String {
+        match self.pid {
+            Some(pid) => format!("{} (pid {pid})", self.owner),
+            None => "another kind of client".to_owned(),
+        }
+    }
+}
+
+/// A lock as the nodes tell it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct LockView {
+    pub(crate) name: String,
+    /// Whether somebody has it on a majority of nodes.
+    pub(crate) held: bool,
+    pub(crate) holder: Option<Who>,
+    /// The holder's fence.
+    pub(crate) fence: Option<u64>,
+    /// How long the holder has it, unless it extends.
+    pub(crate) remaining_ms: Option<u64>,
+    /// How many nodes the holder has it on.
+    pub(crate) votes: usize,
+    pub(crate) nodes: usize,
+    pub(crate) quorum: usize,
+    /// Calls of this sidecar that wait for it.
+    pub(crate) waiters: usize,
+    /// Whether it is held through this sidecar.
+    pub(crate) here: bool,
+    /// What each node stores; only when asked for one lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) node_views: Option<Vec<NodeStores>>,
+    /// The holder's token; only for callers of scope `write` who ask for one lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) token: Option<String>,
+}
+
+impl LockView {
+    /// Without waiters, nodes and token.
+    pub(crate) fn of(seen: &Inspection) -> Self {
+        Self {
+            name: seen.name.to_string(),
+            held: seen.is_held(),
+            holder: Who::of(&seen.holder),
+            fence: match &seen.holder {
+                Holder::Owner { fence, .. } => Some(fence.get()),
+                _ => None,
+            },
+            remaining_ms: seen.left.map(millis),
+            votes: seen.votes,
+            nodes: seen.quorum.nodes(),
+            quorum: seen.quorum.needed(),
+            waiters: 0,
+            here: false,
+            node_views: None,
+            token: None,
+        }
+    }
+}
+
+/// The token of a holder that has one.
+pub(crate) fn token_of(holder: &Holder) -> Option<Token> {
+    match holder {
+        Holder::Owner { token, .. } => Some(*token),
+        _ => None,
+    }
+}
+
+/// What one node stores for a lock.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct NodeStores {
+    node: String,
+    /// `holds`, `free`, `other` (another holder than the majority's), `foreign`, `failed` or `unknown`.
+    state: &'static str,
+    remaining_ms: Option<u64>,
+    holder: Option<Who>,
+    /// Why it did not tell.
+    cause: Option<String>,
+}
+
+impl NodeStores {
+    pub(crate) fn of(node: &NodeView, holder: Option<Token>) -> Self {
+        let name = node.node.to_string();
+        let view = match &node.view {
+            Ok(view) => view,
+            Err(cause) => {
+                let cause = Some(cause.to_string());
+                return Self { node: name, state: "failed", remaining_ms: None, holder: None, cause };
+            }
+        };
+        let (state, who) = Self::content(view, holder);
+        Self { node: name, state, remaining_ms: view.left.map(millis), holder: who, cause: None }
+    }
+
+    fn content(view: &View, holder: Option<Token>) -> (&'static str, Option<Who>) {
+        let owner = |stored: &Stored| {
+            let (token, fence, owner) = (stored.token, stored.fence, stored.owner.clone());
+            Who::of(&Holder::Owner { token, fence, owner })
+        };
+        match &view.content {
+            Content::Free => ("free", None),
+            Content::Lock(stored) if Some(stored.token) == holder => ("holds", owner(stored)),
+            Content::Lock(stored) => ("other", owner(stored)),
+            Content::Foreign(_) => ("foreign", Who::of(&Holder::Foreign(String::new()))),
+            _ => ("unknown", None),
+        }
+    }
+}
+
+/// What one node said in a round that failed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NodeSaid {
+    node: String,
+    /// `yes`, `no` or `failed`.
+    said: &'static str,
+    cause: Option<String>,
+}
+
+impl NodeSaid {
+    pub(crate) fn of(report: &NodeReport) -> Self {
+        let (said, cause) = match &report.said {
+            Said::Yes => ("yes", None),
+            Said::No => ("no", None),
+            Said::Failed(cause) => ("failed", Some(cause.to_string())),
+            _ => ("unknown", None),
+        };
+        Self { node: report.node.to_string(), said, cause }
+    }
+}
+
+/// Whole milliseconds.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
