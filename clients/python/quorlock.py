@@ -310,7 +310,10 @@ class Client:
         if body is not None:
             headers["content-type"] = "application/json"
             data = json.dumps(body).encode()
-        connection.request(method, path, body=data, headers=headers)
+        try:
+            connection.request(method, path, body=data, headers=headers)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # It may have refused before it read everything; then the answer is there.
         return connection.getresponse()
 
     def _unreachable(self, error: Exception) -> Unreachable:
@@ -403,8 +406,12 @@ class Hold:
         except asyncio.CancelledError:
             # The thread may have it already, or soon: it must not keep it.
             self._close()
-            entering.add_done_callback(lambda done: done.exception() or self._close())
+            entering.add_done_callback(self._forget)
             raise
+
+    def _forget(self, entered: "asyncio.Future[Hold]") -> None:
+        if entered.exception() is None:
+            self._close()
 
     async def __aexit__(self, kind: Optional[type], error: Any, trace: Any) -> None:
         await asyncio.to_thread(self.__exit__, kind, error, trace)
