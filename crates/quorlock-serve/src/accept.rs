@@ -23,7 +23,7 @@ const DEAD_AFTER: Duration = Duration::from_secs(15);
 const NO_ROOM: Duration = Duration::from_millis(50);
 /// What a caller gets who comes too many, without a word of it being read.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-connection: close\r\ncontent-length: 165\r\n\r\n\
+connection: close\r\ncontent-length: 170\r\n\r\n\
 {\"type\":\"urn:quorlock:full\",\"code\":\"full\",\"title\":\"The sidecar has no room\",\"status\":503,\
 \"detail\":\"too many connections are open; close some, or raise --max-connections\"}";
 

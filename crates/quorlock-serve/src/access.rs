@@ -1,8 +1,9 @@
 //! Who may do what: secrets, scopes, and what callers without a secret may do.
 
 use crate::app::App;
+use crate::code::Code;
 use crate::keys::{Keys, KeysError};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;

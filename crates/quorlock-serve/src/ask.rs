@@ -1,8 +1,9 @@
 //! Reading requests: names in paths, JSON bodies, query strings. What callers sent is never repeated to them.
 
 use crate::app::App;
+use crate::code::Code;
 use crate::limits::Limits;
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderValue;
 use axum::http::header::{CONNECTION, CONTENT_TYPE};

@@ -2,7 +2,8 @@
 
 use crate::access::Peer;
 use crate::app::App;
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};

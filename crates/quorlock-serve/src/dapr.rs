@@ -3,9 +3,10 @@
 use crate::access::CanLock;
 use crate::app::App;
 use crate::ask::{Refusal, read};
+use crate::code::Code;
 use crate::delivery::Delivery;
 use crate::locks::{lease, let_go};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::reply::{json, json_with};
 use crate::take::Wish;
 use axum::Extension;

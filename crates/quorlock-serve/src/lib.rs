@@ -9,6 +9,7 @@ mod app;
 mod ask;
 mod banners;
 mod browser;
+mod code;
 mod connection;
 mod dapr;
 mod delivery;
@@ -42,6 +43,7 @@ mod waiters;
 mod wire;
 
 pub use access::{Peer, Scope};
+pub use code::problem_codes;
 pub use keys::{KeysError, is_readable_by_others};
 pub use limits::Limits;
 pub use listen::{Address, AddressError, ListenError};

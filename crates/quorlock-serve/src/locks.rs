@@ -3,8 +3,9 @@
 use crate::access::{CanLock, CanWrite};
 use crate::app::App;
 use crate::ask::{self, Json, LockName};
+use crate::code::Code;
 use crate::delivery::{Delivery, Undelivered};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::reply::json;
 use crate::sessions::is_over;
 use crate::take::{Wish, take};

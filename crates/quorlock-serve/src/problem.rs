@@ -1,73 +1,15 @@
 //! What went wrong, as callers get it: `application/problem+json`, never with a token in it.
 
+use crate::code::Code;
 use crate::view::{NodeSaid, Who, millis};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, InspectError, ListError, Lost, NameError, NodeReport, Quorum,
+    AcquireError, ConfigError, ExtendError, InspectError, ListError, Locker, Lost, NameError, NodeReport,
+    Quorum,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-
-/// A stable word for a problem, with the status that it is told with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    BadRequest,
-    BadName,
-    BadToken,
-    BadTtl,
-    Unauthorized,
-    Forbidden,
-    CrossSite,
-    NotFound,
-    MethodNotAllowed,
-    WaitOver,
-    Held,
-    Lost,
-    BodyTooLarge,
-    WrongContentType,
-    WrongHost,
-    Crowded,
-    Internal,
-    NoQuorum,
-    TooSlow,
-    Full,
-    ShuttingDown,
-}
-
-impl Code {
-    /// Word, status and title.
-    pub(crate) fn facts(self) -> (&'static str, StatusCode, &'static str) {
-        use StatusCode as S;
-        match self {
-            Code::BadRequest => ("bad_request", S::BAD_REQUEST, "The request cannot be understood"),
-            Code::BadName => ("bad_name", S::BAD_REQUEST, "This cannot be the name of a lock"),
-            Code::BadToken => ("bad_token", S::BAD_REQUEST, "This is no token"),
-            Code::BadTtl => ("bad_ttl", S::BAD_REQUEST, "This ttl cannot be used"),
-            Code::Unauthorized => ("unauthorized", S::UNAUTHORIZED, "A valid secret is needed"),
-            Code::Forbidden => ("forbidden", S::FORBIDDEN, "The caller may not do this"),
-            Code::CrossSite => ("cross_site", S::FORBIDDEN, "Pages of other sites may not call"),
-            Code::NotFound => ("not_found", S::NOT_FOUND, "There is nothing here"),
-            Code::MethodNotAllowed => {
-                ("method_not_allowed", S::METHOD_NOT_ALLOWED, "This needs another method")
-            }
-            Code::WaitOver => ("wait_over", S::REQUEST_TIMEOUT, "The lock was held all the time"),
-            Code::Held => ("held", S::CONFLICT, "The lock is held"),
-            Code::Lost => ("lost", S::GONE, "The lock is not held under this token"),
-            Code::BodyTooLarge => ("body_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),
-            Code::WrongContentType => {
-                ("wrong_content_type", S::UNSUPPORTED_MEDIA_TYPE, "The body must be JSON")
-            }
-            Code::WrongHost => ("wrong_host", S::MISDIRECTED_REQUEST, "This host is not served here"),
-            Code::Crowded => ("crowded", S::TOO_MANY_REQUESTS, "Too many wait already"),
-            Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "Something is broken here"),
-            Code::NoQuorum => ("no_quorum", S::SERVICE_UNAVAILABLE, "Too few nodes can vote"),
-            Code::TooSlow => ("too_slow", S::SERVICE_UNAVAILABLE, "The nodes agreed too late"),
-            Code::Full => ("full", S::SERVICE_UNAVAILABLE, "The sidecar has no room"),
-            Code::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "The sidecar is shutting down"),
-        }
-    }
-}
 
 /// A problem on its way to the caller.
 #[derive(Clone, Debug)]
@@ -166,6 +108,14 @@ impl Problem {
         Self::new(Code::Lost, detail)
     }
 
+    /// Adds what is known of each node, where no round tells.
+    pub(crate) fn with_nodes(self, locker: &Locker) -> Self {
+        let health = locker.health();
+        let said: Vec<NodeSaid> =
+            health.iter().map(|(node, health)| NodeSaid::by_health(node, health)).collect();
+        self.with("quorum", locker.quorum().needed()).with("nodes", json!(said))
+    }
+
     pub(crate) fn nodes_failed(code: Code, detail: String, quorum: Quorum, nodes: &[NodeReport]) -> Self {
         let said: Vec<NodeSaid> = nodes.iter().map(NodeSaid::of).collect();
         Self::new(code, detail).with("quorum", quorum.needed()).with("nodes", json!(said))
@@ -248,5 +198,44 @@ impl IntoResponse for Problem {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"quorlock\""));
         }
         response
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use quorlock::Name;
+
+    #[test]
+    fn a_retry_is_advised_in_whole_seconds_and_never_at_once() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (9500, 10)] {
+            let problem = Problem::new(Code::Held, "").retry_after(Some(Duration::from_millis(millis)));
+            assert_eq!(problem.retry_after, Some(seconds), "{millis}");
+        }
+    }
+
+    #[test]
+    fn what_another_kind_of_client_stored_is_not_repeated() {
+        let lock = Name::new("a").unwrap();
+        let holder = quorlock::Holder::Foreign("s3cr3t".to_owned());
+        let error = AcquireError::Held { lock, holder, left: None, waited: Duration::ZERO };
+        let problem = Problem::not_acquired(error, false);
+        assert_eq!(problem.extras["holder"]["owner"], "?");
+        assert_eq!(problem.extras["holder"]["foreign"], true);
+        assert!(!format!("{problem:?}").contains("s3cr3t"));
+    }
+
+    #[tokio::test]
+    async fn nodes_that_were_too_slow_are_named() {
+        let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+        let (lock, took, ttl) = (Name::new("a").unwrap(), Duration::from_secs(2), Duration::from_secs(1));
+        let problem =
+            Problem::not_acquired(AcquireError::TooSlow { lock, took, ttl }, false).with_nodes(&locker);
+        assert_eq!(problem.code().facts().1, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(
+            (&problem.extras["quorum"], &problem.extras["nodes"][0]["said"]),
+            (&json!(1), &json!("yes"))
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Answers that are no problems: JSON, and streams of events.
 
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -2,7 +2,8 @@
 
 use crate::access::Peer;
 use crate::app::App;
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use crate::{browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
@@ -10,6 +11,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 /// Every route, with the template under which its requests are counted.
@@ -71,16 +74,48 @@ async fn wrong_method() -> Problem {
     )
 }
 
+fn broken() -> Problem {
+    Problem::new(
+        Code::Internal,
+        "this should not have happened; look at the sidecar's own output, and report it",
+    )
+}
+
 /// What happens around every request: browsers are checked, answers are counted and not kept by anybody.
 async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = TEMPLATES.iter().find(|template| Some(**template) == matched).copied().unwrap_or("other");
     let mut response = match browser::check(&app, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => {
+            let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
+            answering.await.unwrap_or_else(|_| broken().into_response())
+        }
         Err(problem) => problem.into_response(),
     };
     exporter::count(route, response.status().as_u16());
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Sidecar;
+    use axum::body::Body;
+    use quorlock::Locker;
+    use tower::ServiceExt;
+
+    #[tokio::test]
+    async fn a_panic_ends_one_request_and_not_its_connection() {
+        let sidecar = Sidecar::builder(Locker::builder().nodes(["memory:"])).build().unwrap();
+        #[allow(unreachable_code)]
+        let panics = get(|| async { panic!("as it should") as &'static str });
+        let router: Router =
+            Router::new().route("/", panics).layer(from_fn_with_state(sidecar.app(), around));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status().as_u16(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+    }
 }

@@ -169,6 +169,11 @@ impl Sidecar {
         router(self.0.clone(), peer)
     }
 
+    #[cfg(test)]
+    pub(crate) fn app(&self) -> Arc<App> {
+        self.0.clone()
+    }
+
     /// Reads the file of secrets again. After a failure those from before stay.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! Taking a lock for a caller, within the bounds of the sidecar.
 
 use crate::app::App;
-use crate::problem::{Code, Problem};
+use crate::code::Code;
+use crate::problem::Problem;
 use crate::sessions::Room;
 use quorlock::{Guard, Name};
 use std::time::Duration;
@@ -48,10 +49,13 @@ pub(crate) async fn take(app: &App, wish: Wish) -> Result<(Guard, Room), Problem
     } else {
         lock.try_acquire().await
     };
-    let guard = taken.map_err(|error| Problem::not_acquired(error, waits))?;
+    let guard = taken.map_err(|error| match Problem::not_acquired(error, waits) {
+        slow if slow.code() == Code::TooSlow => slow.with_nodes(&app.locker),
+        other => other,
+    })?;
     if !guard.is_held() {
         let detail = format!("lock `{}` was granted, but its time is over; use a longer ttl_ms", wish.name);
-        return Err(Problem::new(Code::TooSlow, detail));
+        return Err(Problem::new(Code::TooSlow, detail).with_nodes(&app.locker));
     }
     Ok((guard, room))
 }

@@ -1,6 +1,6 @@
 //! Locks, holders and leases as JSON.
 
-use quorlock::node::{Content, View};
+use quorlock::node::{Content, Health, View};
 use quorlock::{Held, Holder, Inspection, NodeReport, NodeView, Quorum, Said, Stored, Token};
 use serde::Serialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -203,6 +203,12 @@ impl NodeSaid {
             _ => ("unknown", None),
         };
         Self { node: report.node.to_string(), said, cause }
+    }
+
+    /// Whether a node can vote now.
+    pub(crate) fn by_health(node: &str, health: &Health) -> Self {
+        let cause = health.trouble.as_ref().map(ToString::to_string);
+        Self { node: node.to_owned(), said: if cause.is_some() { "failed" } else { "yes" }, cause }
     }
 }
 

@@ -1,0 +1,38 @@
+//! TLS, with and without certificates of callers.
+
+use crate::client::Sidecar;
+use crate::kit::Home;
+use quorlock_testkit::Certs;
+
+#[test]
+fn callers_show_certificates_if_they_are_asked_for() {
+    let home = Home::new();
+    let certs = Certs::generate(home.path());
+    let path = |path: std::path::PathBuf| path.to_str().unwrap().to_owned();
+    let (cert, key, ca) = (path(certs.server_cert()), path(certs.server_key()), path(certs.ca()));
+    let args = ["serve", "--listen", "0.0.0.0:0", "--tls-cert", &cert, "--tls-key", &key, "--client-ca", &ca];
+    let mut sidecar = Sidecar::of(home.start(&args));
+    assert!(sidecar.url.starts_with("https://0.0.0.0:"), "{}", sidecar.url);
+    sidecar.url = sidecar.url.replace("0.0.0.0", "127.0.0.1");
+    let sidecar = sidecar.reached_by(&["--cacert", &ca]);
+    let (client, client_key) = (path(certs.client_cert()), path(certs.client_key()));
+    let shown = ["--cert", client.as_str(), "--key", client_key.as_str()];
+    assert_eq!(sidecar.ask(&shown, "/v1/locks").0, 200);
+    let refused = sidecar.curl(&[], "/v1/locks").output().unwrap();
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    let plain = sidecar.url.replace("https", "http");
+    let refused = std::process::Command::new("curl").args(["-s", &plain]).output().unwrap();
+    assert!(!refused.status.success() || refused.stdout.is_empty(), "{refused:?}");
+    let json = ["--header", "content-type: application/json", "--data", "{}"];
+    assert_eq!(sidecar.ask(&[&shown[..], &json].concat(), "/v1/locks/a/acquire").0, 200);
+}
+
+#[test]
+fn tls_alone_does_not_say_who_calls() {
+    let home = Home::new();
+    let certs = Certs::generate(home.path());
+    let (cert, key) = (certs.server_cert(), certs.server_key());
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let args = ["serve", "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key];
+    home.run(&args).exits(2).complains(&["can be reached by others"]);
+}

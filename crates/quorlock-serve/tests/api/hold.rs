@@ -1,0 +1,78 @@
+//! Locks that live as long as a connection.
+
+use crate::kit::{Lab, event};
+use quorlock_serve::Peer;
+use serde_json::json;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_hold_lasts_as_long_as_its_connection() {
+    let lab = Lab::new();
+    let (status, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=600&owner=ann&reason=why").await;
+    assert_eq!(status, 200);
+    let lease = event(&mut body, "held").await;
+    assert_eq!((&lease["name"], &lease["ttl_ms"]), (&json!("a"), &json!(600)));
+    let extended = event(&mut body, "extended").await;
+    assert!((1..=600).contains(&extended["remaining_ms"].as_u64().unwrap()), "{extended}");
+    let seen = lab.get("/v1/locks/a").await.ok();
+    assert_eq!((&seen["here"], &seen["holder"]["owner"]), (&json!(true), &json!("ann")));
+    assert_eq!(lab.get("/v1/overview").await.ok()["holds"], 1);
+    drop(body);
+    quorlock_testkit::until("it is free", SOON, async || !lab.is_held("a").await).await;
+    assert_eq!(lab.get("/v1/overview").await.ok()["holds"], 0);
+}
+
+#[tokio::test]
+async fn whoever_holds_a_lock_learns_that_it_was_taken_away() {
+    let lab = Lab::new();
+    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=900").await;
+    let lease = event(&mut body, "held").await;
+    let admin = Lab::from(lab.sidecar.clone(), Peer::Unix);
+    admin.post("/v1/locks/a/force-release", &json!({ "token": lease["token"] })).await.ok();
+    assert_eq!(event(&mut body, "lost").await["reason"], "taken");
+    use http_body_util::BodyExt;
+    assert!(body.frame().await.is_none(), "the stream ends");
+}
+
+#[tokio::test]
+async fn a_hold_is_refused_as_an_acquire_is() {
+    let lab = Lab::new();
+    lab.take("a").await;
+    lab.get("/v1/locks/a/hold?wait_ms=0").await.problem(409, "held");
+    lab.get("/v1/locks/a/hold?wait_ms=20").await.problem(408, "wait_over");
+    lab.get("/v1/locks/quorlock%3Ax/hold").await.problem(400, "bad_name");
+    lab.get("/v1/locks/b/hold?ttl_ms=1").await.problem(400, "bad_ttl");
+}
+
+#[tokio::test]
+async fn a_shutdown_releases_holds_keeps_leases_and_turns_the_others_away() {
+    let lab = Lab::of(Lab::builder(&["memory:shutdown"]));
+    let other = Lab::of(Lab::builder(&["memory:shutdown"]));
+    let (_, mut body) = lab.open("/v1/locks/held/hold").await;
+    event(&mut body, "held").await;
+    let lease = lab.take("leased").await;
+    let waiting = {
+        let lab = lab.clone();
+        tokio::spawn(async move { lab.post("/v1/locks/leased/acquire", &json!({ "wait_ms": 60_000 })).await })
+    };
+    quorlock_testkit::until("somebody waits", SOON, async || {
+        lab.get("/v1/locks/leased").await.ok()["waiters"] == json!(1)
+    })
+    .await;
+    let shutdown = quorlock_serve::CancellationToken::new();
+    shutdown.cancel();
+    let bound = lab.sidecar.bind(&[], None).await.unwrap();
+    bound.serve(shutdown).await;
+
+    assert_eq!(event(&mut body, "shutdown").await["outcome"], "released");
+    waiting.await.unwrap().problem(503, "shutting_down");
+    lab.post("/v1/locks/new/acquire", &json!({})).await.problem(503, "shutting_down");
+    lab.get("/v1/locks/new/hold").await.problem(503, "shutting_down");
+    assert_eq!(lab.get("/readyz").await.status, 503);
+    assert!(!other.is_held("held").await);
+    let token = json!({ "token": lease["token"] });
+    assert_eq!(other.post("/v1/locks/leased/extend", &token).await.ok()["fence"], lease["fence"]);
+    other.post("/v1/locks/leased/release", &token).await.ok();
+}

@@ -1,0 +1,97 @@
+//! What people see: the overview, events and metrics.
+
+use crate::kit::{Lab, event, text};
+use quorlock_testkit::exposition;
+use serde_json::json;
+use std::time::Duration;
+
+#[tokio::test]
+async fn the_overview_shows_nodes_locks_and_the_last_minutes() {
+    let lab = Lab::new();
+    let lease = lab.take("a").await;
+    lab.post("/v1/locks/a/acquire", &json!({})).await.problem(409, "held");
+    let seen = lab.get("/v1/overview").await.ok();
+    assert_eq!((&seen["quorum"], &seen["sessions"], &seen["scope"]), (&json!(1), &json!(1), &json!("lock")));
+    assert_eq!(
+        (&seen["locks"][0]["name"], &seen["locks_total"], &seen["complete"]),
+        (&json!("a"), &json!(1), &json!(true))
+    );
+    assert_eq!((&seen["nodes"][0]["node"], &seen["nodes"][0]["can_vote"]), (&json!("memory:"), &json!(true)));
+    for field in ["at", "acquires", "releases", "refused", "losses", "p50_ms", "p99_ms"] {
+        assert_eq!(seen["series"][field].as_array().unwrap().len(), 300, "{field}");
+    }
+    lab.post("/v1/locks/a/release", &json!({ "token": lease["token"] })).await.ok();
+    quorlock_testkit::until("the second is over", Duration::from_secs(30), async || {
+        let series = lab.get("/v1/overview").await.ok()["series"].clone();
+        let sum =
+            |field: &str| series[field].as_array().unwrap().iter().filter_map(|n| n.as_u64()).sum::<u64>();
+        let has_time = series["p99_ms"].as_array().unwrap().iter().any(|n| n.is_number());
+        (sum("acquires"), sum("releases"), sum("refused")) == (1, 1, 1) && has_time
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_lock_is_told_on_a_banner() {
+    let lab = Lab::new();
+    lab.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 400 })).await.ok();
+    quorlock_testkit::until("the banner", Duration::from_secs(30), async || {
+        let seen = lab.get("/v1/overview").await.ok();
+        let banner = &seen["banners"][0];
+        banner["code"] == "lock_lost" && banner["severity"] == "warning" && banner["action"].is_string()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_are_told_as_they_happen_and_again_to_whoever_missed_them() {
+    let lab = Lab::new();
+    let (_, mut live) = lab.open("/v1/events").await;
+    let lease = lab.take("a").await;
+    let acquired = event(&mut live, "acquired").await;
+    assert_eq!(
+        (&acquired["lock"], &acquired["fence"], &acquired["kind"]),
+        (&json!("a"), &lease["fence"], &json!("acquired"))
+    );
+    assert!(acquired["text"].as_str().unwrap().contains("`a`") && acquired["at"].is_u64());
+    lab.post("/v1/locks/a/release", &json!({ "token": lease["token"] })).await.ok();
+    let (_, mut late) = lab.open(&format!("/v1/events?after={}", acquired["seq"])).await;
+    let released = event(&mut late, "released").await;
+    assert!(released["seq"].as_u64() > acquired["seq"].as_u64());
+    let (_, mut late) = lab.open("/v1/events?after=999999").await;
+    event(&mut late, "gap").await;
+}
+
+#[tokio::test]
+async fn frequent_events_are_told_only_to_those_who_ask() {
+    let lab = Lab::new();
+    lab.take("a").await;
+    lab.post("/v1/locks/a/acquire", &json!({})).await.problem(409, "held");
+    let (_, mut all) = lab.open("/v1/events?after=0&all=true").await;
+    assert_eq!(event(&mut all, "refused").await["lock"], "a");
+    let (_, mut rare) = lab.open("/v1/events?after=0").await;
+    let told = text(&mut rare, "event: gave_up").await;
+    assert!(told.contains("event: acquired") && !told.contains("event: refused"), "{told}");
+}
+
+#[tokio::test]
+async fn prometheus_can_read_the_metrics() {
+    let lab = Lab::new();
+    lab.take("a").await;
+    let scrape = lab.get("/metrics").await;
+    assert_eq!(scrape.status, 200);
+    let samples = exposition::parse(&scrape.text);
+    assert!(
+        samples
+            .keys()
+            .any(|series| series
+                .starts_with("redlock_sidecar_requests_total{route=\"/v1/locks/{name}/acquire\"")),
+        "{}",
+        scrape.text
+    );
+    assert!(samples.contains_key("redlock_sidecar_connections"));
+    assert!(samples.contains_key("redlock_sidecar_sessions{kind=\"lease\"}"));
+    if let Some(verdict) = exposition::promtool_agrees(&scrape.text) {
+        verdict.unwrap();
+    }
+}

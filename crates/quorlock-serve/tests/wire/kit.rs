@@ -1,0 +1,111 @@
+//! A sidecar that listens, and callers who speak plain bytes.
+
+use quorlock::{Locker, Observer};
+use quorlock_serve::{Address, CancellationToken, Limits, Sidecar};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::task::JoinHandle;
+
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// A sidecar that listens on both kinds of addresses, and a client of the same nodes.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    pub(crate) tcp: SocketAddr,
+    pub(crate) unix: PathBuf,
+    pub(crate) nodes: Locker,
+    pub(crate) shutdown: CancellationToken,
+    pub(crate) serving: JoinHandle<()>,
+    _dir: TempDir,
+}
+
+impl Lab {
+    pub(crate) async fn start(nodes: &str, limits: Limits) -> Self {
+        Self::observed(nodes, limits, |_: &quorlock::Event| {}).await
+    }
+
+    pub(crate) async fn observed(nodes: &str, limits: Limits, observer: impl Observer) -> Self {
+        let dir = TempDir::new().unwrap();
+        let unix = dir.path().join("s");
+        let builder = Locker::builder().nodes([nodes]).observe(observer);
+        let sidecar = Sidecar::builder(builder).limits(limits).build().unwrap();
+        let addresses = ["127.0.0.1:0".parse().unwrap(), Address::Unix(unix.clone())];
+        let bound = sidecar.bind(&addresses, None).await.unwrap();
+        let tcp = bound.urls()[0].strip_prefix("http://").unwrap().parse().unwrap();
+        let shutdown = CancellationToken::new();
+        let serving = tokio::spawn(bound.serve(shutdown.clone()));
+        let nodes = Locker::builder().nodes([nodes]).build().unwrap();
+        Self { tcp, unix, nodes, shutdown, serving, _dir: dir }
+    }
+
+    pub(crate) async fn dial(&self) -> TcpStream {
+        TcpStream::connect(self.tcp).await.unwrap()
+    }
+
+    pub(crate) async fn dial_unix(&self) -> UnixStream {
+        UnixStream::connect(&self.unix).await.unwrap()
+    }
+
+    /// Whether anybody holds `name`, as the nodes say.
+    pub(crate) async fn is_held(&self, name: &str) -> bool {
+        self.nodes.named(name).unwrap().inspect().await.unwrap().is_held()
+    }
+
+    pub(crate) async fn overview(&self) -> Value {
+        let mut stream = self.dial_unix().await;
+        stream.write_all(b"GET /v1/overview HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let text = rest(&mut stream).await;
+        serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Waits until so many calls wait for `name`.
+    pub(crate) async fn waiters(&self, count: u64) {
+        quorlock_testkit::until("they wait", LIMIT, async || self.overview().await["waiters_total"] == count)
+            .await;
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// A request to take `name`.
+pub(crate) fn acquire(name: &str, body: &str) -> Vec<u8> {
+    let head = format!(
+        "POST /v1/locks/{name}/acquire HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    [head.as_bytes(), body.as_bytes()].concat()
+}
+
+/// All that comes until the other side hangs up, in whichever way.
+pub(crate) async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut bytes = Vec::new();
+    let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await.expect("it hangs up in time");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// One answer with a body.
+pub(crate) async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let reading = async {
+        let mut bytes = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+                if body.len() >= length.parse().unwrap() {
+                    return text;
+                }
+            }
+            assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0, "the end after: {text}");
+        }
+    };
+    tokio::time::timeout(LIMIT, reading).await.unwrap()
+}
