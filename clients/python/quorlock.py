@@ -28,7 +28,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = [
@@ -352,6 +352,8 @@ class Hold:
         query = {key: value for key, value in query.items() if value is not None}
         self._target = f"{_path(name)}/hold" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
         self._connection: Optional[http.client.HTTPConnection] = None
+        # Kept apart, as `http.client` forgets it if the answer is the last of its connection.
+        self._sock: Optional[socket.socket] = None
         self._reader: Optional[threading.Thread] = None
         self._deadline = 0.0
         self._is_left = False
@@ -373,11 +375,13 @@ class Hold:
             raise RuntimeError("a Hold can be entered once; make a new one")
         try:
             self._connection = self._client._address.connect(self._patience)
+            self._connection.connect()
+            self._sock = self._connection.sock
             answer = self._client._send(self._connection, "GET", self._target)
             if answer.status != 200:
                 _read(answer)
                 raise QuorlockError(f"the sidecar answered {answer.status} to a hold", status=answer.status)
-            events = _Events(answer)
+            events = _Events(answer, self._set_patience)
             first = events.next()
             if first is None or first[0] != "held":
                 raise Unreachable(f"the sidecar ended the stream before it held `{self.name}`")
@@ -420,8 +424,11 @@ class Hold:
         self.fence = int(lease["fence"])
         self.token = str(lease["token"])
         self._deadline = _now() + lease["remaining_ms"] / 1000
-        if self._connection is not None and self._connection.sock is not None:
-            self._connection.sock.settimeout(SILENCE)
+
+    def _set_patience(self) -> None:
+        """Nobody waits for a word of the sidecar longer than the lock lasts without one."""
+        if self._sock is not None and self._deadline > 0:
+            self._sock.settimeout(min(SILENCE, max(0.001, self._deadline - _now())))
 
     def _follow(self, events: "_Events") -> None:
         """Runs in a thread of its own until the lock is lost or let go."""
@@ -440,6 +447,8 @@ class Hold:
                 elif kind == "shutdown":
                     reason = "the sidecar shut down and let go of it"
                     break
+        except socket.timeout:
+            reason = "the sidecar is silent"
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
             reason = f"the connection to the sidecar broke: {error or type(error).__name__}"
         if not self._is_left:
@@ -452,10 +461,9 @@ class Hold:
 
     def _let_go(self) -> None:
         """Ends our half of the connection and waits for the sidecar to end its own, which it does when it let go."""
-        sock = self._connection.sock if self._connection is not None else None
-        if sock is not None and not isinstance(sock, ssl.SSLSocket):
+        if self._sock is not None and not isinstance(self._sock, ssl.SSLSocket):
             try:
-                sock.shutdown(socket.SHUT_WR)
+                self._sock.shutdown(socket.SHUT_WR)
                 if self._reader is not None and self._reader is not threading.current_thread():
                     self._reader.join(timeout=2)
             except OSError:
@@ -466,10 +474,9 @@ class Hold:
         connection = self._connection
         if connection is None:
             return
-        sock = connection.sock
-        if sock is not None:
+        if self._sock is not None:
             try:
-                sock.shutdown(socket.SHUT_RDWR)  # Wakes the reader, which `close` does not.
+                self._sock.shutdown(socket.SHUT_RDWR)  # Wakes the reader, which `close` does not.
             except OSError:
                 pass
         if self._reader is not None and self._reader is not threading.current_thread():
@@ -480,13 +487,15 @@ class Hold:
 class _Events:
     """Server-sent events, one after another."""
 
-    def __init__(self, answer: http.client.HTTPResponse):
+    def __init__(self, answer: http.client.HTTPResponse, before_reading: Callable[[], None]):
         self._answer = answer
+        self._before_reading = before_reading
 
     def next(self) -> Optional[Any]:
         """Kind and data of the next event; `None` at the end."""
         kind, data = "message", []  # type: ignore[var-annotated]
         while True:
+            self._before_reading()
             line = self._answer.readline(LONGEST_LINE)
             if not line.endswith(b"\n"):
                 return None

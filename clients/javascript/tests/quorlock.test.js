@@ -131,12 +131,25 @@ for (const signal of ["SIGKILL", "SIGTERM"]) {
   });
 }
 
+test("a frozen sidecar is given up before others have the lock", async (t) => {
+  const frozen = await Sidecar.start(nodes);
+  t.after(() => frozen.stop());
+  const lease = await new Client({ url: frozen.url }).hold("frozen", { ttlMs: 2_000 });
+  frozen.child.kill("SIGSTOP");
+  const next = await client.hold("frozen", { waitMs: LONG });
+  assert.deepEqual([lease.lost, lease.remainingMs], [true, 0]);
+  assert.ok(next.fence > lease.fence);
+  frozen.child.kill("SIGKILL");
+  await Promise.all([lease.release(), next.release()]);
+});
+
 test("a killed holder frees it at once", async () => {
   const module = path.join(path.dirname(fileURLToPath(import.meta.url)), "../quorlock.js");
   const script = `import { Client } from ${JSON.stringify(module)};
     await new Client({ url: ${JSON.stringify(sidecar.url)} }).hold("killed", { ttlMs: 30_000 });
     console.log("held"); setInterval(() => {}, 1000);`;
-  const holder = spawn(process.execPath, ["--input-type=module", "-e", script], { stdio: ["ignore", "pipe", "inherit"] });
+  const words = ["--input-type=module", "-e", script];
+  const holder = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "inherit"] });
   await once(holder.stdout, "data");
   holder.kill("SIGKILL");
   const start = Date.now();

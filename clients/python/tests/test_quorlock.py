@@ -273,6 +273,17 @@ class Trouble(unittest.TestCase):
                 with client.hold("orphan", wait=LONG):
                     pass  # Free after its ttl, or at once.
 
+    def test_a_frozen_sidecar_is_given_up_before_others_have_the_lock(self):
+        frozen = kit.Sidecar(nodes)
+        self.addCleanup(frozen.stop)
+        with self.assertRaises(LockLost), Client(frozen.url).hold("frozen", ttl=2) as lease:
+            frozen.signal(signal.SIGSTOP)
+            with client.hold("frozen", wait=LONG) as next_lease:
+                self.assertEqual(lease.remaining, 0)
+                self.assertTrue(lease.lost.is_set())
+                self.assertGreater(next_lease.fence, lease.fence)
+            frozen.signal(signal.SIGKILL)
+
     def test_nobody_there(self):
         for url in ("http://127.0.0.1:1", "unix:/nowhere/at/all.sock"):
             with self.subTest(url):
@@ -360,9 +371,10 @@ class Others(unittest.TestCase):
             pass
         status, text = sidecar.plain("GET", "/metrics")
         self.assertEqual(status, 200)
-        documented = set(re.findall(r"^\| `(\w+)` \|", (kit.ROOT / "docs/metrics.md").read_text(), re.M))
+        pages = [(kit.ROOT / "docs" / page).read_text() for page in ("metrics.md", "sidecar.md")]
+        documented = set(re.findall(r"^\| `(\w+)` \|", "".join(pages), re.M))
         shown = set(re.findall(r"^# TYPE (\w+)", text, re.M))
-        self.assertEqual(shown - documented, set(), "not in docs/metrics.md")
+        self.assertEqual(shown - documented, set(), "in no document")
         self.assertGreater(len(shown), 10)
         if shutil.which("promtool"):
             checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
