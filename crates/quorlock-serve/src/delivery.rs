@@ -13,6 +13,8 @@ struct State {
     granted: Option<Undelivered>,
     /// Whether a part of the answer has been written.
     has_begun: bool,
+    /// A grant that was written, and of which the caller's end of the connection will tell whether it was read.
+    written: Option<Undelivered>,
 }
 
 /// A lease that its caller does not know of yet. Dropped, the lock is released.
@@ -45,7 +47,9 @@ impl Drop for Undelivered {
 impl Delivery {
     /// The answer that comes next grants this lease.
     pub(crate) fn expect(&self, granted: Undelivered) {
-        *self.state() = State { granted: Some(granted), has_begun: false };
+        let mut state = self.state();
+        state.granted = Some(granted);
+        state.has_begun = false;
     }
 
     /// Whether an answer that grants a lease is about to be written.
@@ -59,17 +63,45 @@ impl Delivery {
         self.state().has_begun = true;
     }
 
-    /// All that was to be written has been handed to the system.
-    pub(crate) fn note_flushed(&self) {
+    /// All that was to be written has been handed to the system. `tells_unread` if a reset will mean that it was not read.
+    pub(crate) fn note_flushed(&self, tells_unread: bool) {
         let mut state = self.state();
-        if state.has_begun
-            && let Some(granted) = state.granted.take()
-        {
+        if !state.has_begun {
+            return;
+        }
+        let Some(granted) = state.granted.take() else { return };
+        if tells_unread {
+            confirm(state.written.replace(granted));
+        } else {
             granted.confirm();
         }
     }
 
+    /// The caller sent more, or closed the connection: it has read what was written.
+    pub(crate) fn note_heard(&self) {
+        confirm(self.state().written.take());
+    }
+
+    /// The caller ended without having read what was written.
+    pub(crate) fn note_unread(&self) {
+        let unread = self.state().written.take();
+        drop(unread);
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Delivery {
+    /// We hung up first: the caller can read what was written.
+    fn drop(&mut self) {
+        self.note_heard();
+    }
+}
+
+fn confirm(written: Option<Undelivered>) {
+    if let Some(written) = written {
+        written.confirm();
     }
 }

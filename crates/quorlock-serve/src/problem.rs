@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 use crate::view::{NodeSaid, Who, millis};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use quorlock::{
     AcquireError, ConfigError, ExtendError, InspectError, ListError, Locker, Lost, NameError, NodeReport,
@@ -205,6 +205,7 @@ impl IntoResponse for Problem {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use axum::http::StatusCode;
     use quorlock::Name;
 
     #[test]

@@ -13,22 +13,32 @@ use tokio_rustls::server::TlsStream;
 
 /// A stream with a socket below it.
 pub(crate) trait Socket: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Whether a reset means that the other side ended without having read all that was written. Over a network it can
+    /// mean other things, and a lock must not be taken from somebody who has read that it is theirs.
+    const TELLS_UNREAD: bool;
+
     fn socket(&self) -> BorrowedFd<'_>;
 }
 
 impl Socket for TcpStream {
+    const TELLS_UNREAD: bool = false;
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.as_fd()
     }
 }
 
 impl Socket for UnixStream {
+    const TELLS_UNREAD: bool = cfg!(target_os = "linux");
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.as_fd()
     }
 }
 
 impl Socket for TlsStream<TcpStream> {
+    const TELLS_UNREAD: bool = false;
+
     fn socket(&self) -> BorrowedFd<'_> {
         self.get_ref().0.as_fd()
     }
@@ -75,7 +85,15 @@ impl<S: Socket> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        match &read {
+            Poll::Ready(Err(error)) if error.kind() == ErrorKind::ConnectionReset => {
+                self.delivery.note_unread()
+            }
+            Poll::Ready(_) => self.delivery.note_heard(),
+            Poll::Pending => {}
+        }
+        read
     }
 }
 
@@ -103,7 +121,7 @@ impl<S: Socket> AsyncWrite for Wire<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(cx);
         if matches!(flushed, Poll::Ready(Ok(()))) {
-            self.delivery.note_flushed();
+            self.delivery.note_flushed(S::TELLS_UNREAD);
         }
         flushed
     }

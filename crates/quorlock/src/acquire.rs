@@ -170,7 +170,8 @@ impl<'a> Contender<'a> {
             let Standing::Held { left } = hold.standing() else {
                 break;
             };
-            if hold.closed().is_cancelled() {
+            // One that others can release must be watched on the nodes.
+            if hold.closed().is_cancelled() || !hold.is_tied() {
                 break;
             }
             drop(hold);

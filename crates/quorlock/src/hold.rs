@@ -191,6 +191,11 @@ impl Hold {
         }
     }
 
+    /// Whether only this process lets it go. One that may outlive it can be released by whoever has its token.
+    pub(crate) fn is_tied(&self) -> bool {
+        self.state().tied
+    }
+
     /// From now on the lock may outlive this process.
     pub(crate) fn untie(&self) {
         self.state().tied = false;

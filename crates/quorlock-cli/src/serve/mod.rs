@@ -1,6 +1,7 @@
 //! `quorlock serve`: the HTTP sidecar.
 
 mod room;
+mod teller;
 
 use crate::args::Serve;
 use crate::exit::Exit;
@@ -9,13 +10,13 @@ use crate::runtime;
 use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::signals::{Signals, Told};
-use quorlock::Event;
 use quorlock_serve::{
-    BindError, Bound, CancellationToken, Limits, ListenError, Sidecar, SidecarError, Tls, event_text,
+    BindError, Bound, CancellationToken, Limits, ListenError, Sidecar, SidecarError, Tls,
     is_readable_by_others,
 };
 use rustix::process::Signal;
 use serde_json::json;
+use teller::Teller;
 
 /// Serves until it is told to end.
 pub(crate) fn serve(args: &Serve, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
@@ -29,7 +30,7 @@ pub(crate) fn serve(args: &Serve, mut settings: Settings, screen: Screen) -> Res
 async fn live(args: &Serve, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     warn_of_readers(args, screen);
-    let nodes = settings.builder().observe(move |event: &Event| tell_event(event, screen));
+    let nodes = settings.builder().observe(Teller::start(screen));
     let sidecar = Sidecar::builder(nodes)
         .ttl(settings.ttl.value)
         .limits(limits(args))
@@ -85,21 +86,6 @@ fn tell_addresses(bound: &Bound, screen: Screen) -> Result<(), Failure> {
         screen.answer(&json!({ "listening": url }), || format!("listening on {url}"))?;
     }
     Ok(())
-}
-
-/// Tells people of trouble as it happens.
-fn tell_event(event: &Event, screen: Screen) {
-    match event {
-        Event::NodeDown { .. }
-        | Event::NodeQuarantined { .. }
-        | Event::Lost { .. }
-        | Event::ExtendFailed { .. }
-        | Event::ClockSkew { .. }
-        | Event::ClockJumped { .. } => screen.warn(event_text(event)),
-        Event::NodeUp { .. } => screen.note(event_text(event)),
-        _ if screen.verbose => screen.note(event_text(event)),
-        _ => {}
-    }
 }
 
 fn warn_of_readers(args: &Serve, screen: Screen) {

@@ -42,6 +42,23 @@ async fn a_lease_that_another_sidecar_keeps_alive_survives_the_first_one() {
     serving.abort();
 }
 
+/// Goal: whoever waits at one sidecar need not wait for the ttl of a lease that was released through another.
+#[tokio::test]
+async fn whoever_waits_hears_of_a_release_through_another_sidecar() {
+    let (one, other) = two("memory:released-elsewhere");
+    let lease = one.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 30_000 })).await.ok();
+    let waiting = {
+        let one = one.clone();
+        tokio::spawn(async move { one.post("/v1/locks/a/acquire", &json!({ "wait_ms": 20_000 })).await })
+    };
+    quorlock_testkit::until("somebody waits", Duration::from_secs(30), async || {
+        one.get("/v1/locks/a").await.ok()["waiters"] == json!(1)
+    })
+    .await;
+    other.post("/v1/locks/a/release", &json!({ "token": lease["token"] })).await.ok();
+    waiting.await.unwrap().ok();
+}
+
 #[tokio::test]
 async fn a_lock_is_taken_away_only_with_scope_write_and_the_right_token() {
     let lab = Lab::new();

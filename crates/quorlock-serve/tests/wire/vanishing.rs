@@ -5,8 +5,12 @@ use quorlock::Event;
 use quorlock_serve::Limits;
 use quorlock_testkit::until;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::oneshot;
+
+/// Well before the ttl of 30 s would free a lock.
+const BEFORE_TTL: Duration = Duration::from_secs(20);
 
 const FOREVER: &str = "{\"wait_ms\": 3600000, \"ttl_ms\": 30000}";
 
@@ -48,7 +52,7 @@ async fn who_hangs_up_in_the_moment_of_the_grant_leaves_no_lock() {
         lab.waiters(1).await;
         let _ = guard.release().await;
         until("it was granted", LIMIT, async || hang_up.lock().unwrap().is_none()).await;
-        until("it is free", LIMIT, async || !lab.is_held("a").await).await;
+        until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
         until("it is forgotten", LIMIT, async || lab.overview().await["sessions"] == 0).await;
     }
 }
@@ -74,8 +78,19 @@ async fn who_hangs_up_in_the_moment_of_the_grant_leaves_no_lock_over_tcp_either(
             *place = Some(stream);
         }
         until("it was granted", LIMIT, async || hang_up.lock().unwrap().is_none()).await;
-        until("it is free", LIMIT, async || !lab.is_held("a").await).await;
+        until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
     }
+}
+
+#[tokio::test]
+async fn who_hangs_up_without_reading_the_answer_leaves_no_lock_on_a_socket_of_this_machine() {
+    let lab = Lab::start("memory:unread", Limits::default()).await;
+    let mut stream = lab.dial_unix().await;
+    stream.write_all(&acquire("a", "{\"ttl_ms\": 30000}")).await.unwrap();
+    stream.readable().await.unwrap();
+    assert!(lab.is_held("a").await);
+    drop(stream);
+    until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
 }
 
 #[tokio::test]
@@ -124,7 +139,7 @@ async fn a_hold_ends_with_its_connection() {
     }
     assert!(lab.is_held("a").await);
     drop(stream);
-    until("it is free", LIMIT, async || !lab.is_held("a").await).await;
+    until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
 }
 
 #[tokio::test]
