@@ -112,6 +112,13 @@ impl Sessions {
     }
 }
 
+impl Drop for Sessions {
+    /// However the sidecar ends: leases belong to whoever has their tokens.
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
 /// Whether a lease is over by our own clocks. Another sidecar may know better.
 pub(crate) fn is_over(held: &Held) -> bool {
     matches!(held.standing(), Standing::Lost(_))

@@ -91,6 +91,7 @@ fn a_shutdown_does_not_wait_for_ever() {
 fn a_second_signal_ends_it_at_once() {
     let home = Home::new();
     let mut sidecar = Sidecar::start(&home, &["--drain", "1h"]);
+    sidecar.take("leased", "{\"ttl_ms\": 30000}");
     let _slow = half_a_request(&sidecar);
     sidecar.running.signal(Signal::INT);
     sidecar.running.says("once more to end at once");
@@ -99,4 +100,5 @@ fn a_second_signal_ends_it_at_once() {
     assert_eq!(sidecar.running.end().code, Some(0));
     // The slow body would have been cut off after 10 s; nothing else ends it.
     assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    assert!(is_held(&home, "leased"), "leases stay all the same");
 }
