@@ -25,7 +25,8 @@ fn passes(command: &mut Command) {
         eprintln!("skipped: there is no {}", language.display());
         return;
     }
-    let output = command.env("QUORLOCK_PROGRAM", program()).env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
+    let output =
+        command.env("QUORLOCK_PROGRAM", program()).env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
 }
