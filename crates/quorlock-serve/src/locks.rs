@@ -151,7 +151,9 @@ pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Relea
         Some(guard) => guard.leave(),
         None => {}
     }
-    Ok(lock.force_release(token).await)
+    let outcome = lock.force_release(token).await;
+    app.sessions.ring(name);
+    Ok(outcome)
 }
 
 fn told(name: &Name, outcome: &Release) -> Result<Response, Problem> {

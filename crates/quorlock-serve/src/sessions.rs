@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Every lock that is held here. At most so many as its limit says.
 #[derive(Debug)]
@@ -12,7 +13,15 @@ pub(crate) struct Sessions {
     limit: usize,
     taken: Arc<AtomicUsize>,
     leases: Mutex<HashMap<Name, Vec<Session>>>,
-    holds: Arc<Mutex<HashMap<Name, usize>>>,
+    holds: Arc<Mutex<HashMap<Name, Holds>>>,
+}
+
+/// The holds of one name: one, but for moments in which an old one is still about to end.
+#[derive(Debug, Default)]
+struct Holds {
+    count: usize,
+    /// Rung when somebody let the lock go by its token.
+    bell: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -29,8 +38,19 @@ pub(crate) struct Room(Arc<AtomicUsize>);
 /// A hold that is counted, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Counted {
-    holds: Arc<Mutex<HashMap<Name, usize>>>,
+    holds: Arc<Mutex<HashMap<Name, Holds>>>,
     name: Name,
+    bell: Arc<Notify>,
+}
+
+impl Counted {
+    /// Waits until somebody may have released the lock by its token.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub(crate) async fn rung(&self) {
+        self.bell.notified().await;
+    }
 }
 
 impl Sessions {
@@ -73,8 +93,17 @@ impl Sessions {
 
     /// Counts a hold as long as the answer lives.
     pub(crate) fn count_hold(&self, name: &Name) -> Counted {
-        *lock(&self.holds).entry(name.clone()).or_default() += 1;
-        Counted { holds: self.holds.clone(), name: name.clone() }
+        let mut holds = lock(&self.holds);
+        let of_name = holds.entry(name.clone()).or_default();
+        of_name.count += 1;
+        Counted { holds: self.holds.clone(), name: name.clone(), bell: of_name.bell.clone() }
+    }
+
+    /// Lets the hold of `name` know that somebody released the lock, so that it looks at once.
+    pub(crate) fn ring(&self, name: &Name) {
+        if let Some(holds) = lock(&self.holds).get(name) {
+            holds.bell.notify_one();
+        }
     }
 
     /// Whether `name` is held through this sidecar.
@@ -85,7 +114,7 @@ impl Sessions {
 
     /// How many leases and how many holds there are.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let holds = lock(&self.holds).values().sum();
+        let holds = lock(&self.holds).values().map(|holds| holds.count).sum();
         (self.taken.load(Ordering::Relaxed).saturating_sub(holds), holds)
     }
 
@@ -133,9 +162,9 @@ impl Drop for Room {
 impl Drop for Counted {
     fn drop(&mut self) {
         let mut holds = lock(&self.holds);
-        if let Some(count) = holds.get_mut(&self.name) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(of_name) = holds.get_mut(&self.name) {
+            of_name.count -= 1;
+            if of_name.count == 0 {
                 holds.remove(&self.name);
             }
         }

@@ -27,11 +27,13 @@ async fn a_hold_lasts_as_long_as_its_connection() {
 #[tokio::test]
 async fn whoever_holds_a_lock_learns_that_it_was_taken_away() {
     let lab = Lab::new();
-    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=900").await;
+    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=30000").await;
     let lease = event(&mut body, "held").await;
     let admin = Lab::from(lab.sidecar.clone(), Peer::Unix);
     admin.post("/v1/locks/a/force-release", &json!({ "token": lease["token"] })).await.ok();
-    assert_eq!(event(&mut body, "lost").await["reason"], "taken");
+    // At once: the next extension would come after 10 s.
+    let lost = tokio::time::timeout(Duration::from_secs(8), event(&mut body, "lost")).await.unwrap();
+    assert_eq!(lost["reason"], "taken");
     use http_body_util::BodyExt;
     assert!(body.frame().await.is_none(), "the stream ends");
 }

@@ -93,7 +93,11 @@ impl Lab {
 
     /// A request whose answer has no end that the test could wait for.
     pub(crate) async fn open(&self, path: &str) -> (StatusCode, Body) {
-        let request = Request::get(path).header("host", "localhost").body(Body::empty()).unwrap();
+        self.open_with(path, &[]).await
+    }
+
+    pub(crate) async fn open_with(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, Body) {
+        let request = with(Request::get(path), headers, Body::empty());
         let response = self.router.clone().oneshot(request).await.unwrap();
         (response.status(), response.into_body())
     }

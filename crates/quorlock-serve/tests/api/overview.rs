@@ -58,6 +58,9 @@ async fn events_are_told_as_they_happen_and_again_to_whoever_missed_them() {
     let (_, mut late) = lab.open(&format!("/v1/events?after={}", acquired["seq"])).await;
     let released = event(&mut late, "released").await;
     assert!(released["seq"].as_u64() > acquired["seq"].as_u64());
+    let seen = acquired["seq"].to_string();
+    let (_, mut late) = lab.open_with("/v1/events", &[("last-event-id", &seen)]).await;
+    assert_eq!(event(&mut late, "released").await["seq"], released["seq"]);
     let (_, mut late) = lab.open("/v1/events?after=999999").await;
     event(&mut late, "gap").await;
 }

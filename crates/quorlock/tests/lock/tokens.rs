@@ -58,3 +58,32 @@ async fn nodes_that_do_not_answer_are_no_loss_and_are_named() {
     let short = world.lock("a").extend_token(guard.token(), Duration::from_millis(1)).await;
     assert!(matches!(short, Err(ExtendError::Config(_))), "{short:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_guard_that_is_left_stays_held_for_whoever_has_its_token() {
+    let world = World::of(3);
+    let lock = world.lock("a");
+    let guard = lock.clone().acquire().await.unwrap();
+    let (token, held) = (guard.token(), quorlock::Held::clone(&guard));
+    guard.leave();
+    assert_eq!(held.lost().await.loss, Loss::Released, "nobody here keeps it alive");
+    assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })));
+    lock.extend_token(token, TTL).await.unwrap();
+    assert!(matches!(lock.force_release(token).await, Release::Released));
+    drop(lock.try_acquire().await.unwrap());
+}
+
+/// Goal: a neighbour of this process does not wait for the ttl of a lock that another process released.
+#[tokio::test(start_paused = true)]
+async fn a_neighbour_hears_of_the_release_of_a_lock_that_may_outlive_its_process() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
+    let waiting = {
+        let lock = world.lock("a").wait(TTL / 2);
+        tokio::spawn(async move { lock.acquire().await.is_ok() })
+    };
+    sleep(ms(500)).await;
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+    assert!(waiting.await.unwrap(), "well before the ttl");
+    guard.leave();
+}
