@@ -1,0 +1,440 @@
+/**
+ * Locks from the quorlock sidecar (`quorlock serve`), with nothing but Node (18 or newer) itself.
+ *
+ *     import { withLock } from "./quorlock.js";
+ *
+ *     await withLock("invoice:42", { ttlMs: 30_000, waitMs: 10_000 }, async (lease) => {
+ *       await pay({ fence: lease.fence, signal: lease.signal }); // `signal` aborts as soon as the lock is lost
+ *       lease.check(); // throws LockLost if it is not ours any more
+ *     });
+ *
+ * The lock is held while the connection to the sidecar is open, and free the moment this process is gone. Where one
+ * connection cannot last as long as the lock, `acquire`, `extend` and `release` of a `Client` do it by token.
+ *
+ * The sidecar is named by `new Client({ url })`, else by QUORLOCK_SIDECAR ("http://127.0.0.1:7420" or
+ * "unix:/run/quorlock.sock"), and its token by `new Client({ token })`, else by QUORLOCK_SIDECAR_TOKEN.
+ */
+
+import http from "node:http";
+import https from "node:https";
+
+const DEFAULT_URL = "http://127.0.0.1:7420";
+/** The sidecar says something every 5 s while a lock is held. Silence for longer means that it is gone. */
+const SILENCE_MS = 15_000;
+/** The most that one answer or event may have. */
+const LONGEST = 16 << 20;
+/** How long the sidecar may take to let go. */
+const LET_GO_MS = 2_000;
+/** Timers cannot wait longer. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** What went wrong, and what to do about it. `code` is the sidecar's word for it. */
+export class QuorlockError extends Error {
+  /** @param {string} detail */
+  constructor(detail, { code = "unknown", status = undefined, problem = {}, cause = undefined } = {}) {
+    super(detail, cause === undefined ? undefined : { cause });
+    this.name = new.target.name;
+    this.code = problem.code ?? code;
+    this.status = status;
+    /** All that the sidecar said. */
+    this.problem = problem;
+  }
+}
+
+/** The sidecar does not answer. */
+export class Unreachable extends QuorlockError {}
+/** Somebody else has the lock. */
+export class Held extends QuorlockError {
+  get holder() {
+    return this.problem.holder ?? null;
+  }
+  get remainingMs() {
+    return this.problem.remaining_ms ?? null;
+  }
+}
+/** The lock did not become free in time. */
+export class WaitOver extends Held {}
+/** The lock is not ours any more, or never was. Stop what it protected. */
+export class LockLost extends QuorlockError {}
+/** Too few nodes can vote, so nobody gets a lock. */
+export class NoQuorum extends QuorlockError {
+  get nodes() {
+    return this.problem.nodes ?? [];
+  }
+}
+/** The nodes answered, but too late for the lock to be of any use. */
+export class TooSlow extends NoQuorum {}
+/** Too many wait for this lock. */
+export class Crowded extends QuorlockError {}
+/** The sidecar has as many connections or sessions as it may. */
+export class Full extends QuorlockError {}
+/** The sidecar ends. Ask another, or again when it is back. */
+export class ShuttingDown extends QuorlockError {}
+/** A token is needed, or it is wrong. */
+export class Unauthorized extends QuorlockError {}
+/** The token does not allow it. */
+export class Forbidden extends QuorlockError {}
+/** The name, the ttl, the token or something else cannot be used: `code` tells which. */
+export class BadRequest extends QuorlockError {}
+
+const BY_CODE = {
+  held: Held,
+  wait_over: WaitOver,
+  lost: LockLost,
+  no_quorum: NoQuorum,
+  too_slow: TooSlow,
+  crowded: Crowded,
+  full: Full,
+  shutting_down: ShuttingDown,
+  unauthorized: Unauthorized,
+  forbidden: Forbidden,
+  bad_request: BadRequest,
+  bad_name: BadRequest,
+  bad_token: BadRequest,
+  bad_ttl: BadRequest,
+};
+
+/** Where the sidecar is, and who asks. */
+export class Client {
+  #target;
+  #token;
+  #owner;
+  #timeoutMs;
+
+  constructor({ url, token, owner, timeoutMs = 10_000, tls = {} } = {}) {
+    this.url = url ?? (process.env.QUORLOCK_SIDECAR || DEFAULT_URL);
+    this.#target = target(this.url, tls);
+    this.#token = token ?? (process.env.QUORLOCK_SIDECAR_TOKEN || undefined);
+    this.#owner = owner;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** Waits for the lock and keeps it until `release` of what it answers. */
+  async hold(name, { ttlMs, waitMs, owner = this.#owner, reason, signal } = {}) {
+    const query = new URLSearchParams();
+    for (const [key, value] of Object.entries({ ttl_ms: ttlMs, wait_ms: waitMs, owner, reason })) {
+      if (value !== undefined) query.set(key, String(value));
+    }
+    const asked = String(query) === "" ? "" : `?${query}`;
+    const timeoutMs = this.#timeoutMs + (waitMs ?? 10_000);
+    const answer = await this.#send("GET", `${path(name)}/hold${asked}`, undefined, { timeoutMs, signal });
+    if (answer.statusCode !== 200) throw problem(answer, await text(answer));
+    return await Hold.begin(name, answer, signal);
+  }
+
+  /** Runs `work` under the lock. Throws LockLost if the lock was lost meanwhile and nothing else went wrong. */
+  async withLock(name, ...rest) {
+    const work = rest.pop();
+    if (typeof work !== "function") throw new TypeError("withLock(name, [options], work): work is a function");
+    const lease = await this.hold(name, rest[0]);
+    let result;
+    try {
+      result = await work(lease);
+      lease.check();
+    } finally {
+      await lease.release();
+    }
+    return result;
+  }
+
+  /** Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process. */
+  async acquire(name, { ttlMs, waitMs = 0, owner = this.#owner, reason, signal } = {}) {
+    const body = { ttl_ms: ttlMs, wait_ms: waitMs, owner, reason };
+    return lease(await this.#post(name, "acquire", body, { waitMs, signal }));
+  }
+
+  /** Keeps it for one ttl from now. Throws LockLost if it is not held under that token. */
+  async extend(name, token, { ttlMs } = {}) {
+    return lease(await this.#post(name, "extend", { token, ttl_ms: ttlMs }));
+  }
+
+  /** Lets go. True if a majority confirmed it; otherwise its time runs out. Throws LockLost if it was gone. */
+  async release(name, token) {
+    return (await this.#post(name, "release", { token })).outcome === "released";
+  }
+
+  /** Takes the lock away from who holds it under that token, which `status` shows to scope `write`. */
+  async forceRelease(name, token) {
+    return (await this.#post(name, "force-release", { token })).outcome === "released";
+  }
+
+  /** Who holds it, also if nobody does. */
+  async status(name) {
+    return view(await this.#ask("GET", path(name)));
+  }
+
+  /** The locks that are held. */
+  async list() {
+    return (await this.#ask("GET", "/v1/locks")).locks.map(view);
+  }
+
+  /** Nodes, locks and warnings, as the sidecar's dashboard shows them. */
+  async overview() {
+    return await this.#ask("GET", "/v1/overview");
+  }
+
+  #post(name, verb, body, { waitMs = 0, signal } = {}) {
+    const timeoutMs = this.#timeoutMs + waitMs;
+    return this.#ask("POST", `${path(name)}/${verb}`, body, { timeoutMs, signal });
+  }
+
+  async #ask(method, where, body, how) {
+    const answer = await this.#send(method, where, body, how);
+    const said = await text(answer);
+    if (answer.statusCode !== 200) throw problem(answer, said);
+    return json(answer, said);
+  }
+
+  /** Sends a request and waits for the head of the answer. */
+  #send(method, where, body, { timeoutMs = this.#timeoutMs, signal } = {}) {
+    const headers = {};
+    if (this.#token) headers.authorization = `Bearer ${this.#token}`;
+    const data = body === undefined ? undefined : JSON.stringify(body);
+    if (data !== undefined) {
+      headers["content-type"] = "application/json";
+      headers["content-length"] = Buffer.byteLength(data);
+    }
+    const { module, options } = this.#target;
+    return new Promise((resolve, reject) => {
+      // A connection of its own: a hold ends with it.
+      const request = module.request({ ...options, method, path: where, headers, agent: false, signal });
+      request.setTimeout(timeoutMs, () => request.destroy(new Error("no answer in time")));
+      request.on("response", resolve);
+      request.on("error", (error) => reject(signal?.aborted ? signal.reason : this.#unreachable(error)));
+      request.end(data);
+    });
+  }
+
+  #unreachable(cause) {
+    const detail = `the sidecar at ${this.url} does not answer: ${cause.message || cause.code}`;
+    return new Unreachable(detail, { code: "unreachable", cause });
+  }
+}
+
+/** `new Client().hold(...)`: a lock from the sidecar that the environment names. */
+export function lock(name, options) {
+  return new Client().hold(name, options);
+}
+
+/** `new Client().withLock(...)`. */
+export function withLock(name, ...rest) {
+  return new Client().withLock(name, ...rest);
+}
+
+/** A lock that is held while the connection is open. */
+export class Hold {
+  #answer;
+  #abort = new AbortController();
+  #deadline = 0;
+  #timer;
+  #isReleased = false;
+  #ended;
+
+  /** Waits for the first event of the stream. */
+  static async begin(name, answer, signal) {
+    const hold = new Hold(name, answer);
+    await new Promise((resolve, reject) => hold.#follow(resolve, reject, signal));
+    return hold;
+  }
+
+  constructor(name, answer) {
+    this.name = name;
+    /** Increases with every holder: let what the lock protects refuse smaller ones. */
+    this.fence = 0;
+    this.token = "";
+    this.#answer = answer;
+    this.#ended = new Promise((resolve) => answer.once("close", resolve));
+  }
+
+  /** Aborts, with a LockLost as its reason, as soon as the lock is lost. */
+  get signal() {
+    return this.#abort.signal;
+  }
+
+  get lost() {
+    return this.#abort.signal.aborted;
+  }
+
+  /** For how long it is ours even if the sidecar says no more. */
+  get remainingMs() {
+    return this.lost ? 0 : Math.max(0, this.#deadline - performance.now());
+  }
+
+  /** Throws LockLost if the lock is not ours any more. Call it before every step that must not go wrong. */
+  check() {
+    if (!this.lost && this.#deadline <= performance.now()) this.#lose("its time ran out and the sidecar said nothing");
+    if (this.lost) throw this.signal.reason;
+  }
+
+  /** Lets go, and waits until the sidecar has done so, 2 s at most. */
+  async release() {
+    if (!this.#isReleased) {
+      this.#isReleased = true;
+      clearTimeout(this.#timer);
+      const { socket } = this.#answer;
+      // Our half of the connection; the sidecar ends its own when it has let go.
+      socket?.end();
+      let late;
+      const limit = new Promise((resolve) => (late = setTimeout(resolve, LET_GO_MS)));
+      await Promise.race([this.#ended, limit]);
+      clearTimeout(late);
+      this.#answer.destroy();
+    }
+    await this.#ended;
+  }
+
+  #follow(resolve, reject, signal) {
+    const answer = this.#answer;
+    const onAbort = () => answer.destroy(signal.reason);
+    signal?.addEventListener("abort", onAbort, { once: true });
+    const events = new Events((kind, data) => {
+      if (kind === "held") {
+        this.fence = data.fence;
+        this.token = data.token;
+        this.#keepFor(data.remaining_ms);
+        signal?.removeEventListener("abort", onAbort);
+        resolve();
+      } else if (kind === "extended") {
+        this.#keepFor(data.remaining_ms);
+      } else if (kind === "lost") {
+        this.#lose(data.reason ?? "unknown");
+      } else if (kind === "shutdown") {
+        this.#lose("the sidecar shut down and let go of it");
+      }
+    });
+    answer.socket?.setTimeout(SILENCE_MS, () => answer.destroy(new Error("the sidecar is silent")));
+    answer.on("data", (bytes) => {
+      try {
+        events.push(bytes);
+      } catch (error) {
+        answer.destroy(error);
+      }
+    });
+    const end = (why) => {
+      this.#lose(why);
+      const early = new Unreachable(`the stream ended before it held \`${this.name}\``, { code: "unreachable" });
+      reject(signal?.aborted ? signal.reason : early);
+    };
+    answer.on("error", (error) => end(`the connection to the sidecar broke: ${error.message}`));
+    answer.on("close", () => end("the sidecar ended the connection"));
+  }
+
+  #keepFor(ms) {
+    this.#deadline = performance.now() + ms;
+    clearTimeout(this.#timer);
+    if (this.#isReleased) return;
+    const over = () => this.#lose("its time ran out and the sidecar said nothing");
+    this.#timer = setTimeout(over, Math.min(ms, LONGEST_TIMER_MS));
+    this.#timer.unref();
+  }
+
+  #lose(reason) {
+    clearTimeout(this.#timer);
+    if (this.#isReleased || this.lost) return;
+    this.#abort.abort(new LockLost(`lock \`${this.name}\` was lost: ${reason}`, { code: "lost" }));
+  }
+}
+
+// `await using lease = await lock("name")`, where the language has it.
+if (Symbol.asyncDispose) {
+  Object.defineProperty(Hold.prototype, Symbol.asyncDispose, {
+    value() {
+      return this.release();
+    },
+  });
+}
+
+/** Server-sent events out of a stream of bytes. */
+class Events {
+  #rest = "";
+  #decoder = new TextDecoder();
+  #kind = "message";
+  #data = [];
+  #tell;
+
+  constructor(tell) {
+    this.#tell = tell;
+  }
+
+  push(bytes) {
+    const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split(/\r?\n/);
+    this.#rest = lines.pop();
+    if (this.#rest.length > LONGEST) throw new Error("the sidecar sent too long a line");
+    for (const line of lines) this.#line(line);
+  }
+
+  #line(line) {
+    if (line === "") {
+      if (this.#data.length > 0) this.#tell(this.#kind, JSON.parse(this.#data.join("\n")));
+      this.#kind = "message";
+      this.#data = [];
+      return;
+    }
+    const colon = line.indexOf(":");
+    const key = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (key === "event") this.#kind = value;
+    else if (key === "data") this.#data.push(value);
+  }
+}
+
+function target(url, tls) {
+  if (url.startsWith("unix:")) {
+    const socketPath = url.slice("unix:".length).replace(/^\/\//, "");
+    if (!socketPath.startsWith("/")) throw new TypeError(`\`${url}\` names no socket: unix:/run/quorlock.sock`);
+    return { module: http, options: { socketPath, host: "localhost" } };
+  }
+  const parts = URL.canParse?.(url) === false ? null : new URL(url);
+  if (!parts || !["http:", "https:"].includes(parts.protocol) || parts.pathname !== "/") {
+    throw new TypeError(`\`${url}\` is no sidecar: http://127.0.0.1:7420 or unix:/run/quorlock.sock`);
+  }
+  if (parts.username || parts.password || parts.search) {
+    throw new TypeError("a token does not belong into the address: new Client({ url, token })");
+  }
+  const host = parts.hostname.replace(/^\[|\]$/g, "");
+  const options = { host, port: parts.port === "" ? 7420 : Number(parts.port) };
+  return parts.protocol === "https:" ? { module: https, options: { ...options, ...tls } } : { module: http, options };
+}
+
+function path(name) {
+  if (typeof name !== "string") throw new TypeError("the name of a lock is a string");
+  // A name of dots would be taken for a step in the path.
+  const quoted = name === "." || name === ".." ? name.replaceAll(".", "%2E") : encodeURIComponent(name);
+  return `/v1/locks/${quoted}`;
+}
+
+async function text(answer) {
+  answer.setEncoding("utf8");
+  let said = "";
+  for await (const part of answer) {
+    said += part;
+    if (said.length > LONGEST) throw new QuorlockError("the sidecar answered more than fits");
+  }
+  return said;
+}
+
+function json(answer, said) {
+  try {
+    return JSON.parse(said);
+  } catch {
+    const status = answer.statusCode;
+    throw new QuorlockError(`the sidecar answered ${status} without JSON`, { status });
+  }
+}
+
+function problem(answer, said) {
+  const status = answer.statusCode;
+  const body = json(answer, said);
+  const Kind = BY_CODE[body.code] ?? QuorlockError;
+  return new Kind(body.detail ?? body.title ?? `status ${status}`, { status, problem: body });
+}
+
+function lease(answer) {
+  const { name, token, fence = null, ttl_ms: ttlMs, remaining_ms: remainingMs, votes, nodes, quorum } = answer;
+  return { name, token, fence, ttlMs, remainingMs, votes, nodes, quorum };
+}
+
+function view(answer) {
+  const { remaining_ms: remainingMs = null, node_views: nodeViews = [], ...rest } = answer;
+  return { ...rest, remainingMs, nodeViews };
+}

@@ -1,0 +1,253 @@
+/** The JavaScript client against real sidecars and real servers: node --test clients/javascript/tests/ */
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync, writeFileSync } from "node:fs";
+import http from "node:http";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+import * as quorlock from "../quorlock.js";
+import { BadRequest, Client, Held, LockLost, NoQuorum, Unauthorized, Unreachable, WaitOver } from "../quorlock.js";
+import { Nodes, Sidecar } from "./kit.js";
+
+/** No wait in here is meant to last so long; a loaded machine is. */
+const LONG = 30_000;
+
+let nodes, sidecar, client;
+
+before(async () => {
+  nodes = await Nodes.start();
+  sidecar = await Sidecar.start(nodes);
+  client = new Client({ url: sidecar.url });
+});
+
+after(async () => {
+  await sidecar?.stop();
+  await nodes?.stop();
+});
+
+const aborted = (lease) => (lease.lost ? undefined : once(lease.signal, "abort"));
+
+async function until(isSo) {
+  const start = Date.now();
+  while (!(await isSo())) {
+    assert.ok(Date.now() < start + LONG, "it did not come about");
+    await sleep(10);
+  }
+}
+
+test("one holds it and the other is told who", async () => {
+  const lease = await client.hold("one", { ttlMs: 20_000, owner: "ann", reason: "a test" });
+  lease.check();
+  assert.ok(lease.remainingMs > 10_000);
+  await assert.rejects(client.hold("one", { waitMs: 0 }), (error) => {
+    assert.ok(error instanceof Held && !(error instanceof WaitOver));
+    assert.deepEqual([error.holder.owner, error.holder.reason, error.status], ["ann", "a test", 409]);
+    return true;
+  });
+  await assert.rejects(client.hold("one", { waitMs: 200 }), WaitOver);
+  await lease.release();
+  await lease.release();
+  assert.equal(lease.lost, false);
+  await (await client.hold("one", { waitMs: 0 })).release();
+});
+
+test("whoever waits gets it next, with a larger fence", async () => {
+  const first = await client.hold("next");
+  const second = client.hold("next", { waitMs: LONG });
+  await until(async () => (await client.status("next")).waiters === 1);
+  await first.release();
+  const lease = await second;
+  assert.ok(lease.fence > first.fence);
+  await lease.release();
+});
+
+test("waiting ends with the caller's signal, and leaves no lock behind", async () => {
+  const lease = await client.hold("given-up");
+  const abort = new AbortController();
+  const waiting = client.hold("given-up", { waitMs: LONG, signal: abort.signal });
+  await until(async () => (await client.status("given-up")).waiters === 1);
+  abort.abort();
+  await assert.rejects(waiting, { name: "AbortError" });
+  await lease.release();
+  await (await client.hold("given-up", { waitMs: LONG })).release();
+});
+
+test("withLock gives the result, passes errors on and lets go", async () => {
+  assert.equal(await client.withLock("work", async (lease) => lease.fence > 0), true);
+  await assert.rejects(
+    client.withLock("work", { ttlMs: 5_000 }, async () => {
+      throw new RangeError("of the work");
+    }),
+    RangeError,
+  );
+  assert.equal((await client.status("work")).held, false);
+});
+
+test("forced away it is lost: the signal aborts and withLock throws", async () => {
+  const operator = new Client({ url: sidecar.unix });
+  const working = client.withLock("forced", { ttlMs: 6_000 }, async (lease) => {
+    const { token } = await operator.status("forced");
+    assert.equal(await operator.forceRelease("forced", token), true);
+    await aborted(lease);
+    assert.ok(lease.signal.reason instanceof LockLost);
+    assert.equal(lease.remainingMs, 0);
+    assert.throws(() => lease.check(), LockLost);
+  });
+  await assert.rejects(working, LockLost);
+});
+
+test("it is lost when most nodes die", async (t) => {
+  const mortal = await Nodes.start();
+  t.after(() => mortal.stop());
+  const ours = await Sidecar.start(mortal);
+  t.after(() => ours.stop());
+  const caller = new Client({ url: ours.url });
+  const lease = await caller.hold("mortal", { ttlMs: 3_000 });
+  mortal.kill(3);
+  await aborted(lease);
+  await lease.release();
+  await assert.rejects(caller.acquire("mortal"), (error) => error instanceof NoQuorum && error.nodes.length === 5);
+});
+
+for (const signal of ["SIGKILL", "SIGTERM"]) {
+  test(`a sidecar that ends by ${signal} is noticed`, async (t) => {
+    const mortal = await Sidecar.start(nodes);
+    t.after(() => mortal.stop());
+    const caller = new Client({ url: mortal.url });
+    const lease = await caller.hold("orphan", { ttlMs: 2_000, waitMs: LONG });
+    const start = Date.now();
+    mortal.child.kill(signal);
+    await aborted(lease);
+    assert.ok(Date.now() - start < 10_000);
+    assert.throws(() => lease.check(), LockLost);
+    await lease.release();
+    await mortal.stop();
+    await assert.rejects(caller.acquire("orphan"), Unreachable);
+  });
+}
+
+test("a frozen sidecar is given up before others have the lock", async (t) => {
+  const frozen = await Sidecar.start(nodes);
+  t.after(() => frozen.stop());
+  const lease = await new Client({ url: frozen.url }).hold("frozen", { ttlMs: 2_000 });
+  frozen.child.kill("SIGSTOP");
+  const next = await client.hold("frozen", { waitMs: LONG });
+  assert.deepEqual([lease.lost, lease.remainingMs], [true, 0]);
+  assert.ok(next.fence > lease.fence);
+  frozen.child.kill("SIGKILL");
+  await Promise.all([lease.release(), next.release()]);
+});
+
+test("a killed holder frees it at once", async () => {
+  const module = path.join(path.dirname(fileURLToPath(import.meta.url)), "../quorlock.js");
+  const script = `import { Client } from ${JSON.stringify(module)};
+    await new Client({ url: ${JSON.stringify(sidecar.url)} }).hold("killed", { ttlMs: 30_000 });
+    console.log("held"); setInterval(() => {}, 1000);`;
+  const words = ["--input-type=module", "-e", script];
+  const holder = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "inherit"] });
+  await once(holder.stdout, "data");
+  holder.kill("SIGKILL");
+  const start = Date.now();
+  await (await client.hold("killed", { waitMs: LONG })).release();
+  assert.ok(Date.now() - start < 10_000, "far below the ttl of 30 s");
+});
+
+test("taken, extended and released by token", async () => {
+  const lease = await client.acquire("token", { ttlMs: 20_000, reason: "by token" });
+  assert.match(lease.token, /^[0-9a-f]{32}$/);
+  const longer = await client.extend("token", lease.token, { ttlMs: 25_000 });
+  assert.equal(longer.fence, lease.fence);
+  assert.ok(longer.remainingMs > 20_000);
+  const found = await client.status("token");
+  assert.deepEqual([found.held, found.fence, found.holder.reason, found.token], [true, lease.fence, "by token", undefined]);
+  assert.equal(await client.release("token", lease.token), true);
+  await assert.rejects(client.release("token", lease.token), LockLost);
+  await assert.rejects(client.extend("token", lease.token), LockLost);
+});
+
+test("any name is a name", async () => {
+  for (const name of ["Straße/東京 #1?%20&x=y", "a/b/../c", ".", "..", "🔒", "%", " ", "x".repeat(512)]) {
+    const lease = await client.hold(name, { reason: "für alle" });
+    assert.equal((await client.status(name)).name, name);
+    await lease.release();
+  }
+  assert.ok(Array.isArray(await client.list()));
+});
+
+test("what cannot be used is told apart", async () => {
+  for (const [call, code] of [
+    [() => client.acquire("tab\t"), "bad_name"],
+    [() => client.acquire("x".repeat(513)), "bad_name"],
+    [() => client.acquire("x", { ttlMs: 0 }), "bad_ttl"],
+    [() => client.hold("x", { ttlMs: 0 }), "bad_ttl"],
+    [() => client.acquire("x", { ttlMs: "soon" }), "bad_request"],
+    [() => client.extend("x", "no token"), "bad_token"],
+  ]) {
+    await assert.rejects(call, (error) => error instanceof BadRequest && error.code === code && error.status === 400);
+  }
+  for (const url of ["localhost:7420", "ftp://x", "unix:relative", "http://x/path", "http://user:secret@x"]) {
+    assert.throws(() => new Client({ url }), (error) => error instanceof TypeError && !/secret/.test(error.message));
+  }
+  await assert.rejects(client.withLock("x"), TypeError);
+  await assert.rejects(new Client({ url: sidecar.url, token: "guessed-guessed" }).acquire("x"), Unauthorized);
+  await assert.rejects(new Client({ url: "http://127.0.0.1:1" }).acquire("x"), Unreachable);
+  await assert.rejects(new Client({ url: "unix:/nowhere/at/all.sock" }).hold("x"), Unreachable);
+});
+
+test("tokens are never in addresses", async (t) => {
+  const seen = [];
+  const recorder = http.createServer((request, answer) => {
+    seen.push(request.url);
+    const headers = { ...request.headers, host: new URL(sidecar.url).host };
+    const onward = http.request(sidecar.url + request.url, { method: request.method, headers, agent: false }, (said) => {
+      answer.writeHead(said.statusCode, said.headers);
+      said.pipe(answer);
+    });
+    request.pipe(onward);
+    answer.on("close", () => onward.destroy());
+  });
+  recorder.listen(0, "127.0.0.1");
+  await once(recorder, "listening");
+  t.after(() => recorder.close());
+  const through = new Client({ url: `http://127.0.0.1:${recorder.address().port}` });
+  const hold = await through.hold("seen");
+  await hold.release();
+  const lease = await through.acquire("seen", { waitMs: LONG });
+  await through.extend("seen", lease.token);
+  await through.release("seen", lease.token);
+  assert.equal(seen.length, 4);
+  for (const url of seen) assert.ok(!url.includes(hold.token) && !url.includes(lease.token), url);
+});
+
+test("200 holds at the same time lose no update", async (t) => {
+  const file = path.join(sidecar.dir, "counter");
+  writeFileSync(file, "0");
+  const fences = [];
+  const countUp = () =>
+    client.withLock("crowd", { ttlMs: 20_000, waitMs: 60_000 }, async (lease) => {
+      const before = Number(readFileSync(file, "utf8"));
+      await sleep(1);
+      writeFileSync(file, String(before + 1));
+      fences.push(lease.fence);
+    });
+  await Promise.all(Array.from({ length: 200 }, countUp));
+  assert.equal(readFileSync(file, "utf8"), "200");
+  assert.deepEqual(fences, [...new Set(fences)].sort((a, b) => a - b));
+});
+
+test("the environment names the sidecar, and a block can end it", async () => {
+  process.env.QUORLOCK_SIDECAR = sidecar.unix;
+  try {
+    const lease = await quorlock.lock("environment");
+    if (Symbol.asyncDispose) await lease[Symbol.asyncDispose]();
+    else await lease.release();
+    assert.equal(await quorlock.withLock("environment", { waitMs: 0 }, () => "mine"), "mine");
+  } finally {
+    delete process.env.QUORLOCK_SIDECAR;
+  }
+});

@@ -1,0 +1,637 @@
+"""Locks from the quorlock sidecar (`quorlock serve`), with nothing but the standard library.
+
+    from quorlock import lock
+
+    with lock("invoice:42", ttl=30, wait=10) as lease:
+        pay(fence=lease.fence)      # let the database refuse an older fence
+        lease.check()               # raises LockLost as soon as the lock is not ours any more
+        book(fence=lease.fence)
+
+The lock is held while the connection to the sidecar is open, and free the moment this process is gone. Where one
+connection cannot last as long as the lock, `Client.acquire`, `extend` and `release` do it by token.
+
+The sidecar is named by `Client(url=...)`, else by QUORLOCK_SIDECAR ("http://127.0.0.1:7420" or
+"unix:/run/quorlock.sock"), and its token by `Client(token=...)`, else by QUORLOCK_SIDECAR_TOKEN.
+
+Times are seconds, or `timedelta`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
+from urllib.parse import quote, urlencode, urlsplit
+
+__all__ = [
+    "BadRequest", "Client", "Crowded", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost", "LockView",
+    "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooSlow", "Unauthorized", "Unreachable", "WaitOver", "lock",
+]  # fmt: skip
+
+Seconds = Union[float, int, timedelta]
+
+DEFAULT_URL = "http://127.0.0.1:7420"
+# The sidecar says something every 5 s while a lock is held. Silence for longer means that it is gone.
+SILENCE = 15.0
+# The most that one line of an event may have.
+LONGEST_LINE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock."""
+
+    owner: str
+    pid: Optional[int] = None
+    since: Optional[int] = None
+    reason: Optional[str] = None
+    foreign: bool = False
+
+
+@dataclass(frozen=True)
+class LockView:
+    """What the nodes say of one lock. Times are seconds; `since` of the holder is Unix time in milliseconds."""
+
+    name: str
+    held: bool
+    holder: Optional[Holder]
+    fence: Optional[int]
+    remaining: Optional[float]
+    votes: int
+    nodes: int
+    quorum: int
+    waiters: int
+    here: bool
+    #: Only for callers of scope `write`, and only from `Client.status`.
+    token: Optional[str] = field(default=None, repr=False)
+    node_views: List[Dict[str, Any]] = field(default_factory=list, repr=False)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lock that was taken by token. Nobody extends it but you."""
+
+    name: str
+    token: str = field(repr=False)
+    #: Increases with every holder; `None` if it was extended by a sidecar that did not hand it out.
+    fence: Optional[int]
+    ttl: float
+    votes: int
+    nodes: int
+    quorum: int
+    _deadline: float = field(repr=False)
+
+    @property
+    def remaining(self) -> float:
+        """Seconds that are left, never below 0."""
+        return max(0.0, self._deadline - _now())
+
+
+class QuorlockError(Exception):
+    """What went wrong, and what to do about it. `code` is the sidecar's word for it."""
+
+    code = "unknown"
+
+    def __init__(self, detail: str, *, status: Optional[int] = None, problem: Optional[Mapping[str, Any]] = None):
+        super().__init__(detail)
+        self.detail = detail
+        self.status = status
+        #: All that the sidecar said.
+        self.problem: Dict[str, Any] = dict(problem or {})
+        self.code = str(self.problem.get("code", self.code))
+
+
+class Unreachable(QuorlockError):
+    """The sidecar does not answer."""
+
+    code = "unreachable"
+
+
+class Held(QuorlockError):
+    """Somebody else has the lock: `holder`, for another `remaining` seconds as far as is known."""
+
+    code = "held"
+
+    @property
+    def holder(self) -> Optional[Holder]:
+        return _holder(self.problem.get("holder"))
+
+    @property
+    def remaining(self) -> Optional[float]:
+        return _seconds(self.problem.get("remaining_ms"))
+
+
+class WaitOver(Held):
+    """The lock did not become free in time."""
+
+    code = "wait_over"
+
+
+class LockLost(QuorlockError):
+    """The lock is not ours any more, or never was. Stop what it protected."""
+
+    code = "lost"
+
+
+#: The same under the sidecar's word.
+Lost = LockLost
+
+
+class NoQuorum(QuorlockError):
+    """Too few nodes can vote, so nobody gets a lock: `nodes` tells why."""
+
+    code = "no_quorum"
+
+    @property
+    def nodes(self) -> List[Dict[str, Any]]:
+        return list(self.problem.get("nodes") or [])
+
+
+class TooSlow(NoQuorum):
+    """The nodes answered, but too late for the lock to be of any use."""
+
+    code = "too_slow"
+
+
+class Crowded(QuorlockError):
+    """Too many wait for this lock."""
+
+    code = "crowded"
+
+
+class Full(QuorlockError):
+    """The sidecar has as many connections or sessions as it may."""
+
+    code = "full"
+
+
+class ShuttingDown(QuorlockError):
+    """The sidecar ends. Ask another, or again when it is back."""
+
+    code = "shutting_down"
+
+
+class Unauthorized(QuorlockError):
+    """A token is needed, or it is wrong."""
+
+    code = "unauthorized"
+
+
+class Forbidden(QuorlockError):
+    """The token does not allow it."""
+
+    code = "forbidden"
+
+
+class BadRequest(QuorlockError):
+    """The name, the ttl, the token or something else cannot be used: `code` tells which."""
+
+    code = "bad_request"
+
+
+_BY_CODE: Dict[str, Type[QuorlockError]] = {
+    kind.code: kind
+    for kind in (
+        Held, WaitOver, LockLost, NoQuorum, TooSlow, Crowded, Full, ShuttingDown, Unauthorized, Forbidden, BadRequest,
+    )
+}  # fmt: skip
+_BY_CODE.update({code: BadRequest for code in ("bad_name", "bad_token", "bad_ttl")})
+
+
+class Client:
+    """Where the sidecar is, and who asks. Cheap, and safe to share between threads."""
+
+    def __init__(
+        self,
+        url: Optional[str] = None,
+        token: Optional[str] = None,
+        *,
+        owner: Optional[str] = None,
+        timeout: Seconds = 10,
+        tls: Optional[ssl.SSLContext] = None,
+    ):
+        """`timeout`: how long the sidecar may take beyond what it was asked to wait. `tls`: for https, if the
+        certificates of this machine are not enough, or the sidecar wants one of ours."""
+        self._address = _Address(url or os.environ.get("QUORLOCK_SIDECAR") or DEFAULT_URL, tls)
+        self._token = token or os.environ.get("QUORLOCK_SIDECAR_TOKEN") or None
+        self._owner = owner
+        self._timeout = _span(timeout)
+
+    def __repr__(self) -> str:
+        return f"Client({self._address.url!r})"
+
+    def hold(
+        self,
+        name: str,
+        *,
+        ttl: Optional[Seconds] = None,
+        wait: Optional[Seconds] = None,
+        owner: Optional[str] = None,
+        reason: Optional[str] = None,
+    ) -> "Hold":
+        """The lock for a `with` block (or `async with`). The sidecar keeps it until the block ends.
+
+        `wait`: for how long at most, 10 s if left out. Entering raises `WaitOver`, `Held` (with `wait=0`) or
+        `NoQuorum`; leaving raises `LockLost` if the lock was lost meanwhile and nothing else went wrong.
+        """
+        return Hold(self, name, ttl, wait, owner or self._owner, reason)
+
+    lock = hold
+
+    def acquire(
+        self,
+        name: str,
+        *,
+        ttl: Optional[Seconds] = None,
+        wait: Seconds = 0,
+        owner: Optional[str] = None,
+        reason: Optional[str] = None,
+    ) -> Lease:
+        """Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process."""
+        wanted = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner or self._owner, "reason": reason}
+        asked = _now()
+        answer = self._post(name, "acquire", wanted, patience=_span(wait))
+        return _lease(answer, asked, waited=_span(wait) > 0)
+
+    def extend(self, name: str, token: str, *, ttl: Optional[Seconds] = None) -> Lease:
+        """Keeps it for one ttl from now. Raises `LockLost` if it is not held under that token."""
+        asked = _now()
+        return _lease(self._post(name, "extend", {"token": token, "ttl_ms": _ms(ttl)}), asked)
+
+    def release(self, name: str, token: str) -> bool:
+        """Lets go. True if a majority confirmed it; otherwise its time runs out. Raises `LockLost` if it was gone."""
+        return self._post(name, "release", {"token": token}).get("outcome") == "released"
+
+    def force_release(self, name: str, token: str) -> bool:
+        """Takes the lock away from who holds it under that token, which `status` shows to scope `write`."""
+        return self._post(name, "force-release", {"token": token}).get("outcome") == "released"
+
+    def status(self, name: str) -> LockView:
+        """Who holds it, also if nobody does."""
+        return _view(self._ask("GET", _path(name)))
+
+    def list(self) -> List[LockView]:
+        """The locks that are held."""
+        return [_view(one) for one in self._ask("GET", "/v1/locks")["locks"]]
+
+    def overview(self) -> Dict[str, Any]:
+        """Nodes, locks and warnings, as the sidecar's dashboard shows them."""
+        return self._ask("GET", "/v1/overview")
+
+    def _post(self, name: str, verb: str, body: Dict[str, Any], patience: float = 0.0) -> Dict[str, Any]:
+        body = {key: value for key, value in body.items() if value is not None}
+        return self._ask("POST", f"{_path(name)}/{verb}", body, patience)
+
+    def _ask(
+        self, method: str, path: str, body: Optional[Dict[str, Any]] = None, patience: float = 0.0
+    ) -> Dict[str, Any]:
+        connection = self._address.connect(self._timeout + patience)
+        try:
+            answer = self._send(connection, method, path, body)
+            return _read(answer)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from error
+        finally:
+            connection.close()
+
+    def _send(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: Optional[Dict[str, Any]] = None
+    ) -> http.client.HTTPResponse:
+        headers = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        data = None
+        if body is not None:
+            headers["content-type"] = "application/json"
+            data = json.dumps(body).encode()
+        try:
+            connection.request(method, path, body=data, headers=headers)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # It may have refused before it read everything; then the answer is there.
+        return connection.getresponse()
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        cause = str(error) or type(error).__name__
+        return Unreachable(f"the sidecar at {self._address.url} does not answer: {cause}")
+
+
+def lock(name: str, **how: Any) -> "Hold":
+    """`Client().hold(name, ...)`: a lock from the sidecar that the environment names."""
+    return Client().hold(name, **how)
+
+
+class Hold:
+    """A lock while its block lasts. Entered once; each lock needs a new one."""
+
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        ttl: Optional[Seconds],
+        wait: Optional[Seconds],
+        owner: Optional[str],
+        reason: Optional[str],
+    ):
+        self.name = name
+        #: Set as soon as the lock is lost.
+        self.lost = threading.Event()
+        #: Why it was lost.
+        self.lost_reason: Optional[str] = None
+        #: Increases with every holder: let what the lock protects refuse smaller ones.
+        self.fence: int = 0
+        self.token: str = ""
+        self._client = client
+        self._patience = client._timeout + (10.0 if wait is None else _span(wait))
+        query = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner, "reason": reason}
+        query = {key: value for key, value in query.items() if value is not None}
+        self._target = f"{_path(name)}/hold" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        self._connection: Optional[http.client.HTTPConnection] = None
+        # Kept apart, as `http.client` forgets it if the answer is the last of its connection.
+        self._sock: Optional[socket.socket] = None
+        self._reader: Optional[threading.Thread] = None
+        self._deadline = 0.0
+        self._is_left = False
+
+    @property
+    def remaining(self) -> float:
+        """Seconds for which it is ours even if the sidecar says no more."""
+        return 0.0 if self.lost.is_set() else max(0.0, self._deadline - _now())
+
+    def check(self) -> None:
+        """Raises `LockLost` if the lock is not ours any more. Call it before every step that must not go wrong."""
+        if not self.lost.is_set() and self._deadline <= _now():
+            self._lose("its time ran out and the sidecar said nothing")
+        if self.lost.is_set():
+            raise LockLost(f"lock `{self.name}` was lost: {self.lost_reason}")
+
+    def __enter__(self) -> "Hold":
+        if self._connection is not None or self._is_left:
+            raise RuntimeError("a Hold can be entered once; make a new one")
+        try:
+            self._connection = self._client._address.connect(self._patience)
+            self._connection.connect()
+            self._sock = self._connection.sock
+            answer = self._client._send(self._connection, "GET", self._target)
+            if answer.status != 200:
+                _read(answer)
+                raise QuorlockError(f"the sidecar answered {answer.status} to a hold", status=answer.status)
+            events = _Events(answer, self._set_patience)
+            first = events.next()
+            if first is None or first[0] != "held":
+                raise Unreachable(f"the sidecar ended the stream before it held `{self.name}`")
+            self._begin(first[1])
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._close()
+            raise self._client._unreachable(error) from error
+        except BaseException:
+            self._close()
+            raise
+        self._reader = threading.Thread(target=self._follow, args=(events,), name=f"quorlock {self.name}", daemon=True)
+        self._reader.start()
+        return self
+
+    def __exit__(self, kind: Optional[type], error: Any, trace: Any) -> None:
+        was_lost = self.lost.is_set()
+        self._is_left = True
+        self._let_go()
+        if was_lost and kind is None:
+            raise LockLost(f"lock `{self.name}` was lost: {self.lost_reason}")
+
+    async def __aenter__(self) -> "Hold":
+        entering = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            return await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            # The thread may have it already, or soon: it must not keep it.
+            self._close()
+            entering.add_done_callback(self._forget)
+            raise
+
+    def _forget(self, entered: "asyncio.Future[Hold]") -> None:
+        if entered.exception() is None:
+            self._close()
+
+    async def __aexit__(self, kind: Optional[type], error: Any, trace: Any) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def _begin(self, lease: Mapping[str, Any]) -> None:
+        self.fence = int(lease["fence"])
+        self.token = str(lease["token"])
+        self._deadline = _now() + lease["remaining_ms"] / 1000
+
+    def _set_patience(self) -> None:
+        """Nobody waits for a word of the sidecar longer than the lock lasts without one."""
+        if self._sock is not None and self._deadline > 0:
+            self._sock.settimeout(min(SILENCE, max(0.001, self._deadline - _now())))
+
+    def _follow(self, events: "_Events") -> None:
+        """Runs in a thread of its own until the lock is lost or let go."""
+        reason = "the sidecar ended the connection"
+        try:
+            while True:
+                event = events.next()
+                if event is None:
+                    break
+                kind, data = event
+                if kind == "extended":
+                    self._deadline = _now() + data["remaining_ms"] / 1000
+                elif kind == "lost":
+                    reason = str(data.get("reason", "unknown"))
+                    break
+                elif kind == "shutdown":
+                    reason = "the sidecar shut down and let go of it"
+                    break
+        except socket.timeout:
+            reason = "the sidecar is silent"
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            reason = f"the connection to the sidecar broke: {error or type(error).__name__}"
+        if not self._is_left:
+            self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        if not self.lost.is_set():
+            self.lost_reason = reason
+            self.lost.set()
+
+    def _let_go(self) -> None:
+        """Ends our half of the connection and waits for the sidecar to end its own, which it does when it let go."""
+        if self._sock is not None and not isinstance(self._sock, ssl.SSLSocket):
+            try:
+                self._sock.shutdown(socket.SHUT_WR)
+                if self._reader is not None and self._reader is not threading.current_thread():
+                    self._reader.join(timeout=2)
+            except OSError:
+                pass  # It is gone already.
+        self._close()
+
+    def _close(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        if self._sock is not None:
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)  # Wakes the reader, which `close` does not.
+            except OSError:
+                pass
+        if self._reader is not None and self._reader is not threading.current_thread():
+            self._reader.join(timeout=2)
+        connection.close()
+
+
+class _Events:
+    """Server-sent events, one after another."""
+
+    def __init__(self, answer: http.client.HTTPResponse, before_reading: Callable[[], None]):
+        self._answer = answer
+        self._before_reading = before_reading
+
+    def next(self) -> Optional[Any]:
+        """Kind and data of the next event; `None` at the end."""
+        kind, data = "message", []  # type: ignore[var-annotated]
+        while True:
+            self._before_reading()
+            line = self._answer.readline(LONGEST_LINE)
+            if not line.endswith(b"\n"):
+                return None
+            text = line.decode().rstrip("\r\n")
+            if not text:
+                if data:
+                    return kind, json.loads("\n".join(data))
+                kind = "message"
+                continue
+            key, _, value = text.partition(":")
+            value = value[1:] if value.startswith(" ") else value
+            if key == "event":
+                kind = value
+            elif key == "data":
+                data.append(value)
+
+
+class _Address:
+    """Where the sidecar listens."""
+
+    def __init__(self, url: str, tls: Optional[ssl.SSLContext]):
+        self.url = url
+        self._tls = tls
+        self._path: Optional[str] = None
+        if url.startswith("unix:"):
+            self._path = url[len("unix:") :]
+            if self._path.startswith("//"):
+                self._path = self._path[2:]
+            if not self._path.startswith("/"):
+                raise ValueError(f"`{url}` names no socket: unix:/run/quorlock.sock")
+            return
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/"):
+            raise ValueError(f"`{url}` is no sidecar: http://127.0.0.1:7420 or unix:/run/quorlock.sock")
+        if parts.username or parts.password or parts.query:
+            raise ValueError("a token does not belong into the address: Client(url, token=...)")
+        self._is_tls = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port or 7420
+
+    def connect(self, timeout: float) -> http.client.HTTPConnection:
+        if self._path is not None:
+            return _UnixConnection(self._path, timeout)
+        if self._is_tls:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+        return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a unix socket."""
+
+    def __init__(self, path: str, timeout: float):
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _read(answer: http.client.HTTPResponse) -> Dict[str, Any]:
+    """The JSON of an answer, or its problem as an exception."""
+    raw = answer.read()
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict):
+        raise QuorlockError(f"the sidecar answered {answer.status} without JSON", status=answer.status)
+    if answer.status == 200:
+        return body
+    kind = _BY_CODE.get(str(body.get("code")), QuorlockError)
+    detail = str(body.get("detail") or body.get("title") or f"status {answer.status}")
+    raise kind(detail, status=answer.status, problem=body)
+
+
+def _path(name: str) -> str:
+    # A name of dots would be taken for a step in the path.
+    quoted = name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
+    return f"/v1/locks/{quoted}"
+
+
+def _lease(answer: Mapping[str, Any], asked: float, waited: bool = False) -> Lease:
+    # From before the question, so that it never seems longer than it is. A wait cannot be told from the answer's way.
+    start = _now() if waited else asked
+    return Lease(
+        name=answer["name"],
+        token=answer["token"],
+        fence=answer.get("fence"),
+        ttl=answer["ttl_ms"] / 1000,
+        votes=answer["votes"],
+        nodes=answer["nodes"],
+        quorum=answer["quorum"],
+        _deadline=start + answer["remaining_ms"] / 1000,
+    )
+
+
+def _view(answer: Mapping[str, Any]) -> LockView:
+    return LockView(
+        name=answer["name"],
+        held=answer["held"],
+        holder=_holder(answer.get("holder")),
+        fence=answer.get("fence"),
+        remaining=_seconds(answer.get("remaining_ms")),
+        votes=answer["votes"],
+        nodes=answer["nodes"],
+        quorum=answer["quorum"],
+        waiters=answer["waiters"],
+        here=answer["here"],
+        token=answer.get("token"),
+        node_views=list(answer.get("node_views") or []),
+    )
+
+
+def _holder(found: Optional[Mapping[str, Any]]) -> Optional[Holder]:
+    if found is None:
+        return None
+    known = ("owner", "pid", "since", "reason", "foreign")
+    return Holder(**{key: found[key] for key in known if found.get(key) is not None})
+
+
+def _seconds(ms: Optional[int]) -> Optional[float]:
+    return None if ms is None else ms / 1000
+
+
+def _span(time_: Seconds) -> float:
+    return time_.total_seconds() if isinstance(time_, timedelta) else float(time_)
+
+
+def _ms(time_: Optional[Seconds]) -> Optional[int]:
+    return None if time_ is None else round(_span(time_) * 1000)
+
+
+def _now() -> float:
+    """A clock that goes on while the machine sleeps, where there is one."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()

@@ -1,0 +1,129 @@
+"""Five real Redis servers and real sidecars for the tests. QUORLOCK_PROGRAM names the built program."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent.parent
+PROGRAM = os.environ.get("QUORLOCK_PROGRAM", str(ROOT / "target/debug/quorlock"))
+sys.path.insert(0, str(HERE.parent))
+
+
+def _environment(**more):
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("QUORLOCK_")}
+    return {**clean, **more}
+
+
+class Nodes:
+    """Five servers, which end with it."""
+
+    def __init__(self):
+        self._program = subprocess.Popen([PROGRAM, "dev", "--json"], stdout=subprocess.PIPE, env=_environment())
+        told = json.loads(self._program.stdout.readline())
+        self.urls = told["environment"]["QUORLOCK_NODES"]
+        self._pids = [node["pid"] for node in told["nodes"]]
+
+    def kill(self, count):
+        """Kills the next ones."""
+        for _ in range(count):
+            os.kill(self._pids.pop(), signal.SIGKILL)
+
+    def stop(self):
+        self._program.send_signal(signal.SIGINT)
+        self._program.wait(30)
+        self._program.stdout.close()
+
+
+class Sidecar:
+    """A sidecar on a free port and a unix socket."""
+
+    def __init__(self, nodes, *arguments, tokens=None):
+        self._dir = tempfile.TemporaryDirectory(prefix="quorlock-client-")
+        scratch = Path(self._dir.name)
+        (scratch / "quorlock.toml").write_text('node_timeout = "150ms"\n')  # Patience with a loaded machine.
+        command = [PROGRAM, "serve", "--quiet", "--listen", "127.0.0.1:0", "--listen", f"unix:{scratch}/s.sock"]
+        if tokens is not None:
+            (scratch / "tokens").write_text(tokens)
+            (scratch / "tokens").chmod(0o600)
+            command += ["--token-file", str(scratch / "tokens")]
+        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        environment = _environment(QUORLOCK_NODES=nodes.urls, QUORLOCK_CONFIG=str(scratch / "quorlock.toml"))
+        self._program = subprocess.Popen([*command, *arguments], **quiet, env=environment, text=True)
+        lines = [self._program.stdout.readline().split() for _ in range(2)]
+        self.url = lines[0][-1]
+        self.unix = f"unix:{scratch}/s.sock"
+
+    def signal(self, number):
+        self._program.send_signal(number)
+
+    def wait(self):
+        return self._program.wait(30)
+
+    def stop(self):
+        if self._program.poll() is None:
+            self._program.kill()
+        self._program.wait()
+        self._program.stdout.close()
+        self._dir.cleanup()
+
+    def plain(self, method, path, body=None, headers=None):
+        """A request without the client: status and body."""
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        try:
+            data = None if body is None else json.dumps(body)
+            headers = {"content-type": "application/json", **(headers or {})} if body is not None else headers or {}
+            connection.request(method, path, data, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            return answer.status, json.loads(text) if "json" in answer.getheader("content-type", "") else text
+        finally:
+            connection.close()
+
+
+class Recorder:
+    """Passes bytes on to a sidecar, and keeps what was sent to it."""
+
+    def __init__(self, url):
+        host, port = url.removeprefix("http://").split(":")
+        self._to = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._sent, self._open = [], []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def sent(self):
+        return b"".join(self._sent)
+
+    def _accept(self):
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self._to)
+            self._open += [caller, server]
+            threading.Thread(target=self._pass, args=(caller, server, self._sent), daemon=True).start()
+            threading.Thread(target=self._pass, args=(server, caller, []), daemon=True).start()
+
+    @staticmethod
+    def _pass(source, target, kept):
+        try:
+            while data := source.recv(65536):
+                kept.append(data)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def stop(self):
+        for one in (self._listener, *self._open):
+            one.close()

@@ -1,0 +1,390 @@
+"""The Python client against real sidecars and real servers: python3 -m unittest discover clients/python/tests"""
+
+import asyncio
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from datetime import timedelta
+from pathlib import Path
+
+import kit
+import quorlock
+from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NoQuorum, ShuttingDown, Unauthorized, Unreachable
+from quorlock import WaitOver
+
+# No wait in here is meant to last so long; a loaded machine is.
+LONG = 30
+
+
+def setUpModule():
+    global nodes, sidecar, client
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard) if hard < 8192 else (max(soft, 8192), hard))
+    nodes = kit.Nodes()
+    unittest.addModuleCleanup(nodes.stop)
+    sidecar = kit.Sidecar(nodes)
+    unittest.addModuleCleanup(sidecar.stop)
+    client = Client(sidecar.url)
+
+
+def until(is_so):
+    start = time.monotonic()
+    while not is_so():
+        if time.monotonic() > start + LONG:
+            raise AssertionError("it did not come about")
+        time.sleep(0.01)
+
+
+class Holding(unittest.TestCase):
+    def test_one_holds_it_and_the_other_is_told_who(self):
+        with client.hold("one", ttl=20, owner="ann", reason="a test") as lease:
+            lease.check()
+            self.assertGreater(lease.remaining, 10)
+            with self.assertRaises(Held) as caught:
+                client.hold("one", wait=0).__enter__()
+            self.assertEqual((caught.exception.holder.owner, caught.exception.holder.reason), ("ann", "a test"))
+            self.assertEqual((caught.exception.code, caught.exception.status), ("held", 409))
+            self.assertGreater(caught.exception.remaining, 10)
+        with client.hold("one", wait=0):
+            pass  # Free the moment that the block was left.
+
+    def test_whoever_waits_gets_it_next_with_a_larger_fence(self):
+        order = []
+
+        def waiter():
+            with client.hold("next", wait=LONG) as lease:
+                order.append(("second", lease.fence))
+
+        with client.hold("next") as lease:
+            order.append(("first", lease.fence))
+            thread = threading.Thread(target=waiter)
+            thread.start()
+            until(lambda: client.status("next").waiters == 1)
+        thread.join(LONG)
+        self.assertEqual([who for who, _ in order], ["first", "second"])
+        self.assertLess(order[0][1], order[1][1])
+
+    def test_a_wait_that_is_over_says_so(self):
+        with client.hold("over"):
+            start = time.monotonic()
+            with self.assertRaises(WaitOver):
+                client.hold("over", wait=timedelta(milliseconds=300)).__enter__()
+            self.assertGreaterEqual(time.monotonic() - start, 0.3)
+            self.assertLess(time.monotonic() - start, 10)
+
+    def test_it_outlives_its_ttl_while_the_block_lasts(self):
+        with client.hold("kept", ttl=1) as lease:
+            time.sleep(2)
+            lease.check()
+        self.assertFalse(lease.lost.is_set())
+
+    def test_forced_away_it_is_lost(self):
+        operator = Client(sidecar.unix)
+        with self.assertRaisesRegex(LockLost, "forced"), client.hold("forced", ttl=6) as lease:
+            self.assertTrue(operator.force_release("forced", operator.status("forced").token))
+            self.assertTrue(lease.lost.wait(LONG))
+            self.assertEqual(lease.remaining, 0)
+            with self.assertRaises(LockLost):
+                lease.check()
+
+    def test_an_error_in_the_block_is_not_hidden(self):
+        with self.assertRaises(ZeroDivisionError), client.hold("error"):
+            1 / 0
+        self.assertFalse(client.status("error").held)
+
+    def test_a_killed_holder_frees_it_at_once(self):
+        script = (
+            "import sys, time; from quorlock import Client\n"
+            "with Client(sys.argv[1]).hold('killed', ttl=30): print('held', flush=True); time.sleep(600)"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.path.dirname(quorlock.__file__)}
+        command = [sys.executable, "-c", script, sidecar.url]
+        holder = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
+        self.assertEqual(holder.stdout.readline(), b"held\n")
+        holder.kill()
+        start = time.monotonic()
+        with client.hold("killed", wait=LONG):
+            self.assertLess(time.monotonic() - start, 10, "far below the ttl of 30 s")
+        holder.wait()
+        holder.stdout.close()
+
+    def test_any_name_is_a_name(self):
+        for name in ("Straße/東京 #1?%20&x=y", "a/b/../c", ".", "..", "🔒", "%", " ", "x" * 512):
+            with self.subTest(name), client.hold(name, reason=f"für {name}"[:50]) as lease:
+                self.assertEqual(lease.name, name)
+                self.assertTrue(client.status(name).held)
+        with client.hold("Straße/東京"):
+            # The sidecar looks for them twice a second at most.
+            until(lambda: "Straße/東京" in [one.name for one in client.list()])
+
+    def test_a_hold_is_entered_once(self):
+        hold = client.hold("once")
+        with hold:
+            with self.assertRaises(RuntimeError):
+                hold.__enter__()
+        with self.assertRaises(RuntimeError):
+            hold.__enter__()
+
+    def test_the_environment_names_the_sidecar(self):
+        os.environ["QUORLOCK_SIDECAR"] = sidecar.unix
+        try:
+            with quorlock.lock("environment", ttl=30, wait=10) as lease:
+                self.assertGreater(lease.fence, 0)
+        finally:
+            del os.environ["QUORLOCK_SIDECAR"]
+
+
+class Tokens(unittest.TestCase):
+    def test_taken_extended_and_released_by_token(self):
+        lease = client.acquire("token", ttl=20, reason="by token")
+        self.assertRegex(lease.token, "^[0-9a-f]{32}$")
+        self.assertLessEqual(lease.remaining, 20)
+        self.assertEqual((lease.nodes, lease.quorum), (5, 3))
+        self.assertNotIn(lease.token, repr(lease))
+        longer = client.extend("token", lease.token, ttl=25)
+        self.assertEqual(longer.fence, lease.fence)
+        self.assertGreater(longer.remaining, 20)
+        found = client.status("token")
+        self.assertEqual((found.held, found.fence, found.holder.reason), (True, lease.fence, "by token"))
+        self.assertIsNone(found.token, "scope lock does not see tokens")
+        self.assertTrue(client.release("token", lease.token))
+        for call in (client.release, client.extend):
+            with self.assertRaises(LockLost):
+                call("token", lease.token)
+        self.assertFalse(client.status("token").held)
+
+    def test_nobody_else_extends_it(self):
+        lease = client.acquire("short", ttl=1)
+        start = time.monotonic()
+        again = client.acquire("short", ttl=1, wait=LONG)
+        self.assertGreater(time.monotonic() - start, 0.5)
+        self.assertGreater(again.fence, lease.fence)
+        with self.assertRaises(LockLost):
+            client.extend("short", lease.token)
+        client.release("short", again.token)
+
+    def test_what_cannot_be_used_is_told_apart(self):
+        for call, code in (
+            (lambda: client.acquire(""), None),
+            (lambda: client.acquire("tab\t"), "bad_name"),
+            (lambda: client.acquire("x" * 513), "bad_name"),
+            (lambda: client.acquire("quorlock:epoch"), "bad_name"),
+            (lambda: client.acquire("x", ttl=0), "bad_ttl"),
+            (lambda: client.acquire("x", ttl=-1), None),
+            (lambda: client.acquire("x", ttl=10**6), "bad_ttl"),
+            (lambda: client.acquire("x", wait=10**6), "bad_request"),
+            (lambda: client.extend("x", "no token"), "bad_token"),
+            (lambda: client.release("x", "'; DROP TABLE locks"), "bad_token"),
+            (lambda: client.hold("x", ttl=0).__enter__(), "bad_ttl"),
+            (lambda: client.hold("new\nline").__enter__(), "bad_name"),
+        ):
+            with self.subTest(code=code), self.assertRaises(quorlock.QuorlockError) as caught:
+                call()
+            self.assertLess(caught.exception.status, 500)
+            if code is not None:
+                self.assertIsInstance(caught.exception, BadRequest)
+                self.assertEqual(caught.exception.code, code)
+        for url in ("localhost:7420", "ftp://x", "unix:relative", "http://x/path", "http://user:secret@x"):
+            with self.subTest(url), self.assertRaises(ValueError) as caught:
+                Client(url)
+            self.assertNotIn("secret", str(caught.exception))
+
+    def test_tokens_are_never_in_addresses(self):
+        recorder = kit.Recorder(sidecar.url)
+        self.addCleanup(recorder.stop)
+        through = Client(recorder.url, token="a-secret-of-the-token-file")
+        # The sidecar has no token file, so it refuses a token that it cannot know; the rest goes without.
+        with self.assertRaises(Unauthorized):
+            through.acquire("seen")
+        through = Client(recorder.url)
+        with through.hold("seen") as lease:
+            seen = [lease.token]
+        lease = through.acquire("seen")
+        through.extend("seen", lease.token)
+        through.release("seen", lease.token)
+        seen.append(lease.token)
+        lines = re.findall(rb"(?:GET|POST) /\S* HTTP/1.1\r\n", recorder.sent)
+        self.assertEqual(len(lines), 5)
+        self.assertIn(seen[1].encode(), recorder.sent, "in the body")
+        for line in lines:
+            for secret in (*seen, "a-secret-of-the-token-file"):
+                self.assertNotIn(secret.encode(), line)
+
+    def test_scopes(self):
+        secrets = {scope: f"{scope}-secret-0123456789" for scope in ("read", "lock", "write")}
+        guarded = kit.Sidecar(nodes, tokens="".join(f"{scope}:{secret}\n" for scope, secret in secrets.items()))
+        self.addCleanup(guarded.stop)
+        for url in (guarded.url, guarded.unix):
+            with self.assertRaises(Unauthorized):
+                Client(url).acquire("scoped")
+            with self.assertRaises(Unauthorized):
+                Client(url, token="guessed-guessed-guessed").hold("scoped").__enter__()
+            with self.assertRaises(Forbidden):
+                Client(url, token=secrets["read"]).acquire("scoped")
+            self.assertFalse(Client(url, token=secrets["read"]).status("scoped").held)
+            with Client(url, token=secrets["lock"]).hold("scoped") as lease:
+                with self.assertRaises(Forbidden):
+                    Client(url, token=secrets["lock"]).force_release("scoped", lease.token)
+                self.assertEqual(Client(url, token=secrets["write"]).status("scoped").token, lease.token)
+            self.assertNotIn(secrets["lock"], repr(Client(url, token=secrets["lock"])))
+
+
+class Trouble(unittest.TestCase):
+    def test_it_is_lost_when_most_nodes_die(self):
+        mortal = kit.Nodes()
+        self.addCleanup(mortal.stop)
+        ours = kit.Sidecar(mortal)
+        self.addCleanup(ours.stop)
+        caller = Client(ours.url)
+        with self.assertRaises(LockLost), caller.hold("mortal", ttl=4) as lease:
+            mortal.kill(2)
+            time.sleep(1)
+            lease.check()  # Two of five may fail.
+            mortal.kill(1)
+            self.assertTrue(lease.lost.wait(LONG))
+        with self.assertRaises(NoQuorum) as caught:
+            caller.acquire("mortal")
+        self.assertEqual(len(caught.exception.nodes), 5)
+        self.assertEqual(ours.plain("GET", "/readyz")[0], 503)
+
+    def test_a_killed_sidecar_is_noticed(self):
+        for number, reason in ((signal.SIGKILL, "sidecar"), (signal.SIGTERM, "shut down")):
+            with self.subTest(number):
+                mortal = kit.Sidecar(nodes)
+                self.addCleanup(mortal.stop)
+                caller = Client(mortal.url)
+                with self.assertRaisesRegex(LockLost, reason), caller.hold("orphan", ttl=2, wait=LONG) as lease:
+                    start = time.monotonic()
+                    mortal.signal(number)
+                    self.assertTrue(lease.lost.wait(LONG))
+                    self.assertLess(time.monotonic() - start, 10)
+                with self.assertRaises((Unreachable, ShuttingDown)):
+                    caller.acquire("orphan")
+                mortal.wait()
+                with client.hold("orphan", wait=LONG):
+                    pass  # Free after its ttl, or at once.
+
+    def test_a_frozen_sidecar_is_given_up_before_others_have_the_lock(self):
+        frozen = kit.Sidecar(nodes)
+        self.addCleanup(frozen.stop)
+        with self.assertRaises(LockLost), Client(frozen.url).hold("frozen", ttl=2) as lease:
+            frozen.signal(signal.SIGSTOP)
+            with client.hold("frozen", wait=LONG) as next_lease:
+                self.assertEqual(lease.remaining, 0)
+                self.assertTrue(lease.lost.is_set())
+                self.assertGreater(next_lease.fence, lease.fence)
+            frozen.signal(signal.SIGKILL)
+
+    def test_nobody_there(self):
+        for url in ("http://127.0.0.1:1", "unix:/nowhere/at/all.sock"):
+            with self.subTest(url):
+                with self.assertRaises(Unreachable):
+                    Client(url).acquire("x")
+                with self.assertRaises(Unreachable):
+                    Client(url).hold("x").__enter__()
+
+
+class Crowds(unittest.TestCase):
+    def test_a_thousand_holds_lose_no_update(self):
+        """Four files are counted up by 1000 threads, which read, wait and write under the lock of the file."""
+        with tempfile.TemporaryDirectory() as scratch:
+            files = [Path(scratch) / str(number) for number in range(4)]
+            fences, failures = [[] for _ in files], []
+            for file in files:
+                file.write_text("0")
+
+            def count_up(at):
+                which = at % len(files)
+                try:
+                    with client.hold(f"crowd-{which}", ttl=20, wait=100) as lease:
+                        before = int(files[which].read_text())
+                        time.sleep(0.001)
+                        files[which].write_text(str(before + 1))
+                        fences[which].append(lease.fence)
+                        lease.check()
+                except Exception as error:  # noqa: BLE001
+                    failures.append(repr(error))
+
+            threads = [threading.Thread(target=count_up, args=(at,)) for at in range(1000)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(120)
+            self.assertEqual(failures[:5], [])
+            self.assertEqual([file.read_text() for file in files], ["250"] * 4)
+            for seen in fences:
+                self.assertEqual(seen, sorted(set(seen)), "every fence is above the one before")
+
+    def test_asyncio_holds_and_gives_up_waiting_when_cancelled(self):
+        async def main():
+            async with client.hold("async") as lease:
+                self.assertGreater(lease.remaining, 0)
+                waiting = asyncio.create_task(self.enter("async"))
+                while client.status("async").waiters == 0:
+                    await asyncio.sleep(0.01)
+                waiting.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await waiting
+            async with client.hold("async", wait=LONG):
+                pass
+
+        asyncio.run(main())
+
+    async def enter(self, name):
+        async with client.hold(name, wait=LONG):
+            pass
+
+
+class Others(unittest.TestCase):
+    def test_dapr_clients_are_served_and_excluded(self):
+        def dapr(verb, **body):
+            status, answer = sidecar.plain("POST", f"/v1.0-alpha1/{verb}/any-store", body)
+            self.assertEqual(status, 200, answer)
+            return answer
+
+        ann = {"resourceId": "dapr", "lockOwner": "ann"}
+        bob = {"resourceId": "dapr", "lockOwner": "bob"}
+        self.assertEqual(dapr("unlock", **ann), {"status": 1})
+        self.assertEqual(dapr("lock", **ann, expiryInSeconds=20), {"success": True})
+        self.assertEqual(dapr("lock", **bob, expiryInSeconds=20), {"success": False})
+        with self.assertRaises(Held):
+            client.acquire("dapr")
+        self.assertEqual(dapr("unlock", **bob), {"status": 2})
+        self.assertEqual(dapr("unlock", **ann), {"status": 0})
+        lease = client.acquire("dapr")
+        self.assertEqual(dapr("lock", **ann, expiryInSeconds=20), {"success": False})
+        client.release("dapr", lease.token)
+        status, answer = sidecar.plain("POST", "/v1.0-alpha1/lock/any-store", {"resourceId": "dapr"})
+        self.assertEqual((status, set(answer)), (400, {"errorCode", "message"}))
+
+    def test_its_metrics_are_well_formed_and_documented(self):
+        with client.hold("measured"):
+            pass
+        status, text = sidecar.plain("GET", "/metrics")
+        self.assertEqual(status, 200)
+        pages = [(kit.ROOT / "docs" / page).read_text() for page in ("metrics.md", "sidecar.md")]
+        documented = set(re.findall(r"^\| `(\w+)` \|", "".join(pages), re.M))
+        shown = set(re.findall(r"^# TYPE (\w+)", text, re.M))
+        self.assertEqual(shown - documented, set(), "in no document")
+        self.assertGreater(len(shown), 10)
+        if shutil.which("promtool"):
+            checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
+            self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
+
+    def test_the_overview_is_there(self):
+        found = client.overview()
+        self.assertEqual((found["quorum"], len(found["nodes"])), (3, 5))
+        self.assertNotIn("token", json.dumps(found["locks"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
