@@ -249,6 +249,6 @@ impl Hold {
 
     /// Wakes the next of this process. Its acquire is enqueued behind our release on every node.
     pub(crate) fn hand_over(&self) {
-        self.line.bell().ring();
+        self.line.hand_over();
     }
 }

@@ -17,7 +17,7 @@ use crate::queue::Line;
 use crate::release::{Release, release};
 use crate::trace;
 use quorlock_core::{Lease, Name, Token};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -37,11 +37,13 @@ pub struct Lock {
     locker: Locker,
     name: Name,
     options: Arc<Options>,
+    /// The line for the name, once it was needed.
+    line: OnceLock<Arc<Line>>,
 }
 
 impl Lock {
     pub(crate) fn new(locker: Locker, name: Name, options: Arc<Options>) -> Self {
-        Self { locker, name, options }
+        Self { locker, name, options, line: OnceLock::new() }
     }
 
     /// Its name.
@@ -168,7 +170,7 @@ impl Lock {
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
         let label = options.signature.label(wall).into();
-        let hold = self.hold((lease, 0), label, self.locker.lines().of(&self.name));
+        let hold = self.hold((lease, 0), label);
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -179,19 +181,23 @@ impl Lock {
     }
 
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
-        let line = self.locker.lines().of(&self.name);
+        let line = self.line();
         let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
-        let contender = Contender::new(self.locker.voters(), candidate, &line, limits);
+        let contender = Contender::new(self.locker.voters(), candidate, line, limits);
         let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label, line.clone()));
+        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label));
         // The next in line sees the new neighbour before it contends.
         drop(turn);
         Ok(guard)
     }
 
-    fn hold(&self, lease: (Lease, usize), label: Arc<str>, line: Arc<Line>) -> Arc<Hold> {
-        let voters = self.locker.voters().clone();
+    fn line(&self) -> &Arc<Line> {
+        self.line.get_or_init(|| self.locker.lines().of(&self.name))
+    }
+
+    fn hold(&self, lease: (Lease, usize), label: Arc<str>) -> Arc<Hold> {
+        let (voters, line) = (self.locker.voters().clone(), self.line().clone());
         Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
     }
 

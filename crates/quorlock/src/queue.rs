@@ -21,7 +21,7 @@ pub(crate) const MOST_WAITERS: usize = 65_536;
 pub(crate) struct Lines(Arc<Mutex<HashMap<Name, Weak<Line>>>>);
 
 impl Lines {
-    /// The line for `name`; it lives as long as somebody holds or waits.
+    /// The line for `name`; it lives as long as somebody holds, waits or has been here for it.
     pub(crate) fn of(&self, name: &Name) -> Arc<Line> {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(line) = lines.get(name).and_then(Weak::upgrade) {
@@ -79,6 +79,15 @@ impl Line {
     /// Rung when the name may have become free.
     pub(crate) fn bell(&self) -> &Bell {
         &self.bell
+    }
+
+    /// Wakes whoever is next. If nobody is, it is no handover, and other processes had their chance.
+    pub(crate) fn hand_over(&self) {
+        if self.waiters.load(Ordering::Relaxed) == 0 {
+            self.in_a_row.store(0, Ordering::Relaxed);
+        } else {
+            self.bell.ring();
+        }
     }
 
     /// The guard of this process that has the name, if there is one.
