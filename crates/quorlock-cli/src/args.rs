@@ -70,7 +70,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) json: bool,
 
-    /// Say nothing but errors
+    /// Say nothing but warnings and errors
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Global options")]
     pub(crate) quiet: bool,
 

@@ -4,9 +4,10 @@ use crate::app::App;
 use crate::code::Code;
 use crate::limits::Limits;
 use crate::problem::Problem;
+use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::HeaderValue;
-use axum::http::header::{CONNECTION, CONTENT_TYPE};
+use axum::http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -148,7 +149,22 @@ pub(crate) async fn read(request: Request, limit: Duration) -> Result<Bytes, Ref
         let detail = "send the header `content-type: application/json`";
         return Err(Refusal::closing(Problem::new(Code::WrongContentType, detail)));
     }
-    let body = Limited::new(request.into_body(), Limits::BODY);
+    collect(request.into_body(), limit).await
+}
+
+/// Reads a body that is short by its own account ahead: who is refused has then been heard out, and does not find the
+/// connection broken while it still writes.
+pub(crate) async fn read_ahead(request: Request, limit: Duration) -> Result<Request, Refusal> {
+    let length = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if !length.is_some_and(|length: usize| (1..=Limits::BODY).contains(&length)) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    Ok(Request::from_parts(parts, collect(body, limit).await?.into()))
+}
+
+async fn collect(body: Body, limit: Duration) -> Result<Bytes, Refusal> {
+    let body = Limited::new(body, Limits::BODY);
     match tokio::time::timeout(limit, body.collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {

@@ -3,10 +3,15 @@
 use crate::nodes::Node;
 use quorlock::Quorum;
 use serde::Serialize;
+use std::time::Duration;
 use utoipa::ToSchema;
 
 /// A clock that is off by more is worth a word.
 const CLOCK_OFF_MS: f64 = 100.0;
+/// The drift factor unless it was set.
+const DEFAULT_DRIFT: f64 = 0.01;
+/// A drift factor above this leaves too little of a lock.
+const MOST_DRIFT: f64 = 0.2;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
@@ -31,13 +36,13 @@ pub(crate) struct Banner {
     pub(crate) action: String,
 }
 
-/// The banners for `nodes`, the worst first. `lost` is a lock that was lost a moment ago.
-pub(crate) fn banners(nodes: &[Node], quorum: Quorum, lost: Option<&str>) -> Vec<Banner> {
+/// The banners for `nodes`, the worst first. `lost` is a lock that was lost a moment ago, `ttl` the usual one.
+pub(crate) fn banners(nodes: &[Node], quorum: Quorum, ttl: Duration, lost: Option<&str>) -> Vec<Banner> {
     let mut banners = Vec::new();
     banners.extend(votes(nodes, quorum));
     banners.extend(lost.map(lock_lost));
     banners.extend(quarantined(nodes));
-    banners.extend(clocks(nodes));
+    banners.extend(clocks(nodes, ttl));
     banners.extend(unguarded(nodes));
     banners
 }
@@ -108,7 +113,7 @@ fn quarantined(nodes: &[Node]) -> Option<Banner> {
     })
 }
 
-fn clocks(nodes: &[Node]) -> Option<Banner> {
+fn clocks(nodes: &[Node], ttl: Duration) -> Option<Banner> {
     let off = |node: &Node| node.clock_ahead_ms.map_or(0.0, f64::abs);
     let worst = nodes.iter().map(off).fold(0.0, f64::max);
     if worst <= CLOCK_OFF_MS {
@@ -119,12 +124,29 @@ fn clocks(nodes: &[Node]) -> Option<Banner> {
         code: "clock_drift",
         severity: Severity::Warning,
         title: format!("The clock of {which} is off by up to {worst:.0} ms"),
-        text: "A clock that is wrong does no harm, but one that runs too fast ends locks early.".to_owned(),
-        action:
-            "Set the clocks by NTP. If a clock runs fast, set `drift` above its error: 0.01 (the default) \
-                 allows for 1 %, 0.05 for 5 %."
-                .to_owned(),
+        text: "A clock that is wrong does no harm, but one that is set or runs too fast ends locks early."
+            .to_owned(),
+        action: clock_advice(worst, ttl),
     })
+}
+
+/// Which drift factor covers a step by `off_ms` within one ttl.
+fn clock_advice(off_ms: f64, ttl: Duration) -> String {
+    let needed = (off_ms / ttl.as_secs_f64()).ceil() / 1000.0;
+    let seconds = ttl.as_secs_f64();
+    if needed <= DEFAULT_DRIFT {
+        format!(
+            "Set the clocks by NTP. The default `drift = 0.01` covers such a step with a ttl of {seconds} s."
+        )
+    } else if needed <= MOST_DRIFT {
+        format!(
+            "Set the clocks by NTP; until then set `drift = {needed}`, which covers such a step with a ttl of {seconds} s."
+        )
+    } else {
+        format!(
+            "Set the clocks by NTP while no locks are held: no drift factor covers such a step with a ttl of {seconds} s."
+        )
+    }
 }
 
 fn unguarded(nodes: &[Node]) -> Option<Banner> {
@@ -149,6 +171,17 @@ fn listed(nodes: &[Node], wanted: impl Fn(&Node) -> bool) -> String {
 mod tests {
     use super::*;
 
+    const TTL: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn the_drift_factor_to_set_is_told() {
+        let seconds = Duration::from_secs;
+        assert!(clock_advice(250.0, TTL).contains("default `drift = 0.01` covers"));
+        assert!(clock_advice(900.0, TTL).contains("`drift = 0.03`"), "{}", clock_advice(900.0, TTL));
+        assert!(clock_advice(910.0, TTL).contains("`drift = 0.031`"), "{}", clock_advice(910.0, TTL));
+        assert!(clock_advice(5_000.0, seconds(5)).contains("no drift factor"));
+    }
+
     fn node(number: usize, can_vote: bool) -> Node {
         Node {
             node: format!("n{number}"),
@@ -168,7 +201,7 @@ mod tests {
 
     fn codes(nodes: &[Node], lost: Option<&str>) -> Vec<&'static str> {
         let quorum = Quorum::of(nodes.len()).unwrap();
-        banners(nodes, quorum, lost).iter().map(|banner| banner.code).collect()
+        banners(nodes, quorum, TTL, lost).iter().map(|banner| banner.code).collect()
     }
 
     #[test]
@@ -186,7 +219,7 @@ mod tests {
     fn a_node_in_quarantine_need_not_be_brought_back() {
         let mut nodes: Vec<Node> = (0..3).map(|number| node(number, number == 0)).collect();
         nodes[1].quarantine_ms = Some(1500);
-        let action = |nodes: &[Node]| banners(nodes, Quorum::of(3).unwrap(), None).remove(0).action;
+        let action = |nodes: &[Node]| banners(nodes, Quorum::of(3).unwrap(), TTL, None).remove(0).action;
         assert!(action(&nodes).starts_with("Bring back n2."), "{}", action(&nodes));
         nodes[2].quarantine_ms = Some(1500);
         assert!(action(&nodes).starts_with("Wait for n1, n2."), "{}", action(&nodes));

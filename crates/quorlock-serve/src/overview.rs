@@ -70,7 +70,7 @@ pub(crate) async fn overview(State(app): State<Arc<App>>, CanRead(scope): CanRea
         uptime_ms: millis(app.started.elapsed()),
         scope,
         quorum: quorum.needed(),
-        banners: banners(&nodes, quorum, lost.as_deref()),
+        banners: banners(&nodes, quorum, app.ttl, lost.as_deref()),
         nodes,
         locks,
         locks_total: held.len(),

@@ -4,7 +4,7 @@ use crate::access::Peer;
 use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
-use crate::{browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
+use crate::{ask, browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -85,17 +85,22 @@ fn broken() -> Problem {
 async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
     let route = TEMPLATES.iter().find(|template| Some(**template) == matched).copied().unwrap_or("other");
-    let mut response = match browser::check(&app, &request) {
-        Ok(()) => {
-            let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
-            answering.await.unwrap_or_else(|_| broken().into_response())
-        }
-        Err(problem) => problem.into_response(),
+    let mut response = match ask::read_ahead(request, app.limits.body).await {
+        Ok(request) => answer(&app, request, next).await,
+        Err(refusal) => refusal.into_response(),
     };
     exporter::count(route, response.status().as_u16());
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response
+}
+
+async fn answer(app: &App, request: Request, next: Next) -> Response {
+    if let Err(problem) = browser::check(app, &request) {
+        return problem.into_response();
+    }
+    let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
+    answering.await.unwrap_or_else(|_| broken().into_response())
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use tokio::time::timeout;
 
 /// After so many handovers within this process, the next in line lets other processes go first.
 const MOST_IN_A_ROW: u32 = 16;
+/// The same if no other process is known to wait. Other programs may, and tell nobody.
+const MOST_UNAWAITED: u32 = 256;
 
 /// At most so many tasks of one process may wait for one name.
 pub(crate) const MOST_WAITERS: usize = 65_536;
@@ -100,17 +102,21 @@ impl Line {
     /// A handover enqueues the next acquire right behind the release, so that no other process can come between. A
     /// line that is never empty would keep the lock for ever.
     pub(crate) fn owes_a_turn(&self) -> bool {
-        let in_a_row = self.in_a_row.load(Ordering::Relaxed);
-        if in_a_row >= MOST_IN_A_ROW {
+        let owes = self.is_greedy();
+        if owes {
             self.in_a_row.store(0, Ordering::Relaxed);
         }
-        in_a_row >= MOST_IN_A_ROW && self.others.load(Ordering::Relaxed)
+        owes
     }
 
     /// Whether somebody of this process takes the name as soon as it is free, so that no other process needs to know.
     pub(crate) fn has_next(&self) -> bool {
-        let is_kept = self.in_a_row.load(Ordering::Relaxed) < MOST_IN_A_ROW;
-        is_kept && self.waiters.load(Ordering::Relaxed) > 0
+        !self.is_greedy() && self.waiters.load(Ordering::Relaxed) > 0
+    }
+
+    fn is_greedy(&self) -> bool {
+        let most = if self.others.load(Ordering::Relaxed) { MOST_IN_A_ROW } else { MOST_UNAWAITED };
+        self.in_a_row.load(Ordering::Relaxed) >= most
     }
 
     /// Notes whether others than this process wait.

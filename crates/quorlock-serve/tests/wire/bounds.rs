@@ -114,3 +114,18 @@ async fn two_thousand_idle_connections_fit_and_one_more_is_turned_away() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_refused_caller_that_sends_its_body_late_still_gets_its_answer() {
+    let lab = Lab::start("memory:", Limits::default()).await;
+    let mut stream = lab.dial().await;
+    let head = "POST /v1/locks/a/acquire HTTP/1.1\r\nhost: evil.example\r\ncontent-type: application/json\r\n\
+                content-length: 12\r\n\r\n";
+    for _ in 0..2 {
+        stream.write_all(head.as_bytes()).await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        stream.write_all(b"{\"wait_ms\":1").await.unwrap();
+        let said = answer(&mut stream).await;
+        assert!(said.starts_with("HTTP/1.1 421"), "{said}");
+    }
+}

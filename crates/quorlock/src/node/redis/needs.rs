@@ -32,7 +32,7 @@ const fn need(command: &'static str, arguments: &'static str, on: On, purpose: P
 
 /// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is one that
 /// the server refuses for its grammar, which it looks at after the permission.
-const NEEDS: [Need; 19] = [
+const NEEDS: [Need; 20] = [
     need("SET", "{} probe XX PX 1000", On::Name, Purpose::Locking),
     need("GET", "{}", On::Name, Purpose::Locking),
     need("GETRANGE", "{} 0 1", On::Name, Purpose::Locking),
@@ -49,6 +49,7 @@ const NEEDS: [Need; 19] = [
     need("GETRANGE", "{} 0 1", On::Epoch, Purpose::RestartGuard),
     need("SET", "{} probe NX XX", On::Epoch, Purpose::RestartGuard),
     need("PUBLISH", "{} probe", On::Channel, Purpose::Hints),
+    need("PUBSUB NUMSUB", "probe", On::Nothing, Purpose::Hints),
     // No connection has the highest number. Never 0: to servers before version 7 that means all connections.
     need("CLIENT KILL", "ID 9223372036854775807", On::Nothing, Purpose::Reconnecting),
     need("SCAN", "0 COUNT 1", On::Nothing, Purpose::Listing),
