@@ -10,7 +10,7 @@ const SIZE: (u32, u32) = (760, 440);
 /// Grey that stands out from white and from black.
 const INK: RGBColor = RGBColor(128, 128, 128);
 /// Colours of medium lightness, told apart also by those who do not see red and green.
-const COLOURS: [RGBColor; 11] = [
+const COLOURS: [RGBColor; 12] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
     RGBColor(0, 114, 178),
@@ -22,6 +22,7 @@ const COLOURS: [RGBColor; 11] = [
     RGBColor(110, 150, 60),
     RGBColor(150, 150, 150),
     RGBColor(100, 110, 130),
+    RGBColor(60, 140, 140),
 ];
 
 /// One picture: rows of a workload, what stands on both axes.
