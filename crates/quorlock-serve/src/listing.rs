@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 const FRESH: Duration = Duration::from_millis(500);
 /// A list that takes long to make may be so many times as old.
 const PATIENCE: u32 = 10;
+/// But never older than this: one slow moment must not hide locks for long.
+const STALE: Duration = Duration::from_secs(2);
 
 /// The last list. While nobody asks, nothing is listed.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +34,13 @@ impl Snapshot {
     }
 
     fn is_fresh(&self) -> bool {
-        self.age() < FRESH.max(self.took * PATIENCE)
+        self.age() < lifetime(self.took)
     }
+}
+
+/// How old a list may be that took so long to make.
+fn lifetime(took: Duration) -> Duration {
+    took.saturating_mul(PATIENCE).clamp(FRESH, STALE)
 }
 
 impl ListingCache {
@@ -68,5 +75,18 @@ impl ListingCache {
             Ok(Ok(Some(fresh))) => Some(fresh),
             _ => self.last(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_list_lives_longer_and_never_for_long() {
+        let ms = Duration::from_millis;
+        assert_eq!(lifetime(ms(1)), FRESH);
+        assert_eq!(lifetime(ms(100)), ms(1000));
+        assert_eq!(lifetime(Duration::from_secs(9)), STALE);
     }
 }
