@@ -64,7 +64,7 @@ impl Home {
 
     /// `quorlock` with these arguments; nothing runs yet.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = program_with_usual_signals();
         let ours = std::env::vars_os().map(|(key, _)| key);
         for key in ours.filter(|key| key.to_string_lossy().starts_with("QUORLOCK_")) {
             command.env_remove(key);
@@ -96,6 +96,21 @@ impl Home {
     pub(crate) fn run(&self, args: &[&str]) -> Answer {
         self.start(args).end()
     }
+}
+
+/// The program with signals as a shell gives them. Under `nohup`, or in the background of a script, our own are ignored, which it
+/// would respect.
+fn program_with_usual_signals() -> Command {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+    // HUP, INT, QUIT and TERM, counted from 1.
+    if ignored & (1 | 1 << 1 | 1 << 2 | 1 << 14) == 0 {
+        return Command::new(program());
+    }
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program());
+    command
 }
 
 /// The built program.
