@@ -101,7 +101,7 @@ impl Link {
         });
     }
 
-    /// The reply has come: a vote counts only with the epoch that was verified.
+    /// The reply has come: a vote counts only with the epoch that was verified, and once that is old enough.
     fn conclude(&self, number: u64, connection: u64, (reply, epoch): Executed) {
         let mut state = self.state();
         if state.connection != Some(connection) {
@@ -117,7 +117,9 @@ impl Link {
             drop(state);
             return pending.answer.give(Reply::Failed(NodeError::EpochChanged));
         }
+        // The epoch may have been verified anew since the vote was sent: the quarantine holds for it, too.
+        let verdict = if is_vote { self.admit(&state, &pending.command) } else { Ok(()) };
         drop(state);
-        pending.answer.give(reply);
+        pending.answer.give(verdict.map_or_else(Reply::Failed, |()| reply));
     }
 }
