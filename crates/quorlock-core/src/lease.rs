@@ -39,6 +39,21 @@ pub enum Loss {
     Unwatched,
 }
 
+impl Loss {
+    /// A stable word for it, for logs and metrics.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Loss::Expired => "expired",
+            Loss::Taken => "taken",
+            Loss::QuorumLost => "quorum_lost",
+            Loss::MaxHold => "max_hold",
+            Loss::Suspended => "suspended",
+            Loss::Released => "released",
+            Loss::Unwatched => "unwatched",
+        }
+    }
+}
+
 /// What a lease is worth at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {

@@ -7,7 +7,6 @@ use crate::problem::Problem;
 use crate::reply::{ALIVE, event, stream};
 use crate::sessions::{Counted, Room};
 use crate::take::{Wish, take};
-use crate::told::loss_word;
 use crate::view::{Lease, millis};
 use axum::extract::State;
 use axum::response::Response;
@@ -92,7 +91,7 @@ impl Holding {
         };
         match happened {
             Happened::Lost(lost) => {
-                let reason = json!({ "reason": loss_word(lost.loss), "text": lost.loss.to_string() });
+                let reason = json!({ "reason": lost.loss.kind(), "text": lost.loss.to_string() });
                 Some(event(None, "lost", &reason))
             }
             Happened::Shutdown => {

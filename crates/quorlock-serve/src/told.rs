@@ -1,7 +1,7 @@
 //! Events as JSON, and in one line for people.
 
 use crate::view::millis;
-use quorlock::{Event, Loss};
+use quorlock::Event;
 use serde_json::{Map, Value, json};
 
 /// The stable word for a kind of event.
@@ -34,20 +34,6 @@ pub(crate) fn is_chatter(event: &Event) -> bool {
         event,
         Event::Refused { .. } | Event::Extended { .. } | Event::NodeFailed { .. } | Event::Waiting { .. }
     )
-}
-
-/// A stable word for why a lock was lost.
-pub(crate) fn loss_word(loss: Loss) -> &'static str {
-    match loss {
-        Loss::Expired => "expired",
-        Loss::Taken => "taken",
-        Loss::QuorumLost => "quorum_lost",
-        Loss::MaxHold => "max_hold",
-        Loss::Suspended => "suspended",
-        Loss::Released => "released",
-        Loss::Unwatched => "unwatched",
-        _ => "unknown",
-    }
 }
 
 /// The event in one line for people.
@@ -115,7 +101,7 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
         }
         Event::ToppedUp { name, node } => json!({ "lock": name, "node": &**node }),
         Event::Lost { name, fence, loss, held } => json!({
-            "lock": name, "fence": fence.get(), "reason": loss_word(*loss), "held_ms": millis(*held),
+            "lock": name, "fence": fence.get(), "reason": loss.kind(), "held_ms": millis(*held),
         }),
         Event::Released { name, fence, outcome, held, .. } => json!({
             "lock": name, "fence": fence.get(), "outcome": outcome, "held_ms": millis(*held),

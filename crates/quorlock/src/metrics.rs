@@ -23,7 +23,6 @@ pub use words::BUCKETS;
 use crate::event::{Event, Observer};
 use ::metrics::{SharedString, counter, gauge, histogram};
 use names::Names;
-use quorlock_core::Loss;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 use words as w;
@@ -109,7 +108,7 @@ impl Metrics {
             }
             Event::Lost { name, loss, held, .. } => {
                 let resource = self.names.label(name);
-                counter!(w::LOSSES, "resource" => resource.clone(), "reason" => word(*loss)).increment(1);
+                counter!(w::LOSSES, "resource" => resource.clone(), "reason" => loss.kind()).increment(1);
                 held_for(resource, *held);
             }
             Event::Released { name, outcome, held, lost, .. } => {
@@ -153,18 +152,4 @@ fn quorum_size(resource: &SharedString, votes: usize) {
 fn held_for(resource: SharedString, held: Duration) {
     histogram!(w::HOLD, "resource" => resource.clone()).record(held);
     gauge!(w::HELD, "resource" => resource).decrement(1);
-}
-
-/// A stable word for why a lock was lost.
-fn word(loss: Loss) -> &'static str {
-    match loss {
-        Loss::Expired => "expired",
-        Loss::Taken => "taken",
-        Loss::QuorumLost => "quorum_lost",
-        Loss::MaxHold => "max_hold",
-        Loss::Suspended => "suspended",
-        Loss::Released => "released",
-        Loss::Unwatched => "unwatched",
-        _ => "unknown",
-    }
 }
