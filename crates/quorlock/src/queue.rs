@@ -201,6 +201,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_busy_line_yields_after_so_many_handovers_and_more_seldom_while_nobody_else_waits() {
+        let line = Lines::default().of(&Name::new("a").unwrap());
+        let _next = line.turn(|| Duration::from_secs(9)).await.unwrap();
+        for (others, most) in [(true, MOST_IN_A_ROW), (false, MOST_UNAWAITED)] {
+            line.note_others(others);
+            for _ in 1..most {
+                line.note(true);
+                assert!(line.has_next() && !line.owes_a_turn());
+            }
+            line.note(true);
+            assert!(!line.has_next(), "others are told of this release");
+            assert!(line.owes_a_turn() && !line.owes_a_turn(), "once");
+        }
+        (0..MOST_UNAWAITED).for_each(|_| line.note(true));
+        line.note(false);
+        assert!(line.has_next() && !line.owes_a_turn(), "somebody else had it");
+    }
+
+    #[tokio::test]
+    async fn who_lets_go_with_nobody_behind_has_not_handed_over() {
+        let line = Lines::default().of(&Name::new("a").unwrap());
+        (0..MOST_UNAWAITED).for_each(|_| line.note(true));
+        line.hand_over();
+        assert!(!line.owes_a_turn() && !line.has_next());
+    }
+
+    #[tokio::test]
     async fn a_line_is_forgotten_with_its_last_user() {
         let lines = Lines::default();
         let name = Name::new("a").unwrap();
