@@ -21,7 +21,7 @@ pub use fence::{Fence, FenceClock};
 pub use lease::{Lease, Loss, Standing};
 pub use name::{Name, NameError};
 pub use node_set::NodeSet;
-pub use owner::{Owner, Signature, Stored};
+pub use owner::{Label, Owner, Signature, Stored};
 pub use tally::{Quorum, QuorumError, Tally, Verdict, Vote};
 pub use time::{Moment, Wall};
 pub use token::{Token, TokenError};

@@ -1,7 +1,9 @@
 //! The name of a lock, checked once when it is made.
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Names of quorlock's own keys start with this, so no lock may.
@@ -11,9 +13,12 @@ pub const RESERVED: &str = "quorlock:";
 ///
 /// Cheap to clone. On Redis and Valkey it is the key itself, so other Redlock clients that use the same name
 /// exclude us and are excluded by us.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Name(Arc<str>);
+pub struct Name {
+    text: Arc<str>,
+    number: u64,
+}
 
 impl Name {
     /// The longest name in bytes.
@@ -38,24 +43,68 @@ impl Name {
         if text.starts_with(RESERVED) {
             return Err(NameError::Reserved { name: text.to_owned() });
         }
-        Ok(Self(text.into()))
+        Ok(Self { text: text.into(), number: number(text) })
     }
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    /// A number for the name, well spread in all its bits, made once. Names that differ may have the same.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
+/// FNV-1a and a final mix.
+fn number(text: &str) -> u64 {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let hash = text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+    (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number && self.text == other.text
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Name").field(&self.text).finish()
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl AsRef<str> for Name {
     fn as_ref(&self) -> &str {
-        &self.0
+        &self.text
     }
 }
 
@@ -69,7 +118,7 @@ impl TryFrom<String> for Name {
 
 impl From<Name> for String {
     fn from(name: Name) -> String {
-        name.0.as_ref().to_owned()
+        name.text.as_ref().to_owned()
     }
 }
 

@@ -41,7 +41,12 @@ impl NodeSet {
 
     /// The numbers, in order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
-        (0..32).filter(move |node| self.contains(*node))
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let next = left.trailing_zeros();
+            left &= left.wrapping_sub(1);
+            (next < u32::BITS).then_some(next as usize)
+        })
     }
 }
 

@@ -4,7 +4,8 @@ use crate::fence::Fence;
 use crate::time::Wall;
 use crate::token::Token;
 use serde::{Deserialize, Serialize};
-use std::fmt::{self, Write as _};
+use std::fmt;
+use std::sync::Arc;
 
 /// The longest host part and reason that are stored, in bytes; longer ones are cut.
 const MAX_LABEL: usize = 200;
@@ -62,22 +63,41 @@ impl Signature {
             after: reason.map(|reason| format!(" {reason}")).unwrap_or_default(),
         }
     }
+}
 
+/// The text after token and fence, which never changes while the lock is held: a signature and when the attempt began.
+///
+/// Cheap to clone, and written only where a node stores it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    signature: Arc<Signature>,
+    since: Wall,
+}
+
+impl Label {
     /// The label of an attempt that began at `since`.
-    pub fn label(&self, since: Wall) -> String {
-        let mut label = String::with_capacity(self.before.len() + 20 + self.after.len());
-        label.push_str(&self.before);
-        // Writing to a string does not fail.
-        let _ = write!(label, "{}", since.as_micros());
-        label.push_str(&self.after);
-        label
+    pub fn new(signature: Arc<Signature>, since: Wall) -> Self {
+        Self { signature, since }
+    }
+
+    /// What stands before the time and what behind it, and the time itself.
+    pub fn parts(&self) -> (&str, Wall, &str) {
+        (&self.signature.before, self.since, &self.signature.after)
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (before, since, after) = self.parts();
+        write!(f, "{before}{}{after}", since.as_micros())
     }
 }
 
 impl Stored {
-    /// The text after token and fence, which never changes while the lock is held.
-    pub fn label(owner: &Owner) -> String {
-        Signature::new(&owner.who, owner.pid, owner.reason.as_deref()).label(owner.since)
+    /// What the owner tells of itself.
+    pub fn label(owner: &Owner) -> Label {
+        let signature = Signature::new(&owner.who, owner.pid, owner.reason.as_deref());
+        Label::new(Arc::new(signature), owner.since)
     }
 
     /// The whole value as it is stored.

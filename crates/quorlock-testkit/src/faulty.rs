@@ -1,7 +1,7 @@
 //! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
 
 use quorlock::Name;
-use quorlock::node::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
+use quorlock::node::{Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Question, Reply};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ pub struct FaultyNode {
     node: Arc<dyn Node>,
     fault: Mutex<Fault>,
     received: Mutex<Vec<Command>>,
-    /// Answers that are never given must not be dropped either: that would be an answer.
-    kept: Mutex<Vec<Answer>>,
+    /// Questions that are never answered must not be dropped either: that would be an answer.
+    kept: Mutex<Vec<Question>>,
 }
 
 impl FaultyNode {
@@ -68,24 +68,25 @@ impl Node for FaultyNode {
         self.node.id()
     }
 
-    fn send(&self, command: &Command, answer: Answer) {
+    fn send(&self, question: Question) {
+        let command = question.command().clone();
         self.received.lock().unwrap().push(command.clone());
         match self.fault.lock().unwrap().clone() {
-            Fault::None => self.node.send(command, answer),
-            Fault::Deaf => self.kept.lock().unwrap().push(answer),
+            Fault::None => self.node.send(question),
+            Fault::Deaf => self.kept.lock().unwrap().push(question),
             Fault::Mute => {
-                self.node.send(command, Answer::discarded());
-                self.kept.lock().unwrap().push(answer);
+                self.node.send(Question::unheard(command));
+                self.kept.lock().unwrap().push(question);
             }
             Fault::Slow(delay) => {
-                let (relay, reply) = Answer::channel();
-                self.node.send(command, relay);
+                let (relay, reply) = Question::channel(command);
+                self.node.send(relay);
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
-                    answer.give(reply.await);
+                    question.answer(reply.await);
                 });
             }
-            Fault::Broken(error) => answer.give(Reply::Failed(error)),
+            Fault::Broken(error) => question.answer(Reply::Failed(error)),
         }
     }
 

@@ -105,12 +105,11 @@ impl<'a> Contender<'a> {
                 result = self.contend() => result,
             },
         };
-        let waited = self.waited();
         match &result {
             Ok(grant) => self.voters.around.emit(&Event::Acquired {
                 name: self.candidate.name.clone(),
                 fence: grant.lease.fence(),
-                waited,
+                waited: grant.at.since(self.start),
                 took: grant.took,
                 attempts: self.attempts,
                 votes: grant.votes,
@@ -119,7 +118,7 @@ impl<'a> Contender<'a> {
             Err(error) => self.voters.around.emit(&Event::GaveUp {
                 name: self.candidate.name.clone(),
                 why: error.kind(),
-                waited,
+                waited: self.waited(),
                 attempts: self.attempts,
             }),
         }

@@ -8,8 +8,8 @@ use crate::planted::Planted;
 use crate::round::Round;
 use crate::voters::{Poll, Voters};
 use quorlock_core::attempt::Mark;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Lease, Moment, Name, Step, Token, Wall};
-use std::sync::{Arc, Mutex, PoisonError};
+use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, Lease, Moment, Name, Step, Token, Wall};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
@@ -26,8 +26,10 @@ pub(crate) struct Grant {
     pub(crate) lease: Lease,
     pub(crate) votes: usize,
     pub(crate) took: Duration,
+    /// When it was granted.
+    pub(crate) at: Moment,
     /// What the nodes store about the owner.
-    pub(crate) label: Arc<str>,
+    pub(crate) label: Label,
 }
 
 /// Why an attempt was refused. Everything that it may have set is being undone.
@@ -66,7 +68,7 @@ pub(crate) async fn attempt(
     let (start, wall) = (clock.now(), clock.wall());
     let token = entropy::token(voters.around.entropy.as_ref());
     let proposal = candidate.propose(wall);
-    let label: Arc<str> = candidate.options.signature.label(wall).into();
+    let label = Label::new(candidate.options.signature.clone(), wall);
     let ballot = Command::Acquire(Acquire {
         name: candidate.name.clone(),
         token,
@@ -79,7 +81,7 @@ pub(crate) async fn attempt(
     let undo = Undo::armed(voters, candidate.name, token);
     let mut ask = Ask { voters, candidate, token, until, state: Attempt::new(voters.quorum, proposal) };
 
-    let (mut step, poll, round) = ask.vote(&ballot).await;
+    let (mut step, poll, round) = ask.vote(ballot, start).await;
     while step == Step::Stamp {
         step = ask.stamp().await;
     }
@@ -96,7 +98,7 @@ pub(crate) async fn attempt(
             if now < lease.deadline() {
                 undo.disarm();
                 let votes = ask.state.votes().yes();
-                return Ok(Grant { lease, votes, took: now.since(start), label });
+                return Ok(Grant { lease, votes, took: now.since(start), at: now, label });
             }
             Err(Refusal::new(Cause::TooSlow, poll, now.since(start)))
         }
@@ -150,15 +152,14 @@ struct Ask<'a> {
 }
 
 impl<'a> Ask<'a> {
-    /// How long the nodes may take.
-    fn limit(&self) -> Duration {
-        let around = &self.voters.around;
-        around.node_timeout.min(around.clock.now().until(self.until))
+    /// How long the nodes may take from `now` on.
+    fn limit(&self, now: Moment) -> Duration {
+        self.voters.around.node_timeout.min(now.until(self.until))
     }
 
-    async fn vote(&mut self, ballot: &Command) -> (Step, Poll<'a>, Round) {
+    async fn vote(&mut self, ballot: Command, start: Moment) -> (Step, Poll<'a>, Round) {
         let mut poll = Poll::new(self.voters);
-        let mut round = self.voters.ask_within(ballot, self.limit());
+        let mut round = self.voters.ask_within(ballot, self.limit(start));
         let mut step = Step::Refused;
         while let Some((node, reply)) = round.next().await {
             poll.count(node, &reply);
@@ -171,13 +172,14 @@ impl<'a> Ask<'a> {
     }
 
     async fn stamp(&mut self) -> Step {
-        let wall = self.voters.around.clock.wall();
+        let clock = &self.voters.around.clock;
+        let (now, wall) = (clock.now(), clock.wall());
         let Some(at_least) = self.state.stamp(self.candidate.propose(wall)) else {
             return Step::Refused;
         };
         let name = self.candidate.name.clone();
         let command = Command::Stamp { name, token: self.token, at_least };
-        let mut round = self.voters.ask_some(self.state.voters(), &command, self.limit());
+        let mut round = self.voters.ask_some(self.state.voters(), command, self.limit(now));
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.next().await {
             step = self.state.on_mark(mark_of(&reply));
@@ -210,30 +212,33 @@ fn mark_of(reply: &Reply) -> Mark {
 /// Releases on every node when dropped, also on those that did not answer, unless it was disarmed.
 struct Undo<'a> {
     voters: &'a Voters,
-    release: Option<Command>,
+    name: &'a Name,
+    token: Token,
+    is_armed: bool,
+    /// Whether those who wait are not told.
+    quiet: bool,
 }
 
 impl<'a> Undo<'a> {
-    fn armed(voters: &'a Voters, name: &Name, token: Token) -> Self {
-        Self { voters, release: Some(Command::Release { name: name.clone(), token, quiet: false }) }
+    fn armed(voters: &'a Voters, name: &'a Name, token: Token) -> Self {
+        Self { voters, name, token, is_armed: true, quiet: false }
     }
 
     fn disarm(mut self) {
-        self.release = None;
+        self.is_armed = false;
     }
 
     /// Undoes without a hint: somebody else has the lock, and its release will tell.
     fn quietly(mut self) {
-        if let Some(Command::Release { quiet, .. }) = &mut self.release {
-            *quiet = true;
-        }
+        self.quiet = true;
     }
 }
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if let Some(release) = self.release.take() {
-            self.voters.tell(&release);
+        if self.is_armed {
+            let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
+            self.voters.tell(Command::Release { name, token, quiet });
         }
     }
 }

@@ -270,6 +270,7 @@ impl<L: From<Locker>> Builder<L> {
         let around = Surroundings {
             node_timeout,
             guard: self.guard.unwrap_or(default_guard),
+            is_single: count == 1,
             observers: Observers::new(self.observers),
             ..self.around
         };

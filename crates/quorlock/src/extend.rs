@@ -40,7 +40,7 @@ async fn ask_to_extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     };
     let start = (clock.now(), clock.wall());
     let mut poll = Poll::new(&hold.voters);
-    let mut round = hold.voters.ask(&hold.extension(ttl));
+    let mut round = hold.voters.ask(hold.extension(ttl));
     let mut gone = Vec::new();
     let mut verdict = Verdict::Refused;
     while let Some((node, reply)) = round.next().await {

@@ -35,9 +35,9 @@ pub(crate) async fn extend_token(
     let start = clock.now();
     let mut poll = Poll::new(voters);
     let span = ttl.span();
-    let mut round = voters.ask(&Command::Extend { name: name.clone(), token, ttl: span, tie: Tie::AsBefore });
+    let mut round = voters.ask(Command::Extend { name: name.clone(), token, ttl: span, tie: Tie::AsBefore });
     // Sent right behind, so that the fence costs no second round trip.
-    let looks = voters.ask(&Command::Inspect { name: name.clone() });
+    let looks = voters.ask(Command::Inspect { name: name.clone() });
     let mut verdict = Verdict::Refused;
     while let Some((node, reply)) = round.next().await {
         verdict = poll.count(node, &reply);

@@ -9,7 +9,7 @@ use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::ticker::Ticking;
 use crate::trace;
-use quorlock_core::{Loss, Name, Standing, Token, Wall};
+use quorlock_core::{Loss, Moment, Name, Standing, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes charge of `hold` and starts its watchdog.
-    pub(crate) fn new(hold: Arc<Hold>, rules: TtlRules, ticking: Ticking) -> Self {
-        hold.voters.around.nursery.take(&hold);
+    /// Takes charge of `hold`, which was `granted` just now, and sees to its watchdog.
+    pub(crate) fn new(hold: Arc<Hold>, granted: Moment, rules: TtlRules, ticking: Ticking) -> Self {
+        hold.voters.around.nursery.take(&hold, granted);
         Self { held: Held { hold, rules }, _ticking: ticking }
     }
 
@@ -47,12 +47,11 @@ impl Guard {
         let hold = self.held.hold.clone();
         let (fence, held) = (hold.fence(), hold.age());
         let lost = hold.close().lost();
-        let command = hold.release();
-        let round = hold.voters.ask(&command);
+        let round = hold.voters.ask(hold.release());
         hold.hand_over();
         drop(self);
         let span = trace::releasing(&hold.name);
-        let (outcome, others) = trace::traced!(span, release(&hold.voters, &command, round));
+        let (outcome, others) = trace::traced!(span, release(&hold.voters, round));
         hold.note_others(others);
         let name = hold.name.clone();
         hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });
@@ -116,7 +115,7 @@ impl Drop for Guard {
         let Closing::First { lost } = hold.close() else {
             return;
         };
-        hold.voters.tell(&hold.release());
+        hold.voters.tell(hold.release());
         hold.hand_over();
         let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
         hold.voters.around.emit(&Event::Released { name, fence, outcome: "dropped", held, lost });

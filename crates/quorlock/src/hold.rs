@@ -7,7 +7,7 @@ use crate::options::Options;
 use crate::queue::Line;
 use crate::signal::Signal;
 use crate::voters::Voters;
-use quorlock_core::{Fence, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
+use quorlock_core::{Fence, Label, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct Hold {
     pub(crate) name: Name,
     pub(crate) options: Arc<Options>,
     pub(crate) voters: Voters,
-    pub(crate) label: Arc<str>,
+    pub(crate) label: Label,
     line: Arc<Line>,
     state: Mutex<State>,
     /// Fires when the lock is lost.
@@ -61,7 +61,7 @@ impl Hold {
         name: Name,
         options: Arc<Options>,
         voters: Voters,
-        label: Arc<str>,
+        label: Label,
         line: Arc<Line>,
     ) -> Arc<Self> {
         let tied = options.tied;
@@ -219,7 +219,7 @@ impl Hold {
             tied: state.tied,
             top_up: true,
         });
-        self.voters.tell_one(node, &command);
+        self.voters.tell_one(node, command);
         true
     }
 

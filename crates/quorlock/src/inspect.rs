@@ -72,7 +72,7 @@ pub(crate) enum Hear {
 /// # Cancel safety
 /// Cancel safe: nothing is changed anywhere.
 pub(crate) async fn inspect(voters: &Voters, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
-    let mut round = voters.ask(&Command::Inspect { name: name.clone() });
+    let mut round = voters.ask(Command::Inspect { name: name.clone() });
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
     while let Some((node, reply)) = round.next().await {
         views.push((node, view_of(voters, node, reply)));

@@ -16,7 +16,7 @@ use crate::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::queue::Line;
 use crate::release::{Release, release};
 use crate::trace;
-use quorlock_core::{Lease, Name, Token};
+use quorlock_core::{Label, Lease, Moment, Name, Token};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -158,8 +158,8 @@ impl Lock {
         let voters = self.locker.voters();
         voters.settle().await;
         let command = Command::Release { name: self.name.clone(), token, quiet: false };
-        let round = voters.ask(&command);
-        release(voters, &command, round).await.0
+        let round = voters.ask(command);
+        release(voters, round).await.0
     }
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
@@ -169,13 +169,13 @@ impl Lock {
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
-        let label = options.signature.label(wall).into();
+        let label = Label::new(options.signature.clone(), wall);
         let hold = self.hold((lease, 0), label);
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
         let (name, fence) = (hold.name.clone(), hold.fence());
-        let guard = self.guard(hold);
+        let guard = self.guard(hold, clock.now());
         self.locker.voters().around.emit(&Event::Adopted { name, fence });
         Ok(guard)
     }
@@ -186,7 +186,7 @@ impl Lock {
         let contender = Contender::new(self.locker.voters(), candidate, line, limits);
         let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label));
+        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label), grant.at);
         // The next in line sees the new neighbour before it contends.
         drop(turn);
         Ok(guard)
@@ -196,16 +196,16 @@ impl Lock {
         self.line.get_or_init(|| self.locker.lines().of(&self.name))
     }
 
-    fn hold(&self, lease: (Lease, usize), label: Arc<str>) -> Arc<Hold> {
+    fn hold(&self, lease: (Lease, usize), label: Label) -> Arc<Hold> {
         let (voters, line) = (self.locker.voters().clone(), self.line().clone());
         Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
     }
 
-    fn guard(&self, hold: Arc<Hold>) -> Guard {
+    fn guard(&self, hold: Arc<Hold>, granted: Moment) -> Guard {
         hold.announce();
         let around = &self.locker.voters().around;
         let ticking = around.ticker.keep(around);
-        Guard::new(hold, self.locker.rules(), ticking)
+        Guard::new(hold, granted, self.locker.rules(), ticking)
     }
 }
 

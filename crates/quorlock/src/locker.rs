@@ -94,7 +94,7 @@ impl Locker {
     pub async fn flush(&self) {
         // Nodes answer in order, so the answer to a last harmless question comes after all others.
         let Ok(name) = Name::new("flush") else { return };
-        let mut round = self.0.voters.ask(&Command::Inspect { name });
+        let mut round = self.0.voters.ask(Command::Inspect { name });
         while round.next().await.is_some() {}
     }
 

@@ -2,7 +2,7 @@
 
 use crate::hold::Hold;
 use crate::watchdog::{Since, watch_over};
-use quorlock_core::Loss;
+use quorlock_core::{Loss, Moment};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
@@ -42,10 +42,10 @@ impl Young {
 }
 
 impl Nursery {
-    /// Sees to it that `hold` is watched over from now on.
-    pub(crate) fn take(&self, hold: &Arc<Hold>) {
+    /// Sees to it that `hold`, which was granted just now, is watched over.
+    pub(crate) fn take(&self, hold: &Arc<Hold>, granted: Moment) {
         // The clocks are read here: a sleep before a watchdog's first step must not go unseen.
-        let since = Since::now(hold);
+        let since = Since::at(granted);
         if since.first_look(hold) < 2 * STAY {
             return watch_over(hold.clone(), since, false);
         }

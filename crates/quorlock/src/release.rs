@@ -2,7 +2,7 @@
 
 use crate::entropy;
 use crate::error::{NodeReport, Said, listed};
-use crate::node::{Command, Done, Reply};
+use crate::node::{Done, Reply};
 use crate::round::Round;
 use crate::voters::{Voters, Words};
 use quorlock_core::{Backoff, NodeSet};
@@ -50,12 +50,12 @@ impl fmt::Display for Release {
     }
 }
 
-/// Hears `round`, the first send of `command`, and asks the nodes that failed a few times more. Also tells whether somebody
+/// Hears `round`, the first send of a release, and asks the nodes that failed a few times more. Also tells whether somebody
 /// else may wait for the lock.
 ///
 /// # Cancel safety
 /// Cancel safe: the release is on its way to every node before the first wait.
-pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round) -> (Release, bool) {
+pub(crate) async fn release(voters: &Voters, mut round: Round) -> (Release, bool) {
     let timeout = voters.around.node_timeout;
     let mut pause = Backoff::new(timeout / 2, timeout * 2);
     let mut answers = Answers::new(voters);
@@ -71,7 +71,7 @@ pub(crate) async fn release(voters: &Voters, command: &Command, mut round: Round
         }
         if left > 0 {
             sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
-            round = voters.ask_some(answers.failed(), command, timeout);
+            round = voters.ask_some(answers.failed(), round.command().clone(), timeout);
         }
     }
     (Release::Unconfirmed { nodes: answers.report() }, true)

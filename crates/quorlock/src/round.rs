@@ -1,6 +1,6 @@
 //! One command to several nodes at the same moment, and their replies as they come.
 
-use crate::node::{Answer, Board, Command, Enough, Node, NodeError, Replies, Reply};
+use crate::node::{Board, Command, Enough, Node, NodeError, Question, Replies, Reply};
 use quorlock_core::NodeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -28,13 +28,18 @@ impl Round {
     pub(crate) fn send(
         nodes: &[Arc<dyn Node>],
         to: NodeSet,
-        command: &Command,
+        command: Command,
         timeout: Duration,
         enough: Enough,
     ) -> Self {
         let board = enqueue(nodes, to, command, enough);
         let timer = Box::pin(tokio::time::sleep(timeout));
         Self { board, open: to, taken: Replies::new().into_iter(), timeout, timer }
+    }
+
+    /// What was sent.
+    pub(crate) fn command(&self) -> &Command {
+        self.board.command()
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
@@ -72,16 +77,17 @@ impl Round {
 }
 
 /// Sends `command` without waiting for any reply: for undo and drop, from any thread.
-pub(crate) fn send_and_forget(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command) {
+pub(crate) fn send_and_forget(nodes: &[Arc<dyn Node>], to: NodeSet, command: Command) {
+    let mut question = Question::unheard(command);
     for node in to.iter() {
-        nodes[node].send(command, Answer::discarded());
+        nodes[node].send(question.split());
     }
 }
 
-fn enqueue(nodes: &[Arc<dyn Node>], to: NodeSet, command: &Command, enough: Enough) -> Arc<Board> {
-    let board = Board::new(enough);
+fn enqueue(nodes: &[Arc<dyn Node>], to: NodeSet, command: Command, enough: Enough) -> Arc<Board> {
+    let board = Board::new(command, enough);
     for node in to.iter() {
-        nodes[node].send(command, Answer::new(board.clone(), node));
+        nodes[node].send(Question::new(&board, node));
     }
     board
 }

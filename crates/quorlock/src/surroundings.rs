@@ -40,6 +40,8 @@ pub(crate) struct Surroundings {
     /// The limit of connecting to a node, handshake included.
     pub(crate) connect_timeout: Duration,
     pub(crate) guard: RestartGuard,
+    /// Whether the locker has one node only.
+    pub(crate) is_single: bool,
     pub(crate) longest_ttl: Duration,
     pub(crate) allow_eviction: bool,
     pub(crate) durable: bool,
@@ -84,6 +86,7 @@ impl Default for Surroundings {
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             guard: RestartGuard::Strict,
+            is_single: false,
             longest_ttl: Duration::from_secs(30),
             allow_eviction: false,
             durable: false,

@@ -43,17 +43,17 @@ impl Voters {
     }
 
     /// Sends `command` to all nodes. The round sleeps until a majority has done it, or cannot any more.
-    pub(crate) fn ask(&self, command: &Command) -> Round {
+    pub(crate) fn ask(&self, command: Command) -> Round {
         self.ask_within(command, self.around.node_timeout)
     }
 
     /// The same with a limit for all answers.
-    pub(crate) fn ask_within(&self, command: &Command, limit: Duration) -> Round {
+    pub(crate) fn ask_within(&self, command: Command, limit: Duration) -> Round {
         Round::send(&self.nodes, self.all(), command, limit, Enough::of(self.quorum))
     }
 
     /// Sends `command` to some nodes.
-    pub(crate) fn ask_some(&self, to: NodeSet, command: &Command, limit: Duration) -> Round {
+    pub(crate) fn ask_some(&self, to: NodeSet, command: Command, limit: Duration) -> Round {
         Round::send(&self.nodes, to, command, limit, Enough::ONE)
     }
 
@@ -62,12 +62,12 @@ impl Voters {
     }
 
     /// Sends `command` to all nodes and waits for none.
-    pub(crate) fn tell(&self, command: &Command) {
+    pub(crate) fn tell(&self, command: Command) {
         send_and_forget(&self.nodes, self.all(), command);
     }
 
     /// Sends `command` to one node and does not wait.
-    pub(crate) fn tell_one(&self, node: usize, command: &Command) {
+    pub(crate) fn tell_one(&self, node: usize, command: Command) {
         send_and_forget(&self.nodes, NodeSet::from_iter([node]), command);
     }
 

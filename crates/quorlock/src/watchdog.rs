@@ -29,7 +29,12 @@ pub(crate) struct Since {
 
 impl Since {
     pub(crate) fn now(hold: &Hold) -> Self {
-        Self { boot: hold.now(), timers: Instant::now() }
+        Self::at(hold.now())
+    }
+
+    /// Right after the boot clock was `boot`.
+    pub(crate) fn at(boot: Moment) -> Self {
+        Self { boot, timers: Instant::now() }
     }
 
     /// How soon the watchdog must first look.

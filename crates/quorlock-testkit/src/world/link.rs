@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::server::{Epoch, Server};
 use super::time::MachineClock;
 use super::weather::Weather;
-use quorlock::node::{Answer, Bell, Command, Health, Node, NodeError, Reply};
+use quorlock::node::{Bell, Command, Health, Node, NodeError, Question, Reply};
 use quorlock::{Clock, Moment, Name, Token, Wall};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,7 +52,7 @@ struct State {
     last_request: Instant,
     last_reply: Instant,
     verified: Option<Verified>,
-    pending: BTreeMap<u64, Pending>,
+    pending: BTreeMap<u64, Question>,
     sent: u64,
     owed: Vec<Command>,
     bells: BTreeMap<Name, Bell>,
@@ -72,11 +72,6 @@ struct State {
 struct Verified {
     nonce: u64,
     eligible_at: Moment,
-}
-
-struct Pending {
-    command: Command,
-    answer: Answer,
 }
 
 impl Link {
@@ -157,11 +152,11 @@ impl Link {
         };
         server.lock().unwrap().watches.retain(|(_, client), _| *client != self.0.ends.client);
         for pending in failed.into_values() {
-            if matches!(pending.command, Command::Release { .. }) {
-                self.state().owed.push(pending.command);
+            if matches!(pending.command(), Command::Release { .. }) {
+                self.state().owed.push(pending.command().clone());
             }
             let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
-            pending.answer.give(Reply::Failed(NodeError::Disconnected { source }));
+            pending.answer(Reply::Failed(NodeError::Disconnected { source }));
         }
         let link = self.clone();
         self.0.agenda.plan(Instant::now() + RECONNECT, move || link.connect());
@@ -203,7 +198,7 @@ impl Link {
             std::mem::take(&mut state.owed)
         };
         for release in owed {
-            self.send(&release, Answer::discarded());
+            self.send(Question::unheard(release));
         }
     }
 
@@ -234,7 +229,7 @@ impl Link {
     /// Planted bug: whether this release undoes an acquire that was not answered.
     fn is_neglected(&self, state: &State, token: Token) -> bool {
         let is_open =
-            |pending: &Pending| matches!(&pending.command, Command::Acquire(vote) if vote.token == token);
+            |pending: &Question| matches!(pending.command(), Command::Acquire(vote) if vote.token == token);
         self.0.plant == Some(Plant::LazyRelease) && state.pending.values().any(is_open)
     }
 }
@@ -244,32 +239,33 @@ impl Node for Link {
         &self.0.ends.id
     }
 
-    fn send(&self, command: &Command, answer: Answer) {
+    fn send(&self, question: Question) {
+        let command = question.command().clone();
         let mut state = self.state();
-        if let Err(cause) = self.admit(&state, command) {
+        if let Err(cause) = self.admit(&state, &command) {
             if matches!(command, Command::Release { .. }) {
-                state.owed.push(command.clone());
+                state.owed.push(command);
             }
             drop(state);
-            return answer.give(Reply::Failed(cause));
+            return question.answer(Reply::Failed(cause));
         }
-        if let Command::Release { token, .. } = command {
+        if let Command::Release { token, .. } = &command {
             state.released.insert(token.to_string(), Instant::now());
             if self.is_neglected(&state, *token) {
                 drop(state);
-                return answer.give(Reply::Failed(NodeError::Abandoned));
+                return question.answer(Reply::Failed(NodeError::Abandoned));
             }
         }
-        if let Command::Acquire(vote) = command {
+        if let Command::Acquire(vote) = &command {
             // Only a planted bug uses a token again; what was released is then not the same lock.
             state.released.remove(vote.token.as_str());
         }
         let Some(connection) = state.connection else { return };
         state.sent += 1;
         let number = state.sent;
-        state.pending.insert(number, Pending { command: command.clone(), answer });
+        state.pending.insert(number, question);
         drop(state);
-        self.dispatch(number, connection, command.clone());
+        self.dispatch(number, connection, command);
     }
 
     fn watch(&self, name: &Name, bell: &Bell) {

@@ -1,8 +1,7 @@
 //! What a node can be asked, and what it can answer.
 
 use super::error::NodeError;
-use quorlock_core::{Fence, Name, Stored, Token};
-use std::sync::Arc;
+use quorlock_core::{Fence, Label, Name, Stored, Token};
 use std::time::Duration;
 
 /// One command to a node.
@@ -75,8 +74,8 @@ pub struct Acquire {
     pub token: Token,
     /// The fence that the attempt hopes for.
     pub proposal: Fence,
-    /// Who asks, as [`Stored::label`] writes it.
-    pub label: Arc<str>,
+    /// Who asks, since when and why.
+    pub label: Label,
     /// How long the node shall keep it.
     pub ttl: Duration,
     /// Whether the lock ends with this process, where the node can see that (the file node).

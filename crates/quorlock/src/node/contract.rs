@@ -42,7 +42,7 @@ pub(super) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied
         name: name(text),
         token: token(holder),
         proposal: Fence::new(proposal),
-        label: Stored::label(&owner).into(),
+        label: Stored::label(&owner),
         ttl,
         tied,
         top_up: false,
@@ -67,7 +67,8 @@ pub(super) fn release(text: &str, holder: u8) -> Command {
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
 pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
-    let mut round = Round::send(&nodes, NodeSet::first(1), command, Duration::from_secs(20), Enough::ONE);
+    let mut round =
+        Round::send(&nodes, NodeSet::first(1), command.clone(), Duration::from_secs(20), Enough::ONE);
     match round.next().await.unwrap().1 {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter }) => format!("unraised {}", counter.unwrap()),
@@ -170,8 +171,8 @@ async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clo
 async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     let nodes = [node.clone()];
     for proposal in 1..100 {
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), &acquire("order", 1, proposal, TTL, false));
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), &release("order", 1));
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), acquire("order", 1, proposal, TTL, false));
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), release("order", 1));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }

@@ -1,7 +1,7 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
 use super::record::{Place, Record};
-use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply};
+use super::{Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Question, Reply};
 use crate::clock::Clock;
 use quorlock_core::Name;
 use std::collections::BTreeMap;
@@ -55,8 +55,9 @@ impl Node for MemoryNode {
         &self.id
     }
 
-    fn send(&self, command: &Command, answer: Answer) {
-        answer.give(self.shelf.execute(command));
+    fn send(&self, question: Question) {
+        let reply = self.shelf.execute(question.command());
+        question.answer(reply);
     }
 
     fn watch(&self, name: &Name, bell: &Bell) {

@@ -1,6 +1,5 @@
 //! A node: anything that can vote. Five commands, one answer each, and hints about released names.
 
-mod answer;
 mod bell;
 mod command;
 #[cfg(test)]
@@ -10,12 +9,11 @@ mod facts;
 mod file;
 mod memory;
 mod names;
+mod question;
 mod record;
 mod redis;
 mod url;
 
-pub use answer::Answer;
-pub(crate) use answer::{Board, Enough, Replies};
 pub use bell::Bell;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
@@ -25,6 +23,8 @@ pub use facts::{
 pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
+pub use question::Question;
+pub(crate) use question::{Board, Enough, Replies};
 pub use redis::RedisNode;
 pub(crate) use redis::{MAX_BULK, Session, Switchboard, Value};
 pub use url::{NodeKind, NodeUrl, UrlError};
@@ -51,15 +51,15 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///   caller.
 /// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never
 ///   calls back into locks, guards or lockers.
-/// - **One answer.** Each [`Answer`] is given once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
+/// - **One answer.** Each [`Question`] is answered once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
 ///   and what happened is unknown.
 /// - **Owner only.** Stamp, extend and release change nothing unless the node still stores that token.
 pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// A short text that names the node to people: its address without secrets.
     fn id(&self) -> &str;
 
-    /// Sends `command`; its reply goes to `answer`.
-    fn send(&self, command: &Command, answer: Answer);
+    /// Sends the command of `question`, and answers it once the node has.
+    fn send(&self, question: Question);
 
     /// Rings `bell` when `name` may have been released, until [`Node::unwatch`].
     ///

@@ -1,7 +1,7 @@
 //! Waiters of one process: their line, and fairness to others.
 
 use crate::world::{NODE_TIMEOUT, World, ms};
-use quorlock::node::{Answer, Bell, Command, Health, MemoryNode, Node};
+use quorlock::node::{Bell, Health, MemoryNode, Node, Question};
 use quorlock::{Event, Locker, Loss, Name, Release};
 use quorlock_testkit::Fault;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -88,8 +88,8 @@ impl Node for Counting {
     fn id(&self) -> &str {
         self.node.id()
     }
-    fn send(&self, command: &Command, answer: Answer) {
-        self.node.send(command, answer);
+    fn send(&self, question: Question) {
+        self.node.send(question);
     }
     fn watch(&self, name: &Name, bell: &Bell) {
         self.log.lock().unwrap().push("watch");

@@ -1,7 +1,7 @@
 //! Waiting for a lock: hints, polls and limits.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
-use quorlock::node::{Answer, Bell, BoxFuture, Command, Node};
+use quorlock::node::{Bell, BoxFuture, Node, Question};
 use quorlock::{AcquireError, CancellationToken, Holder, Locker, Name, Release};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::Arc;
@@ -108,8 +108,8 @@ async fn the_wait_limit_is_kept_when_the_nodes_never_settle() {
         fn id(&self) -> &str {
             "unsettled"
         }
-        fn send(&self, _: &Command, answer: Answer) {
-            std::mem::forget(answer);
+        fn send(&self, question: Question) {
+            std::mem::forget(question);
         }
         fn watch(&self, _: &Name, _: &Bell) {}
         fn unwatch(&self, _: &Name) {}

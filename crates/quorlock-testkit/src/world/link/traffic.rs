@@ -109,17 +109,17 @@ impl Link {
         }
         let Some(pending) = state.pending.remove(&number) else { return };
         let known = state.verified.map(|verified| verified.nonce);
-        let is_vote = matches!(&pending.command, Command::Acquire(vote) if !vote.top_up);
+        let is_vote = matches!(pending.command(), Command::Acquire(vote) if !vote.top_up);
         let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
         if is_guarded && is_vote && epoch.map(|epoch| epoch.nonce) != known {
             let (epoch, now) = self.0.ends.server.lock().unwrap().verify();
             self.learn(&mut state, epoch, now);
             drop(state);
-            return pending.answer.give(Reply::Failed(NodeError::EpochChanged));
+            return pending.answer(Reply::Failed(NodeError::EpochChanged));
         }
         // The epoch may have been verified anew since the vote was sent: the quarantine holds for it, too.
-        let verdict = if is_vote { self.admit(&state, &pending.command) } else { Ok(()) };
+        let verdict = if is_vote { self.admit(&state, pending.command()) } else { Ok(()) };
         drop(state);
-        pending.answer.give(verdict.map_or_else(Reply::Failed, |()| reply));
+        pending.answer(verdict.map_or_else(Reply::Failed, |()| reply));
     }
 }

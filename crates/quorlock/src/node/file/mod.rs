@@ -16,7 +16,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
+use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use crate::clock::Clock;
 use crate::surroundings::Surroundings;
 use quorlock_core::Name;
@@ -94,8 +94,8 @@ impl Node for FileNode {
         &self.id
     }
 
-    fn send(&self, command: &Command, answer: Answer) {
-        self.worker.enqueue(command, answer);
+    fn send(&self, question: Question) {
+        self.worker.enqueue(question);
     }
 
     fn watch(&self, name: &Name, bell: &Bell) {

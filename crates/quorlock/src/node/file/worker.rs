@@ -1,6 +1,6 @@
 //! The thread that executes the commands of one file node in their order.
 
-use super::super::{Answer, Command, NodeError, Reply};
+use super::super::{Command, NodeError, Question, Reply};
 use super::failed_without_path;
 use super::store::Store;
 use super::watch::Watches;
@@ -31,16 +31,16 @@ impl Worker {
         }))
     }
 
-    /// Puts `command` behind those that wait.
-    pub(super) fn enqueue(&self, command: &Command, answer: Answer) {
-        let limit = match command {
+    /// Puts `question` behind those that wait.
+    pub(super) fn enqueue(&self, question: Question) {
+        let limit = match question.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
         };
         let mut jobs = self.0.lock();
         if jobs.waiting.len() >= limit {
             drop(jobs);
-            return answer.give(Reply::Failed(NodeError::QueueFull { limit }));
+            return question.answer(Reply::Failed(NodeError::QueueFull { limit }));
         }
         if let Some(run) = jobs.unstarted.take() {
             let queue = self.0.clone();
@@ -54,9 +54,9 @@ impl Worker {
         if jobs.closed {
             let trouble = jobs.trouble.clone().unwrap_or(NodeError::Abandoned);
             drop(jobs);
-            return answer.give(Reply::Failed(trouble));
+            return question.answer(Reply::Failed(trouble));
         }
-        jobs.waiting.push_back((command.clone(), answer));
+        jobs.waiting.push_back(question);
         drop(jobs);
         self.0.arrived.notify_one();
     }
@@ -86,7 +86,7 @@ type Work = Box<dyn FnOnce(&Queue) + Send>;
 struct Jobs {
     /// What the thread will do, until it does.
     unstarted: Option<Work>,
-    waiting: VecDeque<(Command, Answer)>,
+    waiting: VecDeque<Question>,
     trouble: Option<NodeError>,
     closed: bool,
 }
@@ -106,21 +106,21 @@ impl Queue {
     }
 
     fn work(&self, mut store: Store, watches: &Watches) {
-        while let Some((command, answer)) = self.next() {
-            let executed = store.execute(&command);
+        while let Some(question) = self.next() {
+            let executed = store.execute(question.command());
             if executed.freed {
-                watches.ring(command.name());
+                watches.ring(question.command().name());
             }
             self.lock().trouble = match &executed.reply {
                 Reply::Failed(error) => Some(error.clone()),
                 Reply::Done(_) | Reply::Denied(_) => None,
             };
-            answer.give(executed.reply);
+            question.answer(executed.reply);
         }
     }
 
     /// Waits for the next command; `None` once the node is gone and nothing waits.
-    fn next(&self) -> Option<(Command, Answer)> {
+    fn next(&self) -> Option<Question> {
         let mut jobs = self.lock();
         loop {
             if let Some(job) = jobs.waiting.pop_front() {

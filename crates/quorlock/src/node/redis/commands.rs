@@ -7,7 +7,6 @@ use super::slot::{Change, ChangeKind, Releasing};
 use crate::node::Acquire;
 use quorlock_core::{Fence, Name};
 use std::cell::RefCell;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// As much of a stored value as is ever looked at. Another program's value may be of any length.
@@ -40,7 +39,7 @@ impl Acquire {
             && self.proposal == other.proposal
             && self.ttl == other.ttl
             && self.name == other.name
-            && (Arc::ptr_eq(&self.label, &other.label) || self.label == other.label)
+            && self.label == other.label
     }
 }
 
@@ -51,14 +50,16 @@ struct Encoded {
 }
 
 fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
-    let mut digits = [0; DIGITS];
+    let (mut digits, mut since_digits) = ([0; DIGITS], [0; DIGITS]);
     let proposal = decimal(acquire.proposal.get(), &mut digits);
     let token = &acquire.token.as_bytes()[..];
+    let (before, since, after) = acquire.label.parts();
+    let since = decimal(since.as_micros(), &mut since_digits);
     Encoder::command(out, 6)
         .arg("SET")
         .arg(acquire.name.as_str())
         // The same text as `Acquire::value`, without making it first.
-        .parts(&[token, b" ", proposal, b" ", acquire.label.as_bytes()])
+        .parts(&[token, b" ", proposal, b" ", before.as_bytes(), since, after.as_bytes()])
         .arg("NX")
         .arg("PX")
         .number(millis(acquire.ttl));
@@ -83,7 +84,7 @@ pub(super) fn releases<'a>(
     let count = run.len();
     let mut command = script(out, hashes, Script::Release, whole, count, count);
     for release in run.clone() {
-        command = command.arg(release.name.as_str());
+        command = command.arg(release.name().as_str());
     }
     for release in run {
         let keeps: &[u8] = if release.keeps { b"+" } else { b"" };
@@ -98,7 +99,7 @@ pub(super) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
         ChangeKind::Stamp { at_least } => (Script::Stamp, at_least.get()),
     };
     script(out, hashes, which, change.whole, 1, 3)
-        .arg(change.name.as_str())
+        .arg(change.question.command().name().as_str())
         .arg(change.token.as_bytes())
         .number(number)
         .number(change.mark);
@@ -151,7 +152,7 @@ fn script<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::Token;
+    use quorlock_core::{Owner, Stored, Token, Wall};
 
     #[test]
     fn the_vote_stores_the_value_that_every_node_stores() {
@@ -159,7 +160,12 @@ mod tests {
             name: Name::new("a").unwrap(),
             token: Token::from_random([7; 16]),
             proposal: Fence::new(1_763_240_000_000_000),
-            label: "ann@web1 42 1763240000000000 nightly".into(),
+            label: Stored::label(&Owner {
+                who: "ann@web1".to_owned(),
+                pid: 42,
+                since: Wall::from_micros(1_763_240_000_000_000),
+                reason: Some("nightly".to_owned()),
+            }),
             ttl: Duration::from_secs(3),
             tied: false,
             top_up: false,

@@ -5,15 +5,14 @@ use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
 use super::parting::Parting;
 use super::queue::Phase;
+use super::usher::Usher;
 use super::wire::{Wire, broken};
 use crate::entropy;
 use crate::node::NodeError;
 use quorlock_core::{Backoff, Moment};
-use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -60,6 +59,7 @@ impl Driver {
     }
 
     pub(super) async fn run(mut self) {
+        let _usher = Usher::start(self.link.clone());
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
         let mut replaced: Option<Instant> = None;
         loop {
@@ -130,7 +130,7 @@ impl Driver {
                         return End::Broken(cause);
                     }
                 }
-                () = link.wake.notified() => step_back().await,
+                () = link.wake.notified() => {}
                 () = tick.as_mut(), if is_busy => {
                     rewind(&mut tick);
                     if let Err(cause) = self.look(&mut watch) {
@@ -261,19 +261,6 @@ impl Watch {
             self.round_trip = Some(now.since(sent));
         }
     }
-}
-
-/// Lets the tasks that are ready go first, once: what they send then goes in the same write.
-async fn step_back() {
-    let mut is_back = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut is_back, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 fn rewind(tick: &mut Pin<Box<Sleep>>) {

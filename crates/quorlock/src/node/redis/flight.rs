@@ -11,14 +11,15 @@ use super::survey::Survey;
 use super::wire::protocol;
 use crate::node::{NodeError, Reply};
 use crate::surroundings::RestartGuard;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 
 /// What was handed to the connection and is not answered, oldest first.
 #[derive(Default)]
 pub(super) struct Flight {
     pub(super) slots: VecDeque<Slot>,
-    /// Replies to the oldest slot, which takes more than one.
-    gathered: Vec<Value>,
+    /// Replies to the oldest slot, which takes more than one, but for the last.
+    gathered: SmallVec<[Value; 2]>,
     /// Votes that were cast, with what they will answer once the epoch after them is known.
     votes: Vec<(Vote, Reply)>,
     /// How many slots were ever answered.
@@ -46,19 +47,14 @@ impl Flight {
         let Some(oldest) = self.slots.front() else {
             return Err(protocol("an answer to no question"));
         };
-        self.gathered.push(value);
-        if self.gathered.len() < oldest.replies() {
+        if self.gathered.len() + 1 < oldest.replies() {
+            self.gathered.push(value);
             return Ok(());
         }
-        let Some(slot) = self.pop() else {
-            return Ok(());
-        };
-        let mut gathered = std::mem::take(&mut self.gathered);
-        let outcome = self.settle(slot, &mut gathered, link);
-        // Keeps its capacity, so that gathering allocates nothing.
-        gathered.clear();
-        self.gathered = gathered;
-        outcome
+        match self.pop() {
+            Some(slot) => self.settle(slot, value, link),
+            None => Ok(()),
+        }
     }
 
     fn pop(&mut self) -> Option<Slot> {
@@ -89,40 +85,50 @@ impl Flight {
         }
     }
 
-    /// Answers `slot`, whose replies are all in `gathered`.
-    fn settle(&mut self, slot: Slot, gathered: &mut Vec<Value>, link: &Link) -> Result<(), NodeError> {
-        match (slot, gathered.as_slice()) {
-            (Slot::Vote(vote), [set, raise @ ..]) => {
-                let reply = replies::vote(set, raise.first());
+    /// Answers `slot`, whose last reply is `last`.
+    fn settle(&mut self, slot: Slot, last: Value, link: &Link) -> Result<(), NodeError> {
+        match (slot, &last) {
+            (Slot::Vote(vote), _) => return self.cast(vote, &last, link),
+            (Slot::Epoch { skip }, _) => return self.count_votes(&last, skip, link),
+            (Slot::Release(first), _) => return self.settle_run(first, &last, link),
+            (Slot::Change(change), _) => return settle_change(change, &last, link),
+            (Slot::Inspect(question), _) => {
+                let gathered = std::mem::take(&mut self.gathered);
+                let [stored, left] = gathered.as_slice() else {
+                    return Err(protocol("an inspection with too few answers"));
+                };
+                let reply = replies::view(stored, left, &last);
                 let shape = believable(&reply);
-                match link.around.guard {
-                    RestartGuard::Strict if shape.is_ok() => self.votes.push((vote, reply)),
-                    _ => vote.answer.give(reply),
-                }
+                question.answer(reply);
                 return shape;
             }
-            (Slot::Epoch { skip }, [epoch]) => return self.count_votes(epoch, skip, link),
-            (Slot::Release(first), [answer]) => return self.settle_run(first, answer, link),
-            (Slot::Change(change), [answer]) => return settle_change(change, answer, link),
-            (Slot::Inspect(answer), [stored, left, counter]) => {
-                let reply = replies::view(stored, left, counter);
-                let shape = believable(&reply);
-                answer.give(reply);
-                return shape;
-            }
-            (Slot::Survey, [info]) => {
+            (Slot::Survey, info) => {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
                 return Survey::parse(&info).check(link.around.allow_eviction);
             }
             // Only an error comes as a reply: no hints, which cost time and nothing else.
-            (Slot::Hints, [Value::Error(_)]) => {}
-            (Slot::Waiting, [Value::Okay | Value::Error(_)]) => {}
-            (Slot::Verify(verify), [answer]) => return settle_verify(verify, answer, link),
+            (Slot::Hints, Value::Error(_)) => {}
+            (Slot::Waiting, Value::Okay | Value::Error(_)) => {}
+            (Slot::Verify(verify), _) => return settle_verify(verify, &last, link),
             // Whoever asked may have gone.
-            (Slot::Call(caller), _) => drop(caller.send(replies::raw(gathered.pop()))),
+            (Slot::Call(caller), _) => drop(caller.send(replies::raw(last))),
             _ => return Err(protocol("an answer of another shape")),
         }
         Ok(())
+    }
+
+    /// Takes a vote in, whose last reply is `last`. It counts once the epoch behind it is known.
+    fn cast(&mut self, vote: Vote, last: &Value, link: &Link) -> Result<(), NodeError> {
+        let reply = match self.gathered.pop() {
+            Some(set) => replies::vote(&set, Some(last)),
+            None => replies::vote(last, None),
+        };
+        let shape = believable(&reply);
+        match link.around.guard {
+            RestartGuard::Strict if shape.is_ok() => self.votes.push((vote, reply)),
+            _ => vote.question.answer(reply),
+        }
+        shape
     }
 
     /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.
@@ -155,21 +161,20 @@ impl Flight {
             };
             let Err(cause) = verdict else { continue };
             *reply = Reply::Failed(cause);
-            // The token of a refill is that of the held lock, which a release might hit on this very node.
-            if !vote.top_up {
-                queue.outbox.release(Releasing::new(vote.name.clone(), vote.token, None));
+            if let Some(undo) = vote.undo() {
+                queue.outbox.release(undo);
             }
         }
         drop(queue);
         for (vote, reply) in self.votes.drain(..) {
-            vote.answer.give(reply);
+            vote.question.answer(reply);
         }
         Ok(())
     }
 
     /// Answers all releases that went in one call with `first`.
     fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
-        let (count, whole) = (first.run, first.whole);
+        let (count, whole) = (first.run as usize, first.whole);
         let (mut next, mut shape) = (Some(first), Ok(()));
         for at in 0..count {
             let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
@@ -210,12 +215,12 @@ fn told(hint: &[u8]) -> Option<(usize, u64)> {
 fn settle_release(mut release: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let reply = replies::release(answer);
     let shape = believable(&reply);
-    let caller = release.answer.take();
     if matches!(reply, Reply::Failed(_)) {
+        let caller = release.question.split();
         link.lock().keep(release, &link.around);
-    }
-    if let Some(caller) = caller {
-        caller.give(reply);
+        caller.answer(reply);
+    } else {
+        release.question.answer(reply);
     }
     shape
 }
@@ -231,7 +236,7 @@ fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), 
         answer => {
             let reply = replies::change(answer, change.kind, change.mark);
             let shape = believable(&reply);
-            change.answer.give(reply);
+            change.question.answer(reply);
             shape
         }
     }

@@ -7,8 +7,9 @@ use super::flight::Flight;
 use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
 use super::slot::Slot;
+use super::usher::Call;
 use crate::event::Event;
-use crate::node::{Answer, Command, NodeError, Reply};
+use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub(super) struct Link {
     pub(super) login: Login,
     /// Wakes the driver when there is something new for it.
     pub(super) wake: Notify,
+    /// Wakes the usher when there is a first command for the next write.
+    pub(super) first: Notify,
     queue: Mutex<Queue>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
@@ -39,6 +42,7 @@ impl Link {
             address,
             login,
             wake: Notify::new(),
+            first: Notify::new(),
             settled: watch::Sender::new(false),
             announced: Mutex::new(None),
         }
@@ -48,28 +52,29 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends `command` and wakes the driver if need be.
-    pub(super) fn send(self: &Arc<Self>, command: &Command, answer: Answer) {
+    /// Sends the command of `question` and has the driver woken if need be.
+    pub(super) fn send(self: &Arc<Self>, question: Question) {
         let mut queue = self.lock();
         let driver = match self.start(&mut queue) {
             Ok(driver) => driver,
             Err(cause) => {
-                queue.owe(command, &self.around);
+                queue.owe(question.command(), &self.around);
                 drop(queue);
-                return answer.give(Reply::Failed(cause));
+                return question.answer(Reply::Failed(cause));
             }
         };
-        let verdict = queue.accept(command, answer, &self.around);
+        let verdict = queue.accept(question, &self.around);
         drop(queue);
         Self::spawn(driver);
         match verdict {
-            Ok(true) => self.wake.notify_one(),
-            Ok(false) => {}
-            Err((answer, cause)) => {
+            Ok(Call::Usher) => self.first.notify_one(),
+            Ok(Call::Driver) => self.wake.notify_one(),
+            Ok(Call::Nobody) => {}
+            Err((question, cause)) => {
                 if matches!(cause, NodeError::Quarantined { .. }) {
                     self.look_again();
                 }
-                answer.give(Reply::Failed(cause));
+                question.answer(Reply::Failed(cause));
             }
         }
     }
@@ -120,8 +125,8 @@ impl Link {
         let bells: Vec<_> = queue.bells.values().cloned().collect();
         drop(queue);
         self.settled.send_replace(true);
-        for (answer, cause) in refused {
-            answer.give(Reply::Failed(cause));
+        for (question, cause) in refused {
+            question.answer(Reply::Failed(cause));
         }
         if self.announces(true) {
             self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });

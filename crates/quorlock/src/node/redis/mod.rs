@@ -27,13 +27,14 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod usher;
 mod wire;
 
 pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 
 use super::url::{NodeUrl, Place};
-use super::{Answer, Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError};
+use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use connect::Address;
 use epoch::Standing;
@@ -154,8 +155,8 @@ impl Node for RedisNode {
         &self.link.id
     }
 
-    fn send(&self, command: &Command, answer: Answer) {
-        self.link.send(command, answer);
+    fn send(&self, question: Question) {
+        self.link.send(question);
     }
 
     fn watch(&self, name: &Name, bell: &Bell) {

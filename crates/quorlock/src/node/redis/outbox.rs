@@ -7,9 +7,9 @@ use super::resp::Value;
 use super::run::{self, Run};
 use super::script::Hashes;
 use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
-use crate::node::{Answer, Command, NodeError};
+use crate::node::{Command, NodeError, Question};
 use crate::surroundings::Surroundings;
-use quorlock_core::{Fence, Name, Token};
+use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -50,55 +50,40 @@ impl Outbox {
         self.slots.len() + self.run.len()
     }
 
-    /// Encodes `command`; a vote that is `guarded` counts only with the epoch after it.
-    pub(super) fn command(&mut self, command: &Command, answer: Answer, guarded: bool) {
-        if let Command::Release { name, token, quiet } = command {
-            let release = Releasing::new(name.clone(), *token, Some(answer));
-            self.release(Releasing { quiet: *quiet, ..release });
-            return;
-        }
-        if self.run.concerns(command.name()) {
-            self.end_run();
-        }
-        let slot = match command {
-            Command::Acquire(vote) => {
+    /// Encodes the command of `question`; a vote that is `guarded` counts only with the epoch after it.
+    pub(super) fn command(&mut self, question: Question, guarded: bool) {
+        match *question.command() {
+            Command::Release { token, quiet, .. } => self.release(Releasing::new(question, token, quiet)),
+            Command::Acquire(ref vote) => {
+                let (top_up, raises) = (vote.top_up, vote.proposal != Fence::NONE);
+                if self.run.concerns(&vote.name) {
+                    self.end_run();
+                }
                 commands::acquire(&mut self.out, vote);
                 self.open_votes |= guarded;
-                Slot::Vote(Vote {
-                    name: vote.name.clone(),
-                    token: vote.token,
-                    top_up: vote.top_up,
-                    raises: vote.proposal != Fence::NONE,
-                    answer,
-                })
+                self.slots.push_back(Slot::Vote(Vote { question, top_up, raises }));
             }
-            Command::Stamp { name, token, at_least } => {
-                let kind = ChangeKind::Stamp { at_least: *at_least };
-                return self.change(name, *token, kind, answer);
+            Command::Stamp { token, at_least, .. } => {
+                self.change(question, token, ChangeKind::Stamp { at_least });
             }
-            Command::Extend { name, token, ttl, .. } => {
-                let kind = ChangeKind::Extend { ttl: *ttl };
-                return self.change(name, *token, kind, answer);
-            }
-            Command::Inspect { name } => {
+            Command::Extend { token, ttl, .. } => self.change(question, token, ChangeKind::Extend { ttl }),
+            Command::Inspect { ref name } => {
                 self.end_run();
                 commands::inspect(&mut self.out, name);
-                Slot::Inspect(answer)
+                self.slots.push_back(Slot::Inspect(question));
             }
-            Command::Release { .. } => return,
-        };
-        self.slots.push_back(slot);
+        }
     }
 
-    fn change(&mut self, name: &Name, token: Token, kind: ChangeKind, answer: Answer) {
+    fn change(&mut self, question: Question, token: Token, kind: ChangeKind) {
         let mark = FIRST_MARK + self.marked;
         self.marked += 1;
-        self.push_change(Change { name: name.clone(), token, kind, answer, mark, whole: false });
+        self.push_change(Change { question, token, kind, mark, whole: false });
     }
 
     /// Sends an extend or a stamp.
     pub(super) fn push_change(&mut self, change: Change) {
-        if self.run.concerns(&change.name) {
+        if self.run.concerns(change.question.command().name()) {
             self.end_run();
         }
         commands::change(&mut self.out, &self.hashes, &change);
@@ -110,7 +95,7 @@ impl Outbox {
         if !self.run.takes(&release) {
             self.end_run();
         }
-        release.keeps = self.kept.tell(&release.name);
+        release.keeps = self.kept.tell(release.name());
         self.run.push(release);
     }
 
@@ -121,7 +106,7 @@ impl Outbox {
         let Some(first) = releases.first_mut() else {
             return;
         };
-        first.run = count;
+        first.run = count as u32;
         let whole = first.whole;
         commands::releases(&mut self.out, &self.hashes, releases.iter(), whole);
         self.slots.extend(self.run.take().map(Slot::Release));

@@ -69,7 +69,7 @@ mod tests {
 
     fn release(number: usize) -> Releasing {
         let name = Name::new(format!("n{number}")).unwrap();
-        Releasing::new(name, Token::from_random([0; 16]), None)
+        Releasing::unheard(name, Token::from_random([0; 16]))
     }
 
     fn at(seconds: u64) -> Moment {
@@ -91,7 +91,7 @@ mod tests {
         for number in 0..=OWED_LIMIT {
             owed.add(release(number), at(1), Duration::from_secs(5));
         }
-        assert_eq!(owed.take(at(1)).unwrap().name.as_str(), "n1");
+        assert_eq!(owed.take(at(1)).unwrap().name().as_str(), "n1");
         assert_eq!(owed.releases.len(), OWED_LIMIT - 1);
     }
 }

@@ -4,7 +4,8 @@ use super::epoch::{Reading, Standing, Verified};
 use super::outbox::Outbox;
 use super::owed::Owed;
 use super::slot::{Releasing, Slot, Verify};
-use crate::node::{Answer, Bell, Command, NodeError};
+use super::usher::Call;
+use crate::node::{Bell, Command, NodeError, Question};
 use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
@@ -33,8 +34,7 @@ pub(super) enum Phase {
 /// A command that came while the connection was being made.
 #[derive(Debug)]
 struct Waiting {
-    command: Command,
-    answer: Answer,
+    question: Question,
     since: Moment,
 }
 
@@ -93,24 +93,22 @@ impl Queue {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
-    /// Takes a command in; `Ok(true)` if the driver must be woken for it. A refused command's answer comes back.
+    /// Takes a command in, and tells who is to be woken for it. A question that is refused comes back.
     pub(super) fn accept(
         &mut self,
-        command: &Command,
-        answer: Answer,
+        question: Question,
         around: &Surroundings,
-    ) -> Result<bool, (Answer, NodeError)> {
-        if let Err(cause) = self.admit(command, around) {
-            self.owe(command, around);
-            return Err((answer, cause));
+    ) -> Result<Call, (Question, NodeError)> {
+        if let Err(cause) = self.admit(question.command(), around) {
+            self.owe(question.command(), around);
+            return Err((question, cause));
         }
         if matches!(self.phase, Phase::Ready) {
-            let must_wake = self.outbox.is_empty();
-            self.encode(command, answer);
-            return Ok(must_wake);
+            self.encode(question);
+            return Ok(Call::for_queued(self.outbox.len(), around.is_single));
         }
-        self.waiting.push_back(Waiting { command: command.clone(), answer, since: around.clock.now() });
-        Ok(false)
+        self.waiting.push_back(Waiting { question, since: around.clock.now() });
+        Ok(Call::Nobody)
     }
 
     fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {
@@ -130,16 +128,16 @@ impl Queue {
         }
     }
 
-    fn encode(&mut self, command: &Command, answer: Answer) {
+    fn encode(&mut self, question: Question) {
         let guarded = !matches!(self.standing, Standing::Unguarded);
-        self.outbox.command(command, answer, guarded);
+        self.outbox.command(question, guarded);
     }
 
     /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(super) fn owe(&mut self, command: &Command, around: &Surroundings) {
         match command {
             Command::Release { name, token, .. } if !self.owed.is_unsent(*token) => {
-                self.keep(Releasing::new(name.clone(), *token, None), around);
+                self.keep(Releasing::unheard(name.clone(), *token), around);
             }
             // The token of a refill is that of a lock which the server may hold already.
             Command::Acquire(vote) if !vote.top_up && !matches!(self.phase, Phase::Ready) => {
@@ -213,7 +211,7 @@ impl Queue {
 
     /// Begins a new connection: first what is owed, then hints, then what waited. Too late is too late for
     /// everything but releases: an acquire whose caller has gone would take the name for nobody.
-    pub(super) fn begin(&mut self, around: &Surroundings) -> Vec<(Answer, NodeError)> {
+    pub(super) fn begin(&mut self, around: &Surroundings) -> Vec<(Question, NodeError)> {
         let now = around.clock.now();
         self.phase = Phase::Ready;
         // The server may have restarted and forgotten.
@@ -225,17 +223,18 @@ impl Queue {
         }
         let mut refused = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
-            let is_release = matches!(waiting.command, Command::Release { .. });
+            let question = waiting.question;
+            let is_release = matches!(question.command(), Command::Release { .. });
             let verdict = if now.since(waiting.since) > around.node_timeout && !is_release {
                 Err(NodeError::Timeout { after: around.node_timeout })
             } else {
-                self.admit(&waiting.command, around)
+                self.admit(question.command(), around)
             };
             match verdict {
-                Ok(()) => self.encode(&waiting.command, waiting.answer),
+                Ok(()) => self.encode(question),
                 Err(cause) => {
-                    self.owe(&waiting.command, around);
-                    refused.push((waiting.answer, cause));
+                    self.owe(question.command(), around);
+                    refused.push((question, cause));
                 }
             }
         }
@@ -256,7 +255,7 @@ impl Queue {
         let mut failed: Vec<Slot> = flight.chain(self.outbox.empty()).collect();
         if !matches!(phase, Phase::Connecting) {
             for waiting in self.waiting.drain(..) {
-                if let Command::Acquire(vote) = &waiting.command
+                if let Command::Acquire(vote) = waiting.question.command()
                     && !vote.top_up
                 {
                     self.owed.note_unsent(vote.token);
@@ -272,12 +271,12 @@ impl Queue {
 impl Waiting {
     /// What is to be failed in its place.
     fn into_slot(self) -> Slot {
-        match self.command {
-            Command::Release { name, token, .. } => {
-                Slot::Release(Releasing::new(name, token, Some(self.answer)))
+        match *self.question.command() {
+            Command::Release { token, quiet, .. } => {
+                Slot::Release(Releasing::new(self.question, token, quiet))
             }
             // Of other commands only the answer matters now.
-            _ => Slot::Inspect(self.answer),
+            _ => Slot::Inspect(self.question),
         }
     }
 }

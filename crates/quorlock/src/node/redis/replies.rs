@@ -80,11 +80,10 @@ pub(super) fn view(stored: &Value, left: &Value, counter: &Value) -> Reply {
 }
 
 /// The outcome of a raw call.
-pub(super) fn raw(answer: Option<Value>) -> Result<Value, NodeError> {
+pub(super) fn raw(answer: Value) -> Result<Value, NodeError> {
     match answer {
-        Some(Value::Error(text)) => Err(classify(&text)),
-        Some(answer) => Ok(answer),
-        None => Err(NodeError::Abandoned),
+        Value::Error(text) => Err(classify(&text)),
+        answer => Ok(answer),
     }
 }
 

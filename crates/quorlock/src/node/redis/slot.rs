@@ -1,7 +1,7 @@
 //! What waits for an answer of the server, in the order in which the answers will come.
 
 use super::resp::Value;
-use crate::node::{Answer, NodeError, Reply};
+use crate::node::{Command, NodeError, Question, Reply};
 use quorlock_core::{Fence, Moment, Name, Token};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -17,7 +17,7 @@ pub(super) enum Slot {
     },
     Release(Releasing),
     Change(Change),
-    Inspect(Answer),
+    Inspect(Question),
     /// Answered by a push, or by an error where the user may not subscribe.
     Hints,
     /// Answered when others know that we wait, which costs time and nothing else if it fails.
@@ -30,21 +30,28 @@ pub(super) enum Slot {
 
 #[derive(Debug)]
 pub(super) struct Vote {
-    pub(super) name: Name,
-    pub(super) token: Token,
+    pub(super) question: Question,
     pub(super) top_up: bool,
     /// Whether the counter is raised, too.
     pub(super) raises: bool,
-    pub(super) answer: Answer,
+}
+
+impl Vote {
+    /// What undoes it, with nobody to hear of it. The token of a refill is that of the held lock, which a release might
+    /// hit on this very node.
+    pub(super) fn undo(&self) -> Option<Releasing> {
+        match self.question.command() {
+            Command::Acquire(vote) if !vote.top_up => Some(Releasing::unheard(vote.name.clone(), vote.token)),
+            _ => None,
+        }
+    }
 }
 
 /// A release that is not acknowledged.
 #[derive(Debug)]
 pub(super) struct Releasing {
-    pub(super) name: Name,
+    pub(super) question: Question,
     pub(super) token: Token,
-    /// `None` if nobody waits for it: an undo of our own, or one sent again.
-    pub(super) answer: Option<Answer>,
     /// Until when it is worth sending again; `None` before it first failed.
     pub(super) until: Option<Moment>,
     /// Whether it also tells the name's counter how long to be kept.
@@ -52,24 +59,34 @@ pub(super) struct Releasing {
     /// Whether those who wait are not told.
     pub(super) quiet: bool,
     /// On the first release of a run: how many share one reply.
-    pub(super) run: usize,
+    pub(super) run: u32,
     /// Whether the script was sent whole, so that the server cannot lack it.
     pub(super) whole: bool,
 }
 
 impl Releasing {
-    pub(super) fn new(name: Name, token: Token, answer: Option<Answer>) -> Self {
-        Self { name, token, answer, until: None, keeps: false, quiet: false, run: 0, whole: false }
+    /// The release of `token` that `question` asks for.
+    pub(super) fn new(question: Question, token: Token, quiet: bool) -> Self {
+        Self { question, token, until: None, keeps: false, quiet, run: 0, whole: false }
+    }
+
+    /// A release that nobody waits for: an undo of our own.
+    pub(super) fn unheard(name: Name, token: Token) -> Self {
+        let command = Command::Release { name, token, quiet: false };
+        Self::new(Question::unheard(command), token, false)
+    }
+
+    pub(super) fn name(&self) -> &Name {
+        self.question.command().name()
     }
 }
 
 /// An extend or a stamp.
 #[derive(Debug)]
 pub(super) struct Change {
-    pub(super) name: Name,
+    pub(super) question: Question,
     pub(super) token: Token,
     pub(super) kind: ChangeKind,
-    pub(super) answer: Answer,
     /// Comes back with the answer, to prove that it is the one to this question.
     pub(super) mark: u64,
     /// See [`Releasing::whole`].
@@ -109,13 +126,11 @@ impl Slot {
     /// Fails it; a release comes back, as it is still owed.
     pub(super) fn fail(self, cause: &NodeError) -> Option<Releasing> {
         match self {
-            Slot::Vote(Vote { answer, .. }) | Slot::Change(Change { answer, .. }) | Slot::Inspect(answer) => {
-                answer.give(Reply::Failed(cause.clone()))
-            }
+            Slot::Vote(Vote { question, .. })
+            | Slot::Change(Change { question, .. })
+            | Slot::Inspect(question) => question.answer(Reply::Failed(cause.clone())),
             Slot::Release(mut release) => {
-                if let Some(answer) = release.answer.take() {
-                    answer.give(Reply::Failed(cause.clone()));
-                }
+                release.question.split().answer(Reply::Failed(cause.clone()));
                 return Some(release);
             }
             // Whoever waited for these may have gone, which is no harm.

@@ -11,10 +11,10 @@ mod votes;
 
 use super::RedisNode;
 use crate::event::{Event, Observers};
-use crate::node::{Acquire, Answer, Board, Command, Content, Enough, Node, NodeError, Reply, View};
+use crate::node::{Acquire, Command, Content, Enough, Node, NodeError, Question, Reply, View};
 use crate::round::Round;
 use crate::surroundings::{RestartGuard, Surroundings};
-use quorlock_core::{Fence, Name, NodeSet, Token};
+use quorlock_core::{Fence, Label, Name, NodeSet, Signature, Token, Wall};
 use server::Server;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,11 +33,12 @@ fn token(byte: u8) -> Token {
 }
 
 fn acquire(lock: &str, by: u8, proposal: u64) -> Acquire {
+    let signature = Signature::new("ann@web1", 42, Some("testing"));
     Acquire {
         name: name(lock),
         token: token(by),
         proposal: Fence::new(proposal),
-        label: "ann@web1 42 1763240000000000 testing".into(),
+        label: Label::new(Arc::new(signature), Wall::from_micros(1_763_240_000_000_000)),
         ttl: Duration::from_secs(20),
         tied: false,
         top_up: false,
@@ -76,13 +77,13 @@ fn connect(url: &str, around: Surroundings) -> Arc<RedisNode> {
 
 async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
     let nodes: Nodes = [node.clone()];
-    let mut round = Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, Enough::ONE);
+    let mut round = Round::send(&nodes, NodeSet::first(1), command, PATIENCE, Enough::ONE);
     round.next().await.unwrap().1
 }
 
 /// Sends without waiting for the answer.
 fn post(node: &RedisNode, command: &Command) {
-    node.send(command, Answer::new(Board::new(Enough::ONE), 0));
+    node.send(Question::unheard(command.clone()));
 }
 
 async fn view(node: &Arc<RedisNode>, lock: &str) -> View {

@@ -23,6 +23,8 @@ pub(super) struct Wire {
     pub(super) out: Vec<u8>,
     written: usize,
     input: BytesMut,
+    /// How much of `input` has been given out.
+    taken: usize,
     unflushed: bool,
 }
 
@@ -33,6 +35,7 @@ impl Wire {
             out: Vec::new(),
             written: 0,
             input: BytesMut::with_capacity(READ_CHUNK),
+            taken: 0,
             unflushed: false,
         }
     }
@@ -80,12 +83,15 @@ impl Wire {
 
     /// The next whole reply that has been read.
     pub(super) fn next_value(&mut self) -> Result<Option<Value>, NodeError> {
-        match resp::read(&self.input) {
+        match resp::read(&self.input[self.taken..]) {
             Ok(Some((value, length))) => {
-                self.input.advance(length);
+                self.taken += length;
                 Ok(Some(value))
             }
-            Ok(None) => Ok(None),
+            Ok(None) => {
+                self.input.advance(std::mem::take(&mut self.taken));
+                Ok(None)
+            }
             Err(garbage) => Err(protocol(garbage.to_string())),
         }
     }

@@ -76,7 +76,7 @@ async fn a_mute_server_is_given_up_and_its_late_acquires_are_undone() {
     for number in 0..50 {
         let lock = format!("n{number}");
         let mut round =
-            Round::send(&nodes, NodeSet::first(1), &vote(&lock, 1, 7), Duration::from_millis(5), Enough::ONE);
+            Round::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), Duration::from_millis(5), Enough::ONE);
         let reply = round.next().await.unwrap().1;
         assert!(matches!(reply, Reply::Failed(NodeError::Timeout { .. })), "{reply:?}");
         post(&node, &release(&lock, 1));
@@ -117,8 +117,8 @@ async fn commands_that_waited_too_long_for_the_connection_are_not_sent() {
     server.signal(Signal::STOP);
     let node = connect(&server.url(), around);
     let nodes: Nodes = [node.clone()];
-    let mut late = Round::send(&nodes, NodeSet::first(1), &vote("a", 1, 7), PATIENCE, Enough::ONE);
-    let mut freed = Round::send(&nodes, NodeSet::first(1), &release("b", 1), PATIENCE, Enough::ONE);
+    let mut late = Round::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, Enough::ONE);
+    let mut freed = Round::send(&nodes, NodeSet::first(1), release("b", 1), PATIENCE, Enough::ONE);
     tokio::time::sleep(Duration::from_millis(60)).await;
     server.signal(Signal::CONT);
     let reply = late.next().await.unwrap().1;

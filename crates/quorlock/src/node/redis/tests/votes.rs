@@ -136,17 +136,17 @@ async fn many_commands_at_once_are_each_answered_by_their_own_reply() {
     let mut rounds = Vec::new();
     for number in 0..300 {
         let lock = format!("n{number}");
-        rounds.push((Round::send(&nodes, NodeSet::first(1), &vote(&lock, 1, 7), PATIENCE, Enough::ONE), 'v'));
+        rounds.push((Round::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), PATIENCE, Enough::ONE), 'v'));
         if number % 3 == 0 {
             rounds.push((
-                Round::send(&nodes, NodeSet::first(1), &release(&lock, 2), PATIENCE, Enough::ONE),
+                Round::send(&nodes, NodeSet::first(1), release(&lock, 2), PATIENCE, Enough::ONE),
                 't',
             ));
         }
-        rounds.push((Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, Enough::ONE), 'r'));
+        rounds.push((Round::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, Enough::ONE), 'r'));
         if number % 7 == 0 {
             rounds.push((
-                Round::send(&nodes, NodeSet::first(1), &release(&lock, 1), PATIENCE, Enough::ONE),
+                Round::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, Enough::ONE),
                 'g',
             ));
         }
@@ -178,7 +178,7 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];
     let rounds = ["a", "b", "c"]
-        .map(|lock| Round::send(&nodes, NodeSet::first(1), &release(lock, 1), PATIENCE, Enough::ONE));
+        .map(|lock| Round::send(&nodes, NodeSet::first(1), release(lock, 1), PATIENCE, Enough::ONE));
     for mut round in rounds {
         let reply = round.next().await.unwrap().1;
         assert!(matches!(reply, Reply::Done(Done::Plain | Done::Unawaited)), "{reply:?}");
@@ -201,12 +201,11 @@ async fn any_command_can_be_called() {
 fn without_a_runtime_a_command_is_abandoned() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    let board = Board::new(Enough::ONE);
-    node.send(&vote("a", 1, 7), Answer::new(board.clone(), 0));
-    let waker = std::task::Waker::noop();
-    let context = std::task::Context::from_waker(waker);
-    let std::task::Poll::Ready(replies) = board.poll_take(&context) else { panic!("no answer") };
-    assert!(matches!(&replies[..], [(0, Reply::Failed(NodeError::Abandoned))]));
+    let (question, reply) = Question::channel(vote("a", 1, 7));
+    node.send(question);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let reply = std::pin::pin!(reply).poll(&mut context);
+    assert!(matches!(reply, std::task::Poll::Ready(Reply::Failed(NodeError::Abandoned))));
 }
 
 #[test]
@@ -227,7 +226,7 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     node.init().await.unwrap();
     server.run_command("CONFIG RESETSTAT");
     let nodes: Nodes = [node.clone()];
-    let send = |command: Command| Round::send(&nodes, NodeSet::first(1), &command, PATIENCE, Enough::ONE);
+    let send = |command: Command| Round::send(&nodes, NodeSet::first(1), command, PATIENCE, Enough::ONE);
     let locks: Vec<String> = (0..130).map(|number| format!("n{number}")).collect();
     let votes: Vec<_> = locks.iter().map(|lock| send(vote(lock, 1, 7))).collect();
     let releases: Vec<_> = locks.iter().map(|lock| send(release(lock, 1))).collect();

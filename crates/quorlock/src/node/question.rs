@@ -1,6 +1,6 @@
-//! Where a node's reply goes, and where the replies of one round are collected.
+//! One command on its way to one node, and where the replies of a round are collected.
 
-use super::command::Reply;
+use super::command::{Command, Reply};
 use super::error::NodeError;
 use quorlock_core::Quorum;
 use smallvec::SmallVec;
@@ -8,48 +8,66 @@ use std::future::{Future, poll_fn};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The place for one node's reply. Given once; dropped without a reply it counts as [`NodeError::Abandoned`].
+/// One command on its way to one node. It is answered once; dropped without an answer it counts as
+/// [`NodeError::Abandoned`].
+///
+/// All nodes of a round share the command, so that a question is no larger than two words.
 #[derive(Debug)]
 #[must_use = "a node that does not answer counts as failed"]
-pub struct Answer {
-    board: Option<Arc<Board>>,
-    node: usize,
+pub struct Question {
+    board: Arc<Board>,
+    node: u32,
+    is_open: bool,
 }
 
-impl Answer {
-    pub(crate) fn new(board: Arc<Board>, node: usize) -> Self {
-        Self { board: Some(board), node }
+impl Question {
+    pub(crate) fn new(board: &Arc<Board>, node: usize) -> Self {
+        // There are 31 nodes at most.
+        Self { board: board.clone(), node: node as u32, is_open: true }
     }
 
-    /// An answer and the future of its reply, for nodes that stand before other nodes.
-    pub fn channel() -> (Self, impl Future<Output = Reply> + Send + 'static) {
-        let board = Board::new(Enough::ONE);
-        let given = board.clone();
+    /// A question and the future of its reply, for nodes that stand before other nodes.
+    pub fn channel(command: Command) -> (Self, impl Future<Output = Reply> + Send + 'static) {
+        let board = Board::new(command, Enough::ONE);
+        let question = Self::new(&board, 0);
         let reply = async move {
-            let mut replies = poll_fn(|context| given.poll_take(context)).await;
+            let mut replies = poll_fn(|context| board.poll_take(context)).await;
             replies.pop().map_or(Reply::Failed(NodeError::Abandoned), |(_, reply)| reply)
         };
-        (Self::new(board, 0), reply)
+        (question, reply)
     }
 
-    /// An answer that nobody waits for.
-    pub fn discarded() -> Self {
-        Self { board: None, node: 0 }
+    /// A question whose answer nobody waits for.
+    pub fn unheard(command: Command) -> Self {
+        Self { board: Board::new(command, Enough::ONE), node: 0, is_open: false }
+    }
+
+    /// What the node is asked to do.
+    pub fn command(&self) -> &Command {
+        &self.board.command
     }
 
     /// Hands the reply to whoever asked. Never blocks.
-    pub fn give(mut self, reply: Reply) {
-        if let Some(board) = self.board.take() {
-            board.post(self.node, reply);
+    pub fn answer(mut self, reply: Reply) {
+        self.post(reply);
+    }
+
+    /// Takes the right to answer out; the command stays, for a node that has not done with it.
+    pub(crate) fn split(&mut self) -> Self {
+        let is_open = std::mem::take(&mut self.is_open);
+        Self { board: self.board.clone(), node: self.node, is_open }
+    }
+
+    fn post(&mut self, reply: Reply) {
+        if std::mem::take(&mut self.is_open) {
+            self.board.post(self.node as usize, reply);
         }
     }
 }
 
-impl Drop for Answer {
+impl Drop for Question {
     fn drop(&mut self) {
-        if let Some(board) = self.board.take() {
-            board.post(self.node, Reply::Failed(NodeError::Abandoned));
-        }
+        self.post(Reply::Failed(NodeError::Abandoned));
     }
 }
 
@@ -80,9 +98,12 @@ impl Enough {
     }
 }
 
-/// The replies of one round that were given and not yet taken.
+/// The command of one round, and the replies that were given and not yet taken.
 #[derive(Debug)]
-pub(crate) struct Board(Mutex<Posts>);
+pub(crate) struct Board {
+    command: Command,
+    posts: Mutex<Posts>,
+}
 
 #[derive(Debug)]
 struct Posts {
@@ -94,13 +115,18 @@ struct Posts {
 
 impl Board {
     /// A board whose reader can do nothing with less than `enough`, and is not woken for it.
-    pub(crate) fn new(enough: Enough) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Posts { replies: Replies::new(), missing: enough, reader: None })))
+    pub(crate) fn new(command: Command, enough: Enough) -> Arc<Self> {
+        let posts = Posts { replies: Replies::new(), missing: enough, reader: None };
+        Arc::new(Self { command, posts: Mutex::new(posts) })
+    }
+
+    pub(crate) fn command(&self) -> &Command {
+        &self.command
     }
 
     fn post(&self, node: usize, reply: Reply) {
         let reader = {
-            let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
             let is_enough = posts.missing.count(&reply);
             posts.replies.push((node, reply));
             if is_enough { posts.reader.take() } else { None }
@@ -112,7 +138,7 @@ impl Board {
 
     /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
-        let mut posts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
         if posts.replies.is_empty() {
             posts.reader = Some(context.waker().clone());
             return Poll::Pending;
@@ -125,6 +151,7 @@ impl Board {
 mod tests {
     use super::*;
     use crate::node::Done;
+    use quorlock_core::Name;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -150,7 +177,8 @@ mod tests {
             (1, "y", [1, 1, 1, 1, 1]),
         ];
         for (nodes, replies, woken) in table {
-            let board = Board::new(Enough::of(Quorum::of(nodes).unwrap()));
+            let command = Command::Inspect { name: Name::new("a").unwrap() };
+            let board = Board::new(command, Enough::of(Quorum::of(nodes).unwrap()));
             let count = Arc::new(Count::default());
             let waker = Waker::from(count.clone());
             let context = Context::from_waker(&waker);
