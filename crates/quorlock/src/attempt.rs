@@ -238,7 +238,7 @@ impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.is_armed {
             let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.voters.tell(Command::Release { name, token, quiet });
+            self.voters.tell(Command::Release { name, token, quiet, behind: None });
         }
     }
 }

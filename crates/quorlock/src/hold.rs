@@ -239,7 +239,9 @@ impl Hold {
     /// The command that releases the lock. If the next of this process takes it at once, it needs no hint.
     pub(crate) fn release(&self) -> Command {
         let quiet = self.line.has_next();
-        Command::Release { name: self.name.clone(), token: self.token(), quiet }
+        let state = self.state();
+        let behind = Some((state.lease.fence(), self.label.clone()));
+        Command::Release { name: self.name.clone(), token: state.lease.token(), quiet, behind }
     }
 
     /// Notes whether others waited when this was released.

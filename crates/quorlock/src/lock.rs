@@ -157,7 +157,7 @@ impl Lock {
     pub async fn force_release(&self, token: Token) -> Release {
         let voters = self.locker.voters();
         voters.settle().await;
-        let command = Command::Release { name: self.name.clone(), token, quiet: false };
+        let command = Command::Release { name: self.name.clone(), token, quiet: false, behind: None };
         let round = voters.ask(command);
         release(voters, round).await.0
     }

@@ -39,6 +39,9 @@ pub enum Command {
         token: Token,
         /// Whether to do without the hint: the name was never held, or whoever takes it next stands by already.
         quiet: bool,
+        /// What stands behind the token in the value, as far as the holder knows, so that a node can compare the whole
+        /// value at once. The name is freed as well where something else stands there.
+        behind: Option<(Fence, Label)>,
     },
     /// Tell what is stored under the name. Changes nothing.
     Inspect {

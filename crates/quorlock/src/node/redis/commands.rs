@@ -1,6 +1,6 @@
 //! The commands of a lock as the server reads them.
 
-use super::encode::{DIGITS, EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY, decimal};
+use super::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY};
 use super::handshake::millis;
 use super::script::{Hashes, Script};
 use super::slot::{Change, ChangeKind, Releasing};
@@ -50,22 +50,16 @@ struct Encoded {
 }
 
 fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
-    let (mut digits, mut since_digits) = ([0; DIGITS], [0; DIGITS]);
-    let proposal = decimal(acquire.proposal.get(), &mut digits);
-    let token = &acquire.token.as_bytes()[..];
-    let (before, since, after) = acquire.label.parts();
-    let since = decimal(since.as_micros(), &mut since_digits);
     Encoder::command(out, 6)
         .arg("SET")
         .arg(acquire.name.as_str())
-        // The same text as `Acquire::value`, without making it first.
-        .parts(&[token, b" ", proposal, b" ", before.as_bytes(), since, after.as_bytes()])
+        .value(&acquire.token, acquire.proposal, &acquire.label)
         .arg("NX")
         .arg("PX")
         .number(millis(acquire.ttl));
     if acquire.proposal != Fence::NONE {
         let command = Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name);
-        command.arg("GT").arg("CH").arg(proposal).arg("f");
+        command.arg("GT").arg("CH").number(acquire.proposal.get()).arg("f");
     }
 }
 

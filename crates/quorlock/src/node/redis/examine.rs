@@ -2,6 +2,7 @@
 
 use super::encode::EPOCH_KEY;
 use super::epoch::{Reading, Verified};
+use super::fast;
 use super::handshake::{self, ahead};
 use super::link::Link;
 use super::needs;
@@ -131,15 +132,7 @@ impl Look<'_> {
     }
 
     async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {
-        let Value::Array(known) = self.say(&["COMMAND", "INFO", "DELEX", "DELIFEQ"]).await? else {
-            return Ok(None);
-        };
-        let has = |at: usize| matches!(known.get(at), Some(Value::Array(told)) if !told.is_empty());
-        Ok(match (has(0), has(1)) {
-            (true, _) => Some(FastRelease::Delex),
-            (_, true) => Some(FastRelease::Delifeq),
-            _ => None,
-        })
+        Ok(fast::known(&self.say(&fast::WHICH).await?))
     }
 
     async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {

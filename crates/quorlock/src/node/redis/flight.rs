@@ -9,7 +9,7 @@ use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
 use super::survey::Survey;
 use super::wire::protocol;
-use crate::node::{NodeError, Reply};
+use crate::node::{Done, NodeError, Reply};
 use crate::surroundings::RestartGuard;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -22,6 +22,10 @@ pub(super) struct Flight {
     gathered: SmallVec<[Value; 2]>,
     /// Votes that were cast, with what they will answer once the epoch after them is known.
     votes: Vec<(Vote, Reply)>,
+    /// Releases without the script that were done, until it is known whether somebody waits.
+    freed: Vec<Releasing>,
+    /// Whether somebody waits, as far as the last answers told.
+    is_awaited: Option<bool>,
     /// How many slots were ever answered.
     pub(super) answered: u64,
 }
@@ -34,8 +38,10 @@ impl Flight {
     /// Empties it after the connection is gone.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Slot> {
         self.gathered.clear();
+        self.is_awaited = None;
         let votes = self.votes.drain(..).map(|(vote, _)| Slot::Vote(vote));
-        votes.chain(self.slots.drain(..))
+        let freed = self.freed.drain(..).map(Slot::Release);
+        votes.chain(freed).chain(self.slots.drain(..))
     }
 
     /// Takes the next reply or push. An error means that the connection cannot be used any more.
@@ -91,6 +97,9 @@ impl Flight {
             (Slot::Vote(vote), _) => return self.cast(vote, &last, link),
             (Slot::Epoch { skip }, _) => return self.count_votes(&last, skip, link),
             (Slot::Release(first), _) => return self.settle_run(first, &last, link),
+            (Slot::Fast(release), _) => return self.free(release, &last, link),
+            (Slot::Awaited, _) => self.settle_freed(&last, link),
+            (Slot::Hinted, Value::Integer(_) | Value::Error(_)) => {}
             (Slot::Change(change), _) => return settle_change(change, &last, link),
             (Slot::Inspect(question), _) => {
                 let gathered = std::mem::take(&mut self.gathered);
@@ -172,9 +181,50 @@ impl Flight {
         Ok(())
     }
 
+    /// Takes the answer to a release without the script. Only "freed" says all: anything else is asked again by the script.
+    fn free(&mut self, release: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
+        match answer {
+            Value::Integer(1) => self.freed.push(release),
+            Value::Integer(0) => link.lock().outbox.release_again(release),
+            Value::Error(text) => {
+                let mut queue = link.lock();
+                if !matches!(classify(text), NodeError::WrongType { .. }) {
+                    queue.outbox.fast.give_up();
+                }
+                queue.outbox.release_again(release);
+            }
+            other => return settle_release(release, other, link),
+        }
+        Ok(())
+    }
+
+    /// Answers the releases that were done without the script. Any other answer than 0 may mean that somebody waits.
+    fn settle_freed(&mut self, awaited: &Value, link: &Link) {
+        let is_awaited = !matches!(awaited, Value::Integer(0));
+        self.note_awaited(is_awaited, link);
+        if is_awaited {
+            let mut queue = link.lock();
+            let told = self.freed.iter().filter(|release| !release.quiet);
+            told.for_each(|release| queue.outbox.hint(release));
+        }
+        for release in self.freed.drain(..) {
+            release.question.answer(Reply::Done(if is_awaited { Done::Plain } else { Done::Unawaited }));
+        }
+    }
+
+    /// Notes whether somebody waits for anything.
+    fn note_awaited(&mut self, is_awaited: bool, link: &Link) {
+        if self.is_awaited.replace(is_awaited) != Some(is_awaited) {
+            link.lock().outbox.fast.note(is_awaited);
+        }
+    }
+
     /// Answers all releases that went in one call with `first`.
     fn settle_run(&mut self, first: Releasing, answer: &Value, link: &Link) -> Result<(), NodeError> {
         let (count, whole) = (first.run as usize, first.whole);
+        if let Some(is_awaited) = tells_awaited(answer) {
+            self.note_awaited(is_awaited, link);
+        }
         let (mut next, mut shape) = (Some(first), Ok(()));
         for at in 0..count {
             let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
@@ -209,6 +259,16 @@ impl Flight {
 fn told(hint: &[u8]) -> Option<(usize, u64)> {
     let (crowd, release) = std::str::from_utf8(hint).ok()?.split_once(' ')?;
     Some((crowd.parse().ok()?, u64::from_str_radix(release, 16).ok()?))
+}
+
+/// Whether somebody waits, as the script's answer tells if anything was freed.
+fn tells_awaited(answer: &Value) -> Option<bool> {
+    let Value::Array(answers) = answer else { return None };
+    answers.iter().find_map(|answer| match answer {
+        Value::Integer(1) => Some(true),
+        Value::Integer(2) => Some(false),
+        _ => None,
+    })
 }
 
 /// Gives the answer to a release; one that the server refused is owed.

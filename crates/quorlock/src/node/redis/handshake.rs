@@ -1,13 +1,15 @@
 //! The first words on a connection: who we are, whether this server can be a node, and what it remembers.
 
 use super::classify::{classify, is_unknown_command};
+use super::commands;
 use super::encode::{EPOCH_KEY, Encoder};
 use super::epoch::Reading;
+use super::fast;
 use super::resp::Value;
 use super::script::{Hashes, Script};
 use super::survey::Survey;
 use super::wire::{Wire, protocol};
-use crate::node::NodeError;
+use crate::node::{FastRelease, NodeError};
 use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::Wall;
 use std::fmt::Write;
@@ -28,6 +30,8 @@ pub(super) struct Login {
 pub(super) struct Greeting {
     pub(super) version: Arc<str>,
     pub(super) hashes: Hashes,
+    /// What the server has to release without a script.
+    pub(super) fast: Option<FastRelease>,
     /// `None` if the restart guard is off.
     pub(super) epoch: Option<Reading>,
     /// How far the server's wall clock is ahead of ours, in microseconds.
@@ -54,7 +58,7 @@ pub(super) async fn greet(
     last: Option<&Visit>,
 ) -> Result<Greeting, NodeError> {
     let client = hello(wire, login).await?;
-    let (survey, hashes) = survey(wire, login).await?;
+    let (survey, hashes, fast) = survey(wire, login).await?;
     survey.check(around.allow_eviction)?;
     if login.durable {
         let fsync = fsync(wire).await?;
@@ -66,7 +70,7 @@ pub(super) async fn greet(
         bury(wire, last, &visit).await?;
     }
     let mut greeting =
-        Greeting { version: survey.version.into(), hashes, epoch: None, ahead_micros: 0, visit };
+        Greeting { version: survey.version.into(), hashes, fast, epoch: None, ahead_micros: 0, visit };
     let before = around.clock.wall();
     let there = match around.guard {
         RestartGuard::Strict => {
@@ -182,11 +186,12 @@ async fn refuse_needless_password(wire: &mut Wire, login: &Login) -> Result<(), 
 }
 
 /// Looks at the server and loads the scripts, all in one round trip.
-async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes), NodeError> {
+async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes, Option<FastRelease>), NodeError> {
     let out = &mut wire.out;
     Encoder::command(out, 3).arg("CLIENT").arg("SETNAME").arg("quorlock");
     Encoder::command(out, 1).arg("INFO");
     Encoder::command(out, 2).arg("SELECT").number(login.db.into());
+    commands::raw(out, &fast::WHICH.map(str::as_bytes));
     for script in Script::ALL {
         Encoder::command(out, 3).arg("SCRIPT").arg("LOAD").arg(script.body());
     }
@@ -195,6 +200,7 @@ async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes), Node
     let info = accepted(wire.reply().await?)?;
     let survey = Survey::parse(&String::from_utf8_lossy(info.text().unwrap_or_default()));
     let selected = wire.reply().await?;
+    let fast = fast::known(&wire.reply().await?);
     let mut hashes = Hashes::default();
     let mut loaded = Vec::with_capacity(Script::ALL.len());
     for _ in Script::ALL {
@@ -208,7 +214,7 @@ async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes), Node
             return Err(protocol("a script got no hash"));
         }
     }
-    Ok((survey, hashes))
+    Ok((survey, hashes, fast))
 }
 
 /// When the server syncs its append-only file; `None` if it does not tell.

@@ -3,6 +3,7 @@
 use super::connect::Address;
 use super::driver::Driver;
 use super::epoch::{Reading, Standing};
+use super::fast::Fast;
 use super::flight::Flight;
 use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
@@ -120,6 +121,7 @@ impl Link {
         let mut queue = self.lock();
         queue.facts.version = Some(greeting.version.clone());
         queue.outbox.hashes = greeting.hashes.clone();
+        queue.outbox.fast = Fast::new(greeting.fast);
         let notice = self.learn(&mut queue, greeting.epoch.as_ref(), greeting.ahead_micros);
         let refused = queue.begin(&self.around);
         let bells: Vec<_> = queue.bells.values().cloned().collect();

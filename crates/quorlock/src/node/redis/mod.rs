@@ -7,6 +7,7 @@ mod driver;
 mod encode;
 mod epoch;
 mod examine;
+mod fast;
 mod flight;
 mod handshake;
 mod kept;

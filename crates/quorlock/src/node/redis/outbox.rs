@@ -1,13 +1,14 @@
 //! Commands that are encoded and not handed over yet, each with what waits for its answer.
 
 use super::commands;
+use super::fast::{self, Fast};
 use super::handshake::encode_verify;
 use super::kept::Kept;
 use super::resp::Value;
 use super::run::{self, Run};
 use super::script::Hashes;
 use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
-use crate::node::{Command, NodeError, Question};
+use crate::node::{Command, FastRelease, NodeError, Question};
 use crate::surroundings::Surroundings;
 use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
@@ -38,6 +39,8 @@ pub(super) struct Outbox {
     skip: usize,
     /// What the server calls our scripts.
     pub(super) hashes: Hashes,
+    /// Which releases may go without them.
+    pub(super) fast: Fast,
 }
 
 impl Outbox {
@@ -101,6 +104,9 @@ impl Outbox {
 
     /// Encodes the releases that were waiting for more of their kind.
     fn end_run(&mut self) {
+        if let Some(command) = self.fast.command() {
+            self.end_fast(command);
+        }
         let count = self.run.len();
         let releases = self.run.as_mut_slice();
         let Some(first) = releases.first_mut() else {
@@ -110,6 +116,33 @@ impl Outbox {
         let whole = first.whole;
         commands::releases(&mut self.out, &self.hashes, releases.iter(), whole);
         self.slots.extend(self.run.take().map(Slot::Release));
+    }
+
+    /// Encodes those among them that need no script, and asks whether somebody waits after all: whoever came before its
+    /// name was freed is seen by that.
+    fn end_fast(&mut self, command: FastRelease) {
+        let (run, out) = (&mut self.run, &mut self.out);
+        let before = self.slots.len();
+        let is_encoded = |release: &mut Releasing| {
+            release.is_fast && !release.keeps && fast::encode(out, command, release)
+        };
+        self.slots.extend(run.extract(is_encoded).map(Slot::Fast));
+        if self.slots.len() > before {
+            fast::awaited(&mut self.out);
+            self.slots.push_back(Slot::Awaited);
+        }
+    }
+
+    /// Sends a release by the script that the server's own command could not do.
+    pub(super) fn release_again(&mut self, mut release: Releasing) {
+        release.is_fast = false;
+        self.release(release);
+    }
+
+    /// Tells those who wait that `release` was done.
+    pub(super) fn hint(&mut self, release: &Releasing) {
+        fast::hint(&mut self.out, release);
+        self.slots.push_back(Slot::Hinted);
     }
 
     /// Asks the server for its epoch.

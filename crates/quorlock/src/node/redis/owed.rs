@@ -23,6 +23,7 @@ impl Owed {
         release.until.get_or_insert(now + keep);
         release.run = 0;
         release.whole = false;
+        release.is_fast = false;
         if self.releases.len() >= OWED_LIMIT {
             self.releases.pop_front();
         }

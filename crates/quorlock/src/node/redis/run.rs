@@ -42,6 +42,15 @@ impl Run {
         self.bits[word] & bit != 0 && self.releases.iter().any(|release| release.name() == name)
     }
 
+    /// Takes those out for which `wanted` is true, in the order in which they came.
+    pub(super) fn extract(
+        &mut self,
+        wanted: impl FnMut(&mut Releasing) -> bool,
+    ) -> impl Iterator<Item = Releasing> {
+        // Bits of names that are gone cost a look, no more.
+        self.releases.extract_if(.., wanted)
+    }
+
     /// Takes them all, in the order in which they came.
     pub(super) fn take(&mut self) -> std::vec::Drain<'_, Releasing> {
         self.bits = [0; 4];

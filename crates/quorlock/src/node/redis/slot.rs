@@ -16,6 +16,12 @@ pub(super) enum Slot {
         skip: usize,
     },
     Release(Releasing),
+    /// A release without the script, counted by the next [`Slot::Awaited`].
+    Fast(Releasing),
+    /// Whether somebody waits for anything.
+    Awaited,
+    /// Answered when those who wait were told.
+    Hinted,
     Change(Change),
     Inspect(Question),
     /// Answered by a push, or by an error where the user may not subscribe.
@@ -62,17 +68,20 @@ pub(super) struct Releasing {
     pub(super) run: u32,
     /// Whether the script was sent whole, so that the server cannot lack it.
     pub(super) whole: bool,
+    /// Whether it may go without the script.
+    pub(super) is_fast: bool,
 }
 
 impl Releasing {
     /// The release of `token` that `question` asks for.
     pub(super) fn new(question: Question, token: Token, quiet: bool) -> Self {
-        Self { question, token, until: None, keeps: false, quiet, run: 0, whole: false }
+        let is_fast = matches!(question.command(), Command::Release { behind: Some(_), .. });
+        Self { question, token, until: None, keeps: false, quiet, run: 0, whole: false, is_fast }
     }
 
     /// A release that nobody waits for: an undo of our own.
     pub(super) fn unheard(name: Name, token: Token) -> Self {
-        let command = Command::Release { name, token, quiet: false };
+        let command = Command::Release { name, token, quiet: false, behind: None };
         Self::new(Question::unheard(command), token, false)
     }
 
@@ -118,7 +127,7 @@ impl Slot {
 
     pub(super) fn as_release(&self) -> Option<&Releasing> {
         match self {
-            Slot::Release(release) => Some(release),
+            Slot::Release(release) | Slot::Fast(release) => Some(release),
             _ => None,
         }
     }
@@ -129,14 +138,19 @@ impl Slot {
             Slot::Vote(Vote { question, .. })
             | Slot::Change(Change { question, .. })
             | Slot::Inspect(question) => question.answer(Reply::Failed(cause.clone())),
-            Slot::Release(mut release) => {
+            Slot::Release(mut release) | Slot::Fast(mut release) => {
                 release.question.split().answer(Reply::Failed(cause.clone()));
                 return Some(release);
             }
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
-            Slot::Epoch { .. } | Slot::Hints | Slot::Waiting | Slot::Survey => {}
+            Slot::Epoch { .. }
+            | Slot::Awaited
+            | Slot::Hinted
+            | Slot::Hints
+            | Slot::Waiting
+            | Slot::Survey => {}
         }
         None
     }

@@ -196,8 +196,12 @@ async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
                     random[0] = cycle;
                     let attempt =
                         Acquire { token: Token::from_random(random), ..acquire(&format!("n{client}"), 0, 7) };
-                    let release =
-                        Command::Release { name: attempt.name.clone(), token: attempt.token, quiet: false };
+                    let release = Command::Release {
+                        name: attempt.name.clone(),
+                        token: attempt.token,
+                        quiet: false,
+                        behind: None,
+                    };
                     if let Reply::Done(_) = ask(&node, Command::Acquire(attempt)).await {
                         done += 1;
                     }

@@ -25,7 +25,12 @@ async fn speed_of_acquire_and_release() {
                         };
                         let reply = ask(&node, Command::Acquire(vote)).await;
                         assert!(matches!(reply, Reply::Done(Done::Raised | Done::Unraised { .. })));
-                        let release = Command::Release { name: lock.clone(), token: token(1), quiet: false };
+                        let release = Command::Release {
+                            name: lock.clone(),
+                            token: token(1),
+                            quiet: false,
+                            behind: None,
+                        };
                         assert!(matches!(
                             ask(&node, release).await,
                             Reply::Done(Done::Plain | Done::Unawaited)
