@@ -179,8 +179,11 @@ impl<'a> Contender<'a> {
     /// While a guard of this very process has the lock, there is no need to ask any node.
     async fn wait_for_neighbour(&self) -> Result<(), OutOfTime> {
         while let Some(hold) = self.line.holder() {
-            let Standing::Held { left } = hold.standing() else {
-                break;
+            let left = match hold.standing() {
+                Standing::Held { left } => left,
+                // An attempt now would come before the release on some nodes and behind it on others.
+                _ if hold.is_closing() => self.voters.around.node_timeout,
+                _ => break,
             };
             // One that others can release must be watched on the nodes.
             if hold.closed().is_fired() || !hold.is_tied() {

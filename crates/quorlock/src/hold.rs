@@ -223,17 +223,13 @@ impl Hold {
         true
     }
 
-    /// Stops the watchdog for good.
+    /// Ends it for us: nothing that could bring the lock back follows. The release is sent next, and only then
+    /// [`Hold::hand_over`] tells everybody.
     pub(crate) fn close(&self) -> Closing {
-        let closing = {
-            let mut state = self.state();
-            let lost = state.lease.lost();
-            state.lease.lose(Loss::Released);
-            if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
-        };
-        self.closed.fire();
-        self.lost.fire();
-        closing
+        let mut state = self.state();
+        let lost = state.lease.lost();
+        state.lease.lose(Loss::Released);
+        if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
     }
 
     /// The command that releases the lock. If the next of this process takes it at once, it needs no hint.
@@ -249,8 +245,16 @@ impl Hold {
         self.line.note_others(waited);
     }
 
-    /// Wakes the next of this process. Its acquire is enqueued behind our release on every node.
+    /// Stops the watchdog for good and wakes the next of this process, whose acquire is then enqueued behind our release on
+    /// every node.
     pub(crate) fn hand_over(&self) {
+        self.closed.fire();
+        self.lost.fire();
         self.line.hand_over();
+    }
+
+    /// Whether its guard is about to let go, or just does: the release is not on its way to every node.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state().closed && !self.closed.is_fired()
     }
 }

@@ -137,7 +137,7 @@ pub enum Done {
     },
     /// Extend and release: done.
     Plain,
-    /// Release: done, and nobody of any process waits for any name there.
+    /// Release: done, and nobody of any process waits for the name there.
     Unawaited,
     /// Inspect: what is there.
     Seen(Box<View>),

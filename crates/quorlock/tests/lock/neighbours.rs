@@ -1,7 +1,7 @@
 //! Waiters of one process: their line, and fairness to others.
 
 use crate::world::{NODE_TIMEOUT, World, ms};
-use quorlock::node::{Bell, Health, MemoryNode, Node, Question};
+use quorlock::node::{Bell, Command, Health, MemoryNode, Node, Question};
 use quorlock::{Event, Locker, Loss, Name, Release};
 use quorlock_testkit::Fault;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -104,6 +104,59 @@ impl Node for Counting {
     fn health(&self) -> Health {
         self.node.health()
     }
+}
+
+/// A node that tells when it is asked to release, and takes its time.
+#[derive(Debug)]
+struct Dawdling {
+    node: MemoryNode,
+    releasing: tokio::sync::Notify,
+}
+
+impl Node for Dawdling {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+    fn send(&self, question: Question) {
+        if matches!(question.command(), Command::Release { .. }) {
+            self.releasing.notify_one();
+            std::thread::sleep(ms(100));
+        }
+        self.node.send(question);
+    }
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.node.watch(name, bell);
+    }
+    fn unwatch(&self, name: &Name) {
+        self.node.unwatch(name);
+    }
+}
+
+/// Whoever comes while a neighbour's release is on its way to some nodes only would come before it on the others, be
+/// refused, and wait for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn who_comes_while_a_neighbour_lets_go_is_granted_at_once() {
+    let clock: Arc<dyn quorlock::Clock> = Arc::new(quorlock::SystemClock);
+    let node = |name: &str| MemoryNode::new(name, clock.clone());
+    let slow = Arc::new(Dawdling { node: node("two"), releasing: tokio::sync::Notify::new() });
+    let refused = Arc::new(AtomicI64::new(0));
+    let count = refused.clone();
+    let locker = Locker::builder()
+        .node(Arc::new(node("one")))
+        .node(slow.clone())
+        .node(Arc::new(node("three")))
+        .observe(move |event: &Event| {
+            count.fetch_add(i64::from(matches!(event, Event::Refused { .. })), Ordering::SeqCst);
+        })
+        .build()
+        .unwrap();
+    let guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let release = tokio::spawn(guard.release());
+    slow.releasing.notified().await;
+    let next = locker.named("a").unwrap().acquire().await.unwrap();
+    assert!(matches!(release.await.unwrap(), Release::Released));
+    assert_eq!(refused.load(Ordering::SeqCst), 0);
+    drop(next);
 }
 
 /// The first in line lets the next one go before it has ended its own subscription, which then ends the next one's.

@@ -25,7 +25,7 @@ pub(super) fn vote(set: &Value, raise: Option<&Value>) -> Reply {
 pub(super) fn release(answer: &Value) -> Reply {
     match answer {
         Value::Integer(1) => Reply::Done(Done::Plain),
-        Value::Integer(2) => Reply::Done(Done::Unawaited),
+        Value::Integer(2 | 3) => Reply::Done(Done::Unawaited),
         answer => refusal(answer),
     }
 }

@@ -1,5 +1,5 @@
 -- Frees each name in KEYS that still holds its token, the first 32 characters of its ARGV. One answer each: 1 freed,
--- 2 freed and nobody waits for any name, 0 gone, -1 taken. Behind a token may stand marks: `+`, the name's counter is
+-- 2 freed and nobody waits for any name, 3 freed and nobody waits for this one, 0 gone, -1 taken. Behind a token may stand marks: `+`, the name's counter is
 -- kept for a week from now (losers raise counters, too, and without an end names that were never ours would fill the
 -- server); `-`, those who wait are not told.
 local call, find = redis.pcall, string.find
@@ -7,10 +7,10 @@ local call, find = redis.pcall, string.find
 local nobody = call('EXISTS', 'quorlock:waiting') == 0
 local answers = {}
 for i = 1, #KEYS do
-  local name, token, tell = KEYS[i], ARGV[i], not nobody
+  local name, token, tell = KEYS[i], ARGV[i], true
   if #token > 32 then
     if find(token, '+', 33, true) then call('EXPIRE', 'quorlock:fence:' .. name, 604800) end
-    tell = tell and not find(token, '-', 33, true)
+    tell = not find(token, '-', 33, true)
     token = string.sub(token, 1, 32)
   end
   local stored = call('GET', name)
@@ -23,12 +23,18 @@ for i = 1, #KEYS do
     answers[i] = -1
   else
     local freed = call('DEL', name)
-    answers[i] = nobody and freed == 1 and 2 or freed
-    if tell then
+    answers[i] = freed
+    if freed == 1 and nobody then
+      answers[i] = 2
+    elseif freed == 1 then
       -- How many processes hear it, and which release it is, so that they can take turns and hear it once.
       local channel = 'quorlock:free:' .. name
-      local crowd = call('PUBSUB', 'NUMSUB', channel)
-      call('PUBLISH', channel, (tonumber(crowd[2]) or 1) .. ' ' .. string.sub(token, 1, 8))
+      local crowd = tonumber(call('PUBSUB', 'NUMSUB', channel)[2]) or 1
+      if crowd == 0 then
+        answers[i] = 3
+      elseif tell then
+        call('PUBLISH', channel, crowd .. ' ' .. string.sub(token, 1, 8))
+      end
     end
   end
 end

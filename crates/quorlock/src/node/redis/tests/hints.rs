@@ -80,4 +80,12 @@ async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_w
     ask(&holder, vote("a", 4, 9)).await;
     assert!(matches!(ask(&holder, release("a", 4)).await, Reply::Done(Done::Plain)));
     heard(&bell).await;
+
+    // Others wait for another name, or did a moment ago.
+    ask(&holder, vote("b", 5, 7)).await;
+    assert!(matches!(ask(&holder, release("b", 5)).await, Reply::Done(Done::Unawaited)));
+    waiter.unwatch(&name("a"));
+    assert!(matches!(ask(&waiter, vote("d", 2, 7)).await, Reply::Done(Done::Raised)));
+    ask(&holder, vote("a", 6, 10)).await;
+    assert!(matches!(ask(&holder, quiet(6)).await, Reply::Done(Done::Unawaited)));
 }
