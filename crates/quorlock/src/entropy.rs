@@ -2,8 +2,8 @@
 
 use crate::clock::{Clock, SystemClock};
 use quorlock_core::Token;
+use std::cell::RefCell;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 /// Where randomness comes from. Replace it only to test: tokens must be unguessable and never repeat.
 pub trait Entropy: fmt::Debug + Send + Sync + 'static {
@@ -28,12 +28,17 @@ impl Entropy for SystemEntropy {
 /// How many random bytes are drawn from the operating system at once.
 const BLOCK: usize = 1024;
 
-/// The operating system's random numbers, drawn in blocks: a system call for each token would cost as much as a vote.
+/// The operating system's random numbers, drawn in blocks of each thread: a system call for each token would cost as much as
+/// a vote.
 ///
 /// The time is mixed in, so that a process that was forked with a block half used does not repeat the tokens of its
 /// parent. Bytes that were given out are wiped.
-#[derive(Default)]
-pub(crate) struct Blocks(Mutex<Block>);
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Blocks;
+
+thread_local! {
+    static DRAWN: RefCell<Block> = RefCell::default();
+}
 
 #[derive(Default)]
 struct Block {
@@ -44,7 +49,10 @@ struct Block {
 impl Entropy for Blocks {
     fn fill(&self, bytes: &mut [u8]) {
         let (block, rest) = bytes.split_at_mut(bytes.len().min(BLOCK));
-        self.draw(block);
+        // A thread that is about to end has no blocks any more.
+        if DRAWN.try_with(|drawn| drawn.borrow_mut().draw(block)).is_err() {
+            SystemEntropy.fill(block);
+        }
         if !rest.is_empty() {
             SystemEntropy.fill(rest);
         }
@@ -55,24 +63,17 @@ impl Entropy for Blocks {
     }
 }
 
-impl Blocks {
-    fn draw(&self, bytes: &mut [u8]) {
-        let mut block = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if block.left < bytes.len() {
-            block.bytes.resize(BLOCK, 0);
-            SystemEntropy.fill(&mut block.bytes);
-            block.left = BLOCK;
+impl Block {
+    fn draw(&mut self, bytes: &mut [u8]) {
+        if self.left < bytes.len() {
+            self.bytes.resize(BLOCK, 0);
+            SystemEntropy.fill(&mut self.bytes);
+            self.left = BLOCK;
         }
-        let (from, to) = (block.left - bytes.len(), block.left);
-        bytes.copy_from_slice(&block.bytes[from..to]);
-        block.bytes[from..to].fill(0);
-        block.left = from;
-    }
-}
-
-impl fmt::Debug for Blocks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Blocks")
+        let (from, to) = (self.left - bytes.len(), self.left);
+        bytes.copy_from_slice(&self.bytes[from..to]);
+        self.bytes[from..to].fill(0);
+        self.left = from;
     }
 }
 
@@ -97,7 +98,7 @@ mod tests {
 
     #[test]
     fn blocks_never_give_the_same_bytes_twice_and_are_filled_anew() {
-        let blocks = Blocks::default();
+        let blocks = Blocks;
         let mut seen = HashSet::new();
         for _ in 0..5 * BLOCK / 16 {
             assert!(seen.insert(token(&blocks).as_str().to_owned()));
@@ -112,19 +113,17 @@ mod tests {
 
     #[test]
     fn a_forked_copy_does_not_repeat_the_tokens_of_its_parent() {
-        let parent = Blocks::default();
-        token(&parent);
-        let block = parent.0.lock().unwrap();
-        let child = Blocks(Mutex::new(Block { bytes: block.bytes.clone(), left: block.left }));
-        drop(block);
-        assert_ne!(token(&parent), token(&child));
+        let block = || DRAWN.with_borrow(|block| Block { bytes: block.bytes.clone(), left: block.left });
+        token(&Blocks);
+        let child = block();
+        let parents = token(&Blocks);
+        DRAWN.replace(child);
+        assert_ne!(parents, token(&Blocks));
     }
 
     #[test]
     fn bytes_that_were_given_out_are_wiped() {
-        let blocks = Blocks::default();
-        token(&blocks);
-        let block = blocks.0.lock().unwrap();
-        assert!(block.bytes[block.left..].iter().all(|byte| *byte == 0));
+        token(&Blocks);
+        DRAWN.with_borrow(|block| assert!(block.bytes[block.left..].iter().all(|byte| *byte == 0)));
     }
 }

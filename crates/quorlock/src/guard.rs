@@ -7,7 +7,6 @@ use crate::handle::Handle;
 use crate::hold::{Closing, Hold};
 use crate::options::TtlRules;
 use crate::release::{Release, release};
-use crate::ticker::Ticking;
 use crate::trace;
 use quorlock_core::{Loss, Moment, Name, Standing, Token, Wall};
 use std::fmt;
@@ -26,14 +25,15 @@ use tokio_util::sync::CancellationToken;
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     held: Held,
-    _ticking: Ticking,
 }
 
 impl Guard {
     /// Takes charge of `hold`, which was `granted` just now, and sees to its watchdog.
-    pub(crate) fn new(hold: Arc<Hold>, granted: Moment, rules: TtlRules, ticking: Ticking) -> Self {
-        hold.voters.around.nursery.take(&hold, granted);
-        Self { held: Held { hold, rules }, _ticking: ticking }
+    pub(crate) fn new(hold: Arc<Hold>, granted: Moment, rules: TtlRules) -> Self {
+        let around = &hold.voters.around;
+        around.ticker.enter(around);
+        around.nursery.take(&hold, granted);
+        Self { held: Held { hold, rules } }
     }
 
     /// Releases the lock on all nodes and says what became of it. Never an error: it is not ours any more.
@@ -112,6 +112,7 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.held.hold;
+        hold.voters.around.ticker.leave();
         let Closing::First { lost } = hold.close() else {
             return;
         };

@@ -203,9 +203,7 @@ impl Lock {
 
     fn guard(&self, hold: Arc<Hold>, granted: Moment) -> Guard {
         hold.announce();
-        let around = &self.locker.voters().around;
-        let ticking = around.ticker.keep(around);
-        Guard::new(hold, granted, self.locker.rules(), ticking)
+        Guard::new(hold, granted, self.locker.rules())
     }
 }
 

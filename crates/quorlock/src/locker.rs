@@ -57,7 +57,7 @@ impl Locker {
     /// # Errors
     /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
     pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
-        Ok(Lock::new(self.clone(), Name::new(name)?, self.0.defaults.clone()))
+        Ok(Lock::new(self.clone(), Name::new(name)?, Arc::new(self.0.defaults.copy())))
     }
 
     /// Takes over a lock that another process gave away with

@@ -47,6 +47,12 @@ impl Options {
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(10);
     pub(crate) const DEFAULT_ATTEMPTS: u32 = 10_000;
 
+    /// The same once more, sharing nothing that every attempt touches: threads that use different locks would wait for
+    /// each other's caches.
+    pub(crate) fn copy(&self) -> Self {
+        Self { signature: Arc::new(Signature::clone(&self.signature)), ..self.clone() }
+    }
+
     /// Signs with the `who` and the `reason` that it has now.
     pub(crate) fn sign(&mut self) {
         self.signature = signature(&self.who, self.reason.as_deref());

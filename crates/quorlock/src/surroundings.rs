@@ -77,7 +77,7 @@ impl Default for Surroundings {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock),
-            entropy: Arc::new(Blocks::default()),
+            entropy: Arc::new(Blocks),
             observers: Observers::default(),
             alarm: Alarm::default(),
             ticker: Ticker::default(),

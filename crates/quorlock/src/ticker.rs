@@ -24,29 +24,24 @@ struct Count {
 }
 
 impl Ticker {
-    /// Compares clocks until the returned value, and every other like it, is dropped.
-    pub(crate) fn keep(&self, around: &Surroundings) -> Ticking {
+    /// Compares clocks until [`Ticker::leave`] was called as often as this.
+    pub(crate) fn enter(&self, around: &Surroundings) {
         self.0.holds.fetch_add(1, Ordering::SeqCst);
         self.start(around);
-        Ticking(self.0.clone())
+    }
+
+    /// One less needs it.
+    pub(crate) fn leave(&self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Starts the one task that compares clocks, on the current runtime, unless it runs.
     pub(crate) fn start(&self, around: &Surroundings) {
-        if !self.0.running.swap(true, Ordering::SeqCst) {
+        let running = &self.0.running;
+        if !running.load(Ordering::SeqCst) && !running.swap(true, Ordering::SeqCst) {
             let running = Running { count: self.0.clone(), alarm: around.alarm.clone(), is_over: false };
             tokio::spawn(tick(running, around.clone(), Clocks::read(around)));
         }
-    }
-}
-
-/// Keeps a ticker going.
-#[derive(Debug)]
-pub(crate) struct Ticking(Arc<Count>);
-
-impl Drop for Ticking {
-    fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -26,7 +26,7 @@ impl Call {
     pub(super) fn for_queued(queued: usize, is_only: bool) -> Self {
         match queued {
             1 => Call::Usher,
-            PIECE if is_only => Call::Driver,
+            _ if is_only && queued % PIECE == 0 => Call::Driver,
             _ => Call::Nobody,
         }
     }
@@ -78,6 +78,7 @@ mod tests {
         assert_eq!(Call::for_queued(1, true), Call::Usher);
         assert_eq!(Call::for_queued(1, false), Call::Usher);
         assert_eq!(Call::for_queued(PIECE, true), Call::Driver);
+        assert_eq!(Call::for_queued(3 * PIECE, true), Call::Driver);
         for (queued, is_only) in [(2, true), (PIECE - 1, true), (PIECE + 1, true), (PIECE, false)] {
             assert_eq!(Call::for_queued(queued, is_only), Call::Nobody);
         }
