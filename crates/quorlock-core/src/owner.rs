@@ -35,7 +35,7 @@ impl fmt::Display for Owner {
 /// One plain string, so clients that only know `SET NX` see a taken key and leave it alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
-    /// The proof of ownership; it stands first and is all that nodes compare.
+    /// The proof of ownership; it stands first and decides.
     pub token: Token,
     /// The fence of this holder.
     pub fence: Fence,

@@ -180,15 +180,12 @@ impl<'a> Contender<'a> {
     async fn wait_for_neighbour(&self) -> Result<(), OutOfTime> {
         while let Some(hold) = self.line.holder() {
             let left = match hold.standing() {
-                Standing::Held { left } => left,
                 // An attempt now would come before the release on some nodes and behind it on others.
                 _ if hold.is_closing() => self.voters.around.node_timeout,
+                // One that others can release must be watched on the nodes.
+                Standing::Held { left } if hold.is_tied() => left,
                 _ => break,
             };
-            // One that others can release must be watched on the nodes.
-            if hold.closed().is_fired() || !hold.is_tied() {
-                break;
-            }
             drop(hold);
             if self.left().is_zero() {
                 return Err(OutOfTime);

@@ -1,15 +1,18 @@
 //! Configuration: everything that can be wrong with it is found in `build`.
 
+mod checks;
+
 use crate::clock::Clock;
 use crate::entropy::Entropy;
 use crate::error::ConfigError;
 use crate::event::{Observer, Observers};
 use crate::identity;
 use crate::locker::{Locker, NODES_VARIABLE};
-use crate::node::{Node, NodeKind, NodeUrl, open};
-use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, setting, signature};
+use crate::node::{Node, NodeUrl};
+use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, signature};
 use crate::surroundings::{RestartGuard, Surroundings};
 use crate::voters::Voters;
+use checks::{check_longest, check_timeout, default_timeout, open_all};
 use quorlock_core::{Drift, Quorum};
 use std::fmt;
 use std::marker::PhantomData;
@@ -291,62 +294,4 @@ impl<L> fmt::Debug for Builder<L> {
         let nodes = self.urls.len() + self.nodes.len();
         f.debug_struct("Builder").field("nodes", &nodes).field("ttl", &self.ttl).finish_non_exhaustive()
     }
-}
-
-fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
-    let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
-    let on_disk = urls.iter().any(|url| url.kind() == NodeKind::File);
-    if on_disk { (ttl / 20).clamp(least, most) } else { least }
-}
-
-fn check_timeout(what: &'static str, timeout: Duration) -> Result<(), ConfigError> {
-    if timeout < Duration::from_millis(1) || timeout > Duration::from_secs(60) {
-        return Err(setting(what, format!("{timeout:?}"), "give 1 ms to 60 s"));
-    }
-    Ok(())
-}
-
-/// Nodes forget the fence of a name that was idle for 7 days, so no lock may live longer without a word.
-fn check_longest(longest: Duration) -> Result<(), ConfigError> {
-    if longest > Duration::from_secs(7 * 24 * 3600) {
-        return Err(setting("a longest ttl", format!("{longest:?}"), "give at most 7 days"));
-    }
-    Ok(())
-}
-
-/// Opens the nodes, after checking that they are one kind and all different.
-fn open_all(
-    urls: &[NodeUrl],
-    mut nodes: Vec<Arc<dyn Node>>,
-    around: &Surroundings,
-) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
-    if urls.is_empty() && nodes.is_empty() {
-        return Err(ConfigError::NoNodes);
-    }
-    Quorum::of(urls.len() + nodes.len())?;
-    for (at, node) in nodes.iter().enumerate() {
-        if nodes[..at].iter().any(|other| other.id() == node.id()) {
-            return Err(ConfigError::SameNode { node: node.id().to_owned() });
-        }
-    }
-    if let (Some(url), Some(node)) = (urls.first(), nodes.first()) {
-        return Err(ConfigError::MixedKinds { first: url.to_string(), second: node.id().to_owned() });
-    }
-    for (at, url) in urls.iter().enumerate() {
-        if let Some(other) = urls[..at].iter().find(|other| other.kind() != url.kind()) {
-            return Err(ConfigError::MixedKinds { first: other.to_string(), second: url.to_string() });
-        }
-        if urls[..at].iter().any(|other| other.identity() == url.identity()) {
-            return Err(ConfigError::SameNode { node: url.to_string() });
-        }
-    }
-    for url in urls {
-        let node = open(url, around).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
-        // Two spellings may turn out to be one directory.
-        if nodes.iter().any(|other| other.id() == node.id()) {
-            return Err(ConfigError::SameNode { node: url.to_string() });
-        }
-        nodes.push(node);
-    }
-    Ok(nodes)
 }

@@ -18,6 +18,8 @@ pub(crate) struct Hold {
     pub(crate) options: Arc<Options>,
     pub(crate) voters: Voters,
     pub(crate) label: Label,
+    /// Whether this very label is what nodes store. Those of a lock that was adopted store that of who gave it away.
+    is_stored: bool,
     line: Arc<Line>,
     state: Mutex<State>,
     /// Fires when the lock is lost.
@@ -61,7 +63,7 @@ impl Hold {
         name: Name,
         options: Arc<Options>,
         voters: Voters,
-        label: Label,
+        (label, is_stored): (Label, bool),
         line: Arc<Line>,
     ) -> Arc<Self> {
         let tied = options.tied;
@@ -70,6 +72,7 @@ impl Hold {
             options,
             voters,
             label,
+            is_stored,
             line,
             state: Mutex::new(State { lease, votes, tied, announced: false, closed: false }),
             lost: Signal::default(),
@@ -236,7 +239,7 @@ impl Hold {
     pub(crate) fn release(&self) -> Command {
         let quiet = self.line.has_next();
         let state = self.state();
-        let behind = Some((state.lease.fence(), self.label.clone()));
+        let behind = self.is_stored.then(|| (state.lease.fence(), self.label.clone()));
         Command::Release { name: self.name.clone(), token: state.lease.token(), quiet, behind }
     }
 

@@ -170,7 +170,7 @@ impl Lock {
         let options = &self.options;
         let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
         let label = Label::new(options.signature.clone(), wall);
-        let hold = self.hold((lease, 0), label);
+        let hold = self.hold((lease, 0), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
         rest.top_up_later(hold.clone());
@@ -186,7 +186,7 @@ impl Lock {
         let contender = Contender::new(self.locker.voters(), candidate, line, limits);
         let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold((grant.lease, grant.votes), grant.label), grant.at);
+        let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
         // The next in line sees the new neighbour before it contends.
         drop(turn);
         Ok(guard)
@@ -196,7 +196,7 @@ impl Lock {
         self.line.get_or_init(|| self.locker.lines().of(&self.name))
     }
 
-    fn hold(&self, lease: (Lease, usize), label: Label) -> Arc<Hold> {
+    fn hold(&self, lease: (Lease, usize), label: (Label, bool)) -> Arc<Hold> {
         let (voters, line) = (self.locker.voters().clone(), self.line().clone());
         Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
     }

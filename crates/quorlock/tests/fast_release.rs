@@ -120,6 +120,20 @@ async fn a_lock_whose_value_is_not_as_expected_is_released_and_one_of_others_is_
     assert_eq!(server.cli(&["LLEN", "a"]).trim(), "1");
 }
 
+/// The nodes store what the one who gave it away told of itself.
+#[tokio::test]
+async fn a_lock_that_was_adopted_is_released_by_the_script_in_one_step() {
+    let Some(server) = start() else { return };
+    let (giver, taker) = (locker(server.url()), locker(server.url()));
+    cycles(&taker, 2).await;
+    let before = calls(&server, "delifeq").0;
+    let handle = giver.named("a").unwrap().acquire().await.unwrap().into_handle().await.unwrap();
+    let adopted = taker.adopt(&handle).await.unwrap();
+    assert!(matches!(adopted.release().await, Release::Released));
+    assert_eq!(calls(&server, "delifeq").0, before);
+    assert_eq!(server.cli(&["EXISTS", "a"]).trim(), "0");
+}
+
 #[tokio::test]
 async fn where_the_command_is_forbidden_the_script_does() {
     let Some(server) = start() else { return };

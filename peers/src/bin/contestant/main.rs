@@ -2,6 +2,7 @@
 
 mod drive;
 mod floor;
+mod mutex;
 mod quorlock_lock;
 mod redis_crate;
 mod rslock_lock;
@@ -34,6 +35,8 @@ enum Contestant {
     Floor(Order),
     /// The same with a script call for each release.
     FloorSplit(Order),
+    /// A mutex in memory, without any server.
+    Mutex(Order),
     /// Marks the nodes as fresh, so that quorlock lets them vote at once.
     InitNodes(Order),
 }
@@ -47,6 +50,7 @@ fn main() -> Result<()> {
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
         Contestant::Floor(order) => floor::run(&order, floor::Release::Merged),
         Contestant::FloorSplit(order) => floor::run(&order, floor::Release::Split),
+        Contestant::Mutex(order) => on_tokio(mutex::run(order)),
         Contestant::InitNodes(order) => on_tokio(quorlock_lock::init(order)),
     }
 }

@@ -64,6 +64,9 @@ const ALL: &[&str] = &[
 ];
 /// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
 const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];
+/// The same, and what the work under the lock alone allows.
+const WAITING_INSIDE: &[&str] =
+    &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson", "mutex"];
 /// Those that could go on without some nodes.
 const TROUBLED: &[&str] =
     &["quorlock", "rslock", "redsync", "redsync-failfast", "node-redlock", "redlock-py", "redisson"];
@@ -92,7 +95,7 @@ pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     cells.extend([1, 3, 5].map(|nodes| Cell { nodes, ..BASE }));
     cells.extend([1, 5].map(|nodes| Cell { workload: "W2", what: "one client", nodes, clients: 1, ..BASE }));
-    cells.push(Cell { workload: "W3", what: "one name, one process", ..contended });
+    cells.push(Cell { workload: "W3", what: "one name, one process", roster: WAITING_INSIDE, ..contended });
     cells.push(Cell { workload: "W4", what: "one name, ten processes", processes: 10, ..contended });
     cells.push(Cell { workload: "W5-mute", what: "two nodes mute", trouble: Trouble::TwoMute, ..troubled });
     cells.push(Cell { workload: "W5-slow", what: "one node slow", trouble: Trouble::OneSlow, ..troubled });

@@ -100,7 +100,7 @@ impl Flight {
             (Slot::Epoch { skip }, _) => return self.count_votes(&last, skip, link),
             (Slot::Release(first), _) => return self.settle_run(first, &last, link),
             (Slot::Fast(release), _) => return self.free(release, &last, link),
-            (Slot::Awaited, _) => self.settle_freed(&last, link),
+            (Slot::Awaited, Value::Integer(0 | 1) | Value::Error(_)) => self.settle_freed(&last, link),
             (Slot::Hinted, Value::Integer(_) | Value::Error(_)) => {}
             (Slot::Change(change), _) => return settle_change(change, &last, link),
             (Slot::Inspect(question), _) => {

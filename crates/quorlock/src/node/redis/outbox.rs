@@ -98,7 +98,7 @@ impl Outbox {
         if !self.run.takes(&release) {
             self.end_run();
         }
-        release.keeps = self.kept.tell(release.name());
+        release.keeps |= self.kept.tell(release.name());
         self.run.push(release);
     }
 
@@ -110,6 +110,8 @@ impl Outbox {
         let count = self.run.len();
         let releases = self.run.as_mut_slice();
         let Some(first) = releases.first_mut() else {
+            // Also forgets the names of those that went without the script.
+            drop(self.run.take());
             return;
         };
         first.run = count as u32;

@@ -47,7 +47,7 @@ impl Run {
         &mut self,
         wanted: impl FnMut(&mut Releasing) -> bool,
     ) -> impl Iterator<Item = Releasing> {
-        // Bits of names that are gone cost a look, no more.
+        // Bits of names that are gone cost a look, until all are taken.
         self.releases.extract_if(.., wanted)
     }
 

@@ -26,7 +26,7 @@ impl Call {
     pub(super) fn for_queued(queued: usize, is_only: bool) -> Self {
         match queued {
             1 => Call::Usher,
-            _ if is_only && queued % PIECE == 0 => Call::Driver,
+            _ if is_only && queued.is_multiple_of(PIECE) => Call::Driver,
             _ => Call::Nobody,
         }
     }

@@ -21,7 +21,8 @@ impl Flight {
                 }
                 queue.outbox.release_again(release);
             }
-            other => return settle_release(release, other, link),
+            // An answer of another shape: the release fails and is owed.
+            _ => return settle_release(release, &Value::Null, link),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 -- Frees each name in KEYS that still holds its token, the first 32 characters of its ARGV. One answer each: 1 freed,
--- 2 freed and nobody waits for any name, 3 freed and nobody waits for this one, 0 gone, -1 taken. Behind a token may stand marks: `+`, the name's counter is
--- kept for a week from now (losers raise counters, too, and without an end names that were never ours would fill the
--- server); `-`, those who wait are not told.
+-- 2 freed and nobody waits for any name, 3 freed and nobody waits for this one, 0 gone, -1 taken. Behind a token may
+-- stand marks: `+`, the name's counter is kept for a week from now (losers raise counters, too, and without an end names
+-- that were never ours would fill the server); `-`, those who wait are not told.
 local call, find = redis.pcall, string.find
 -- Hints are for those who wait; any other answer than 0 may mean that somebody does.
 local nobody = call('EXISTS', 'quorlock:waiting') == 0
