@@ -313,7 +313,9 @@ class Client:
         try:
             connection.request(method, path, body=data, headers=headers)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # It may have refused before it read everything; then the answer is there.
+            # It may have refused before it read everything; then the answer is there. Not so if it never stood.
+            if connection.sock is None:
+                raise
         return connection.getresponse()
 
     def _unreachable(self, error: Exception) -> Unreachable:

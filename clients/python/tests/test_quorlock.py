@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from datetime import timedelta
 from pathlib import Path
 
@@ -283,6 +284,14 @@ class Trouble(unittest.TestCase):
                 self.assertTrue(lease.lost.is_set())
                 self.assertGreater(next_lease.fence, lease.fence)
             frozen.signal(signal.SIGKILL)
+
+    def test_a_connection_that_is_reset_before_it_stands(self):
+        reset = ConnectionResetError(104, "Connection reset by peer")
+        with unittest.mock.patch("http.client.HTTPConnection.connect", side_effect=reset):
+            with self.assertRaises(Unreachable):
+                Client("http://127.0.0.1:1").acquire("x")
+            with self.assertRaises(Unreachable):
+                Client("http://127.0.0.1:1").hold("x").__enter__()
 
     def test_nobody_there(self):
         for url in ("http://127.0.0.1:1", "unix:/nowhere/at/all.sock"):
