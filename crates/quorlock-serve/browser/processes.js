@@ -83,6 +83,7 @@ export class World {
   static async start(t, { nodes = 5, args = [], ttl = 30 } = {}) {
     const world = new World();
     world.ttl = ttl;
+    world.held = [];
     world.directory = mkdtempSync(join(tmpdir(), "quorlock-browser-"));
     t.after(() => world.end());
     world.nodes = await Promise.all(Array.from({ length: nodes }, async () => new Node(await freePort(), world.directory)));
@@ -146,6 +147,8 @@ export class World {
     const url = new URL(`v1/locks/${encodeURIComponent(name)}/hold?${new URLSearchParams(terms)}`, this.url);
     const answer = await fetch(url, { signal: leave.signal });
     if (answer.status !== 200) throw new Error(await answer.text());
+    // An answer that nobody refers to is collected, and its connection closed with it: the lock would be free.
+    this.held.push(answer);
     return answer;
   }
 
