@@ -462,7 +462,7 @@ class Hold:
             self.lost.set()
 
     def _let_go(self) -> None:
-        """Ends our half of the connection and waits for the sidecar to end its own, which it does when it let go."""
+        """Ends our half of the connection and waits for the sidecar to end its own: it lets go in that very moment."""
         if self._sock is not None and not isinstance(self._sock, ssl.SSLSocket):
             try:
                 self._sock.shutdown(socket.SHUT_WR)
