@@ -58,7 +58,8 @@ fn a_shutdown_tells_everybody_and_ends_well() {
     let holding = sidecar.hold("held");
     let json = ["--header", "content-type: application/json", "--data", "{\"wait_ms\": 60000}"];
     let waiting = Running::new(&mut sidecar.curl(&json, "/v1/locks/leased/acquire"));
-    let events = Running::new(&mut sidecar.curl(&["--no-buffer"], "/v1/events"));
+    let mut events = Running::new(&mut sidecar.curl(&["--no-buffer"], "/v1/events"));
+    events.answers("\n\n");
     until_blocking("it waits", LIMIT, || sidecar.get("/v1/locks/leased").1["waiters"] == 1);
     let ended = sidecar.stop();
     assert_eq!(ended.code, Some(0), "{ended:?}");
