@@ -5,6 +5,7 @@ use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
 use super::parting::Parting;
 use super::queue::Phase;
+use super::pace::Pace;
 use super::usher::Usher;
 use super::wire::{Wire, broken};
 use crate::entropy;
@@ -125,7 +126,10 @@ impl Driver {
             tokio::select! {
                 biased;
                 outcome = wire.exchange() => {
-                    let outcome = outcome.and_then(|()| self.read(wire, &mut watch));
+                    let outcome = match outcome {
+                        Ok(()) => self.read(wire, &mut watch).await,
+                        Err(cause) => Err(cause),
+                    };
                     if let Err(cause) = outcome {
                         return End::Broken(cause);
                     }
@@ -178,16 +182,32 @@ impl Driver {
         })
     }
 
-    /// Answers everything for which a reply has come.
-    fn read(&mut self, wire: &mut Wire, watch: &mut Watch) -> Result<(), NodeError> {
+    /// Answers everything for which a reply has come, in pieces: between them it writes what those who were answered have
+    /// sent.
+    async fn read(&mut self, wire: &mut Wire, watch: &mut Watch) -> Result<(), NodeError> {
+        let mut pace = Pace::new(self.link.around.is_single, self.flight.slots.len());
+        while self.read_piece(wire, watch, pace.piece())? {
+            pace.let_others_go(&*self.link.around.clock).await;
+            self.hand_over(wire, watch);
+            wire.begin_writing().await?;
+        }
+        Ok(())
+    }
+
+    /// Answers at most `piece` commands; `true` if there may be more replies.
+    fn read_piece(&mut self, wire: &mut Wire, watch: &mut Watch, piece: u64) -> Result<bool, NodeError> {
         let before = self.flight.answered;
-        while let Some(value) = wire.next_value()? {
-            self.flight.take(value, &self.link)?;
+        let mut is_more = true;
+        while is_more && self.flight.answered - before < piece {
+            match wire.next_value()? {
+                Some(value) => self.flight.take(value, &self.link)?,
+                None => is_more = false,
+            }
         }
         if self.flight.answered > before {
             watch.answered(self.flight.answered, self.link.around.clock.now());
         }
-        Ok(())
+        Ok(is_more)
     }
 
     /// Sends again what is owed, and gives a mute server up.

@@ -8,7 +8,6 @@ use super::flight::Flight;
 use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
 use super::slot::Slot;
-use super::usher::Call;
 use crate::event::Event;
 use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
@@ -68,9 +67,8 @@ impl Link {
         drop(queue);
         Self::spawn(driver);
         match verdict {
-            Ok(Call::Usher) => self.first.notify_one(),
-            Ok(Call::Driver) => self.wake.notify_one(),
-            Ok(Call::Nobody) => {}
+            Ok(true) => self.first.notify_one(),
+            Ok(false) => {}
             Err((question, cause)) => {
                 if matches!(cause, NodeError::Quarantined { .. }) {
                     self.look_again();

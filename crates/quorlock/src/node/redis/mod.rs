@@ -15,6 +15,7 @@ mod link;
 mod needs;
 mod outbox;
 mod owed;
+mod pace;
 mod parting;
 mod queue;
 mod replies;

@@ -4,7 +4,6 @@ use super::epoch::{Reading, Standing, Verified};
 use super::outbox::Outbox;
 use super::owed::Owed;
 use super::slot::{Releasing, Slot, Verify};
-use super::usher::Call;
 use crate::node::{Bell, Command, NodeError, Question};
 use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::Moment;
@@ -93,22 +92,22 @@ impl Queue {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
-    /// Takes a command in, and tells who is to be woken for it. A question that is refused comes back.
+    /// Takes a command in; `true` if it is the first of the next write. A question that is refused comes back.
     pub(super) fn accept(
         &mut self,
         question: Question,
         around: &Surroundings,
-    ) -> Result<Call, (Question, NodeError)> {
+    ) -> Result<bool, (Question, NodeError)> {
         if let Err(cause) = self.admit(question.command(), around) {
             self.owe(question.command(), around);
             return Err((question, cause));
         }
         if matches!(self.phase, Phase::Ready) {
             self.encode(question);
-            return Ok(Call::for_queued(self.outbox.len(), around.is_single));
+            return Ok(self.outbox.len() == 1);
         }
         self.waiting.push_back(Waiting { question, since: around.clock.now() });
-        Ok(Call::Nobody)
+        Ok(false)
     }
 
     fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {

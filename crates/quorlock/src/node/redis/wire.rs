@@ -59,6 +59,15 @@ impl Wire {
         .await
     }
 
+    /// Writes what goes without waiting; the rest goes out with [`Wire::exchange`].
+    pub(super) async fn begin_writing(&mut self) -> Result<(), NodeError> {
+        poll_fn(|context| match self.poll_write_all(context) {
+            Poll::Ready(Err(cause)) => Poll::Ready(Err(broken(cause))),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        })
+        .await
+    }
+
     fn poll_write_all(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.out.len() {
             self.unflushed = true;

@@ -1,0 +1,38 @@
+//! How many answers are handed out at once.
+//!
+//! A single server and its client would work in turn: all commands in one write, all answers in one read. So the answers
+//! of a single server are handed out in pieces, and what those who got one send next is written before the next piece: the
+//! server executes it meanwhile. With several servers the others have work, and fewer writes are better.
+
+use super::usher::step_back;
+use crate::clock::Clock;
+use std::time::Duration;
+
+/// Into how many pieces the answers of a single server are divided.
+const PIECES: usize = 8;
+/// If others take longer than this between two pieces, the runtime is busy: answers must not wait for their turn again.
+const BUSY: Duration = Duration::from_millis(1);
+
+/// The pace at which one batch of answers is handed out.
+pub(super) struct Pace(u64);
+
+impl Pace {
+    /// For the answers to `in_flight` commands.
+    pub(super) fn new(is_single: bool, in_flight: usize) -> Self {
+        Self(if is_single { in_flight.div_ceil(PIECES) as u64 } else { u64::MAX })
+    }
+
+    /// How many commands are answered before others go first.
+    pub(super) fn piece(&self) -> u64 {
+        self.0.max(1)
+    }
+
+    /// Lets the tasks that are ready, those that were answered among them, go first.
+    pub(super) async fn let_others_go(&mut self, clock: &dyn Clock) {
+        let start = clock.now();
+        step_back().await;
+        if clock.now().since(start) > BUSY {
+            self.0 = u64::MAX;
+        }
+    }
+}
