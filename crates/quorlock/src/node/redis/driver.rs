@@ -3,9 +3,9 @@
 use super::flight::Flight;
 use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
+use super::pace::Pace;
 use super::parting::Parting;
 use super::queue::Phase;
-use super::pace::Pace;
 use super::usher::Usher;
 use super::wire::{Wire, broken};
 use crate::entropy;

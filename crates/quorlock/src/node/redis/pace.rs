@@ -36,3 +36,42 @@ impl Pace {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::{Moment, Wall};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A clock that goes on by some microseconds each time it is read.
+    #[derive(Debug)]
+    struct Steps(AtomicU64, u64);
+
+    impl Clock for Steps {
+        fn now(&self) -> Moment {
+            let micros = self.0.fetch_add(self.1, Ordering::Relaxed);
+            Moment::from_boot(Duration::from_micros(micros))
+        }
+
+        fn wall(&self) -> Wall {
+            Wall::from_micros(0)
+        }
+    }
+
+    #[test]
+    fn a_single_server_is_read_in_pieces_and_one_of_several_is_not() {
+        for (in_flight, piece) in [(0, 1), (1, 1), (8, 1), (9, 2), (100, 13), (256, 32)] {
+            assert_eq!(Pace::new(true, in_flight).piece(), piece);
+            assert_eq!(Pace::new(false, in_flight).piece(), u64::MAX);
+        }
+    }
+
+    #[tokio::test]
+    async fn on_a_busy_runtime_the_rest_comes_at_once() {
+        for (micros, piece) in [(999, 13), (1001, u64::MAX)] {
+            let mut pace = Pace::new(true, 100);
+            pace.let_others_go(&Steps(AtomicU64::new(0), micros)).await;
+            assert_eq!(pace.piece(), piece);
+        }
+    }
+}
