@@ -5,26 +5,29 @@ use crate::{answer, told};
 use anyhow::{Context, Result, ensure};
 use peers::histogram::{BUCKETS, Histogram, bucket_of};
 use peers::protocol::{Order, Outcome, Workload};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// How the locks of a batch are freed.
+/// Which limit is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Release {
-    /// One script call for all.
+pub enum Kind {
+    /// One script call frees all locks of a batch.
     Merged,
     /// A script call for each.
     Split,
+    /// The same, and a majority of answers is enough.
+    Quorum,
 }
 
 /// Frees each name that holds its token; answers how many.
 const SCRIPT: &str = "local n = 0 for i, k in ipairs(KEYS) do \
     if redis.call('GET', k) == ARGV[i] then n = n + redis.call('DEL', k) end end return n";
 
-pub fn run(order: &Order, release: Release) -> Result<()> {
+pub fn run(order: &Order, kind: Kind) -> Result<()> {
     ensure!(order.workload == Workload::Own, "does not wait and keeps no lock alive");
-    let mut floor = Floor::connect(order, release)?;
+    let mut floor = Floor::connect(order, kind)?;
     if order.warmup > 0.0 {
         floor.measure(order.warmup)?;
     }
@@ -39,11 +42,13 @@ struct Floor {
     releases: Vec<u8>,
     /// Answers to one batch of releases.
     release_answers: usize,
+    /// So many nodes must answer.
+    enough: usize,
     clients: usize,
 }
 
 impl Floor {
-    fn connect(order: &Order, release: Release) -> Result<Self> {
+    fn connect(order: &Order, kind: Kind) -> Result<Self> {
         let mut nodes = order.nodes.iter().map(|url| Socket::open(url)).collect::<Result<Vec<_>>>()?;
         let mut sha = String::new();
         for node in &mut nodes {
@@ -55,7 +60,7 @@ impl Floor {
         for (name, token) in &pairs {
             command(&mut acquires, &["SET", name, token, "NX", "PX", &ttl]);
         }
-        let batch = if release == Release::Merged { pairs.len() } else { 1 };
+        let batch = if kind == Kind::Merged { pairs.len() } else { 1 };
         let mut releases = Vec::new();
         for batch in pairs.chunks(batch) {
             let count = batch.len().to_string();
@@ -65,7 +70,8 @@ impl Floor {
             command(&mut releases, &words);
         }
         let release_answers = pairs.len().div_ceil(batch);
-        Ok(Self { nodes, acquires, releases, release_answers, clients: order.clients })
+        let enough = if kind == Kind::Quorum { nodes.len() / 2 + 1 } else { nodes.len() };
+        Ok(Self { nodes, acquires, releases, release_answers, enough, clients: order.clients })
     }
 
     fn measure(&mut self, seconds: f64) -> Result<Outcome> {
@@ -97,55 +103,76 @@ impl Floor {
         })
     }
 
-    /// Writes a batch to every node, then reads all answers.
+    /// Writes a batch to every node, then reads the answers of all, or of those that are enough.
     fn exchange(&mut self, batch: fn(&Self) -> (&Vec<u8>, usize)) -> Result<()> {
         let (bytes, answers) = batch(self);
         for node in &self.nodes {
-            (&node.0).write_all(bytes)?;
+            (&node.stream).write_all(bytes)?;
         }
-        for node in &self.nodes {
-            node.read_lines(answers)?;
+        self.nodes.iter_mut().for_each(|node| node.owed += answers);
+        if self.enough == self.nodes.len() {
+            return self.nodes.iter_mut().try_for_each(Socket::read_all);
+        }
+        while self.nodes.iter().filter(|node| node.owed == 0).count() < self.enough {
+            let mut silent: Vec<&mut Socket> = self.nodes.iter_mut().filter(|node| node.owed > 0).collect();
+            for node in readable(&mut silent)? {
+                silent[node].read_some()?;
+            }
         }
         Ok(())
     }
 }
 
-struct Socket(TcpStream);
+/// Waits until one of `nodes` at least has something to read; which ones.
+fn readable(nodes: &mut [&mut Socket]) -> Result<Vec<usize>> {
+    let mut polled: Vec<_> = nodes.iter().map(|node| PollFd::new(&node.stream, PollFlags::IN)).collect();
+    poll(&mut polled, None)?;
+    let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+    Ok(polled.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(node, _)| node).collect())
+}
+
+struct Socket {
+    stream: TcpStream,
+    /// Answers that have not come. Each is a single line.
+    owed: usize,
+}
 
 impl Socket {
     fn open(url: &str) -> Result<Self> {
         let stream = TcpStream::connect(url.trim_start_matches("redis://")).context("no connection")?;
         stream.set_nodelay(true)?;
-        Ok(Self(stream))
+        Ok(Self { stream, owed: 0 })
     }
 
     fn load_script(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
         command(&mut bytes, &["SCRIPT", "LOAD", SCRIPT]);
-        self.0.write_all(&bytes)?;
-        let text = self.read_lines(2)?;
+        self.stream.write_all(&bytes)?;
+        self.owed = 2;
+        let mut text = String::new();
+        while self.owed > 0 {
+            text += &self.read_some()?;
+        }
         Ok(text.lines().nth(1).context("no hash")?.to_owned())
     }
 
-    /// Every answer here is a single line, and none is an error.
-    fn read_lines(&self, count: usize) -> Result<String> {
-        let mut text = Vec::new();
-        let mut buffer = [0; 16 * 1024];
-        let mut lines = 0;
-        while lines < count {
-            let length = (&self.0).read(&mut buffer)?;
-            ensure!(length > 0, "the server closed the connection");
-            lines += buffer[..length].iter().filter(|byte| **byte == b'\n').count();
-            if text.len() < buffer.len() {
-                text.extend_from_slice(&buffer[..length]);
-            }
+    fn read_all(&mut self) -> Result<()> {
+        while self.owed > 0 {
+            self.read_some()?;
         }
-        ensure!(
-            !text.starts_with(b"-") && !text.starts_with(b"$-1"),
-            "refused: {}",
-            String::from_utf8_lossy(&text)
-        );
-        Ok(String::from_utf8(text)?)
+        Ok(())
+    }
+
+    /// Reads what has come, or waits for it. Nothing may begin like an error or a refusal.
+    fn read_some(&mut self) -> Result<String> {
+        let mut buffer = [0; 16 * 1024];
+        let length = self.stream.read(&mut buffer)?;
+        ensure!(length > 0, "the server closed the connection");
+        let text = std::str::from_utf8(&buffer[..length])?;
+        ensure!(!text.starts_with('-') && !text.starts_with("$-1"), "refused: {text}");
+        let lines = text.bytes().filter(|byte| *byte == b'\n').count();
+        self.owed = self.owed.checked_sub(lines).context("an answer to no question")?;
+        Ok(text.to_owned())
     }
 }
 

@@ -35,6 +35,8 @@ enum Contestant {
     Floor(Order),
     /// The same with a script call for each release.
     FloorSplit(Order),
+    /// The same, where a majority of answers is enough.
+    FloorQuorum(Order),
     /// A mutex in memory, without any server.
     Mutex(Order),
     /// Marks the nodes as fresh, so that quorlock lets them vote at once.
@@ -48,8 +50,9 @@ fn main() -> Result<()> {
         Contestant::QuorlockServe(order) => on_tokio(sidecar::run(order)),
         Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
-        Contestant::Floor(order) => floor::run(&order, floor::Release::Merged),
-        Contestant::FloorSplit(order) => floor::run(&order, floor::Release::Split),
+        Contestant::Floor(order) => floor::run(&order, floor::Kind::Merged),
+        Contestant::FloorSplit(order) => floor::run(&order, floor::Kind::Split),
+        Contestant::FloorQuorum(order) => floor::run(&order, floor::Kind::Quorum),
         Contestant::Mutex(order) => on_tokio(mutex::run(order)),
         Contestant::InitNodes(order) => on_tokio(quorlock_lock::init(order)),
     }

@@ -41,6 +41,7 @@ pub fn all() -> Vec<Contestant> {
         rust("redis-crate"),
         rust("floor"),
         rust("floor-split"),
+        rust("floor-quorum"),
         rust("mutex"),
     ]
 }

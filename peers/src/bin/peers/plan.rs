@@ -61,6 +61,7 @@ const ALL: &[&str] = &[
     "redis-crate",
     "floor",
     "floor-split",
+    "floor-quorum",
 ];
 /// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
 const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];
