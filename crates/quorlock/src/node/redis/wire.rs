@@ -26,6 +26,8 @@ pub(super) struct Wire {
     /// How much of `input` has been given out.
     taken: usize,
     unflushed: bool,
+    /// Whether a write had to wait, and what came meanwhile may have to be taken over.
+    is_blocked: bool,
 }
 
 impl Wire {
@@ -37,22 +39,23 @@ impl Wire {
             input: BytesMut::with_capacity(READ_CHUNK),
             taken: 0,
             unflushed: false,
+            is_blocked: false,
         }
     }
 
-    /// Writes what is to be written and reads what has come, until either is done: all was written, or at least
-    /// one byte was read.
+    /// Writes what is to be written and reads what has come, until at least one byte was read, or a write that had to wait
+    /// is done, so that there is room for more.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is lost that was not written, nothing that was read.
     pub(super) async fn exchange(&mut self) -> Result<(), NodeError> {
-        let had_output = !self.out.is_empty() || self.unflushed;
         poll_fn(|context| {
-            let written = self.poll_write_all(context).map_err(broken)?;
+            let was_blocked = self.is_blocked;
+            self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
             match self.poll_fill(context).map_err(broken)? {
                 Poll::Ready(0) => Poll::Ready(Err(broken(io::ErrorKind::UnexpectedEof.into()))),
                 Poll::Ready(_) => Poll::Ready(Ok(())),
-                Poll::Pending if had_output && written.is_ready() => Poll::Ready(Ok(())),
+                Poll::Pending if was_blocked && !self.is_blocked => Poll::Ready(Ok(())),
                 Poll::Pending => Poll::Pending,
             }
         })
@@ -61,9 +64,9 @@ impl Wire {
 
     /// Writes what goes without waiting; the rest goes out with [`Wire::exchange`].
     pub(super) async fn begin_writing(&mut self) -> Result<(), NodeError> {
-        poll_fn(|context| match self.poll_write_all(context) {
-            Poll::Ready(Err(cause)) => Poll::Ready(Err(broken(cause))),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        poll_fn(|context| {
+            self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
+            Poll::Ready(Ok(()))
         })
         .await
     }
