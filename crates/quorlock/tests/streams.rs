@@ -201,6 +201,43 @@ async fn an_answer_that_comes_twice_counts_once() {
     assert!(extended.is_err(), "extended by another lock's answer");
 }
 
+/// Goal: what nobody asked for is not taken for the answer to what is asked next, although both are read together.
+#[tokio::test]
+async fn a_second_answer_is_none_to_the_next_question() {
+    let servers = Servers::start(1);
+    let forger = Forger::default();
+    let url = forger.start(servers[0].port()).await;
+    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    until_granted(&locker, "a").await;
+    servers[0].cli(&["SET", "other", "taken by somebody else"]);
+    forger.forge("+OK\r\n:1\r\n".repeat(2).as_bytes(), false);
+    let _held = locker.named("one").unwrap().try_acquire().await.unwrap();
+    let stolen = locker.named("other").unwrap().try_acquire().await;
+    assert!(stolen.is_err(), "granted by another lock's vote: {stolen:?}");
+}
+
+/// Goal: whoever was answered is told so, although the server goes away behind its answers.
+#[tokio::test]
+async fn all_answers_before_the_end_of_a_connection_count() {
+    const LOCKS: usize = 32;
+    let servers = Servers::start(1);
+    let forger = Forger::default();
+    let url = forger.start(servers[0].port()).await;
+    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    until_granted(&locker, "a").await;
+    forger.forge("+OK\r\n:1\r\n".repeat(LOCKS).as_bytes(), true);
+    let asked: Vec<_> = (0..LOCKS)
+        .map(|number| {
+            let lock = locker.named(format!("lock{number}")).unwrap();
+            // Each is let go at once, so that something is written between the answers.
+            tokio::spawn(async move { lock.try_acquire().await.map(drop) })
+        })
+        .collect();
+    for answer in asked {
+        assert!(answer.await.unwrap().is_ok());
+    }
+}
+
 /// Starts `work`, and waits until the server has answered and the answer waits in the proxy, as a chunk of its own.
 async fn in_flight<T: Send + 'static>(
     server: &Server,

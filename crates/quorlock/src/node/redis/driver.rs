@@ -6,8 +6,9 @@ use super::link::Link;
 use super::pace::Pace;
 use super::parting::Parting;
 use super::queue::Phase;
+use super::resp::Value;
 use super::usher::Usher;
-use super::wire::{Wire, broken};
+use super::wire::{Wire, broken, protocol};
 use crate::entropy;
 use crate::node::NodeError;
 use quorlock_core::{Backoff, Moment};
@@ -125,6 +126,13 @@ impl Driver {
             let is_busy = chores.unpaid || chores.watched || !self.flight.is_empty() || self.end_by.is_some();
             tokio::select! {
                 biased;
+                // First, as a server that always has an answer ready must not keep us from it.
+                () = tick.as_mut(), if is_busy => {
+                    rewind(&mut tick);
+                    if let Err(cause) = self.look(&mut watch) {
+                        return End::Broken(cause);
+                    }
+                }
                 outcome = wire.exchange() => {
                     let outcome = match outcome {
                         Ok(()) => self.read(wire, &mut watch).await,
@@ -135,19 +143,13 @@ impl Driver {
                     }
                 }
                 () = link.wake.notified() => {}
-                () = tick.as_mut(), if is_busy => {
-                    rewind(&mut tick);
-                    if let Err(cause) = self.look(&mut watch) {
-                        return End::Broken(cause);
-                    }
-                }
             }
         }
     }
 
     /// Takes over what is to be written, once all before it is.
     fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> Chores {
-        let was_empty = self.flight.is_empty();
+        let before = self.flight.slots.len();
         let mut queue = self.link.lock();
         queue.hand_over(&mut wire.out, &mut self.flight.slots);
         if let Some(round_trip) = watch.round_trip.take() {
@@ -159,20 +161,28 @@ impl Driver {
         if closing && self.end_by.is_none() {
             self.end_by = Some(Instant::now() + self.link.around.connect_timeout);
         }
-        if watch.probe.is_none() && !self.flight.is_empty() {
+        if watch.probe.is_none() && self.flight.slots.len() > before {
             let now = self.link.around.clock.now();
-            if was_empty {
+            if before == 0 {
                 watch.heard = now;
             }
             watch.probe = Some((self.flight.answered + self.flight.slots.len() as u64, now));
             if now.since(watch.surveyed) >= SURVEY {
                 watch.surveyed = now;
-                let mut queue = self.link.lock();
-                queue.outbox.survey();
-                queue.outbox.kept.age(now);
+                self.survey(now);
             }
         }
         chores
+    }
+
+    /// Asks what the server is, with the next write.
+    fn survey(&self, now: Moment) {
+        let mut queue = self.link.lock();
+        queue.outbox.survey();
+        queue.outbox.kept.age(now);
+        drop(queue);
+        // It is the first of that write, and nobody else is woken for what follows it.
+        self.link.wake.notify_one();
     }
 
     fn is_over(&self, wire: &Wire, unpaid: bool) -> bool {
@@ -185,29 +195,43 @@ impl Driver {
     /// Answers everything for which a reply has come, in pieces: between them it writes what those who were answered have
     /// sent.
     async fn read(&mut self, wire: &mut Wire, watch: &mut Watch) -> Result<(), NodeError> {
+        // What is sent from now on cannot have been answered yet.
+        let due = self.flight.answered + self.flight.slots.len() as u64;
         let mut pace = Pace::new(self.link.around.is_single, self.flight.slots.len());
-        while self.read_piece(wire, watch, pace.piece())? {
+        while self.read_piece(wire, watch, pace.piece(), due)? {
             pace.let_others_go(&*self.link.around.clock).await;
             self.hand_over(wire, watch);
-            wire.begin_writing().await?;
+            if let Err(cause) = wire.begin_writing().await {
+                // What was answered counts, also if the server is gone by now.
+                self.read_piece(wire, watch, u64::MAX, due)?;
+                return Err(cause);
+            }
         }
         Ok(())
     }
 
-    /// Answers at most `piece` commands; `true` if there may be more replies.
-    fn read_piece(&mut self, wire: &mut Wire, watch: &mut Watch, piece: u64) -> Result<bool, NodeError> {
+    /// Answers at most `piece` commands, none behind the one with the number `due`; `true` if there may be more replies.
+    fn read_piece(
+        &mut self,
+        wire: &mut Wire,
+        watch: &mut Watch,
+        piece: u64,
+        due: u64,
+    ) -> Result<bool, NodeError> {
         let before = self.flight.answered;
-        let mut is_more = true;
-        while is_more && self.flight.answered - before < piece {
+        while self.flight.answered - before < piece {
             match wire.next_value()? {
+                Some(value) if self.flight.answered == due && !matches!(value, Value::Push(_)) => {
+                    return Err(protocol("an answer to no question"));
+                }
                 Some(value) => self.flight.take(value, &self.link)?,
-                None => is_more = false,
+                None => break,
             }
         }
         if self.flight.answered > before {
             watch.answered(self.flight.answered, self.link.around.clock.now());
         }
-        Ok(is_more)
+        Ok(self.flight.answered - before >= piece && wire.has_input())
     }
 
     /// Sends again what is owed, and gives a mute server up.

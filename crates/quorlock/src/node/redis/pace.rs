@@ -2,7 +2,8 @@
 //!
 //! A single server and its client would work in turn: all commands in one write, all answers in one read. So the answers
 //! of a single server are handed out in pieces, and what those who got one send next is written before the next piece: the
-//! server executes it meanwhile. With several servers the others have work, and fewer writes are better.
+//! server executes it meanwhile. Votes under the restart guard gain less, as the epoch behind them answers them together.
+//! With several servers the others have work, and fewer writes are better.
 
 use super::usher::step_back;
 use crate::clock::Clock;

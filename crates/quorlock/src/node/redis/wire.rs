@@ -108,6 +108,15 @@ impl Wire {
         }
     }
 
+    /// Whether something was read and has not been given out.
+    pub(super) fn has_input(&mut self) -> bool {
+        if self.taken == self.input.len() {
+            self.input.clear();
+            self.taken = 0;
+        }
+        !self.input.is_empty()
+    }
+
     /// Whether everything was written.
     pub(super) fn is_written(&self) -> bool {
         self.out.is_empty() && !self.unflushed
