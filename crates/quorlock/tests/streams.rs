@@ -71,6 +71,15 @@ impl Forger {
     }
 }
 
+/// A locker of one server, with a forger between them.
+async fn behind_a_forger() -> (Servers, Forger, Locker) {
+    let servers = Servers::start(1);
+    let forger = Forger::default();
+    let url = forger.start(servers[0].port()).await;
+    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    (servers, forger, locker)
+}
+
 /// Replies that no server sends, and whether the stream then ends; all break the connection.
 fn forgeries() -> Vec<(Vec<u8>, bool)> {
     let short = [
@@ -147,10 +156,7 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
 /// Goal: once a reply cannot be one to its command, nothing that follows on that connection is believed.
 #[tokio::test]
 async fn a_reply_of_another_shape_ends_its_connection() {
-    let servers = Servers::start(1);
-    let forger = Forger::default();
-    let url = forger.start(servers[0].port()).await;
-    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    let (servers, forger, locker) = behind_a_forger().await;
     for shifted in [":1\r\n+OK\r\n", "+OK\r\n+OK\r\n", "*0\r\n:1\r\n"] {
         until_granted(&locker, "a").await;
         let before = connection(&servers[0]);
@@ -204,10 +210,7 @@ async fn an_answer_that_comes_twice_counts_once() {
 /// Goal: what nobody asked for is not taken for the answer to what is asked next, although both are read together.
 #[tokio::test]
 async fn a_second_answer_is_none_to_the_next_question() {
-    let servers = Servers::start(1);
-    let forger = Forger::default();
-    let url = forger.start(servers[0].port()).await;
-    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    let (servers, forger, locker) = behind_a_forger().await;
     until_granted(&locker, "a").await;
     servers[0].cli(&["SET", "other", "taken by somebody else"]);
     forger.forge("+OK\r\n:1\r\n".repeat(2).as_bytes(), false);
@@ -224,10 +227,7 @@ async fn a_second_answer_is_none_to_the_next_question() {
 #[tokio::test]
 async fn all_answers_before_the_end_of_a_connection_count() {
     const LOCKS: usize = 32;
-    let servers = Servers::start(1);
-    let forger = Forger::default();
-    let url = forger.start(servers[0].port()).await;
-    let locker = Locker::builder().nodes([url]).node_timeout(NODE_TIMEOUT).build().unwrap();
+    let (_servers, forger, locker) = behind_a_forger().await;
     until_granted(&locker, "a").await;
     forger.forge("+OK\r\n:1\r\n".repeat(LOCKS).as_bytes(), true);
     let asked: Vec<_> = (0..LOCKS)

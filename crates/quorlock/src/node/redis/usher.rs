@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 /// Wakes a driver for the first command of a write, once the tasks that are ready have had their turn: what they send
 /// then goes in the same write. It ends when it is dropped.
 ///
-/// A task of its own, as a driver that waited for its own turn could not be woken sooner.
+/// A task of its own, as a driver that waited for its own turn could not read answers meanwhile.
 pub(super) struct Usher(JoinHandle<()>);
 
 impl Usher {
