@@ -3,7 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Blocks, Entropy};
 use crate::event::{Event, Observers};
-use crate::node::NodeError;
+use crate::node::{Kept, NodeError};
 use crate::nursery::Nursery;
 use crate::planted::Planted;
 use crate::ticker::Ticker;
@@ -35,6 +35,7 @@ pub(crate) struct Surroundings {
     pub(crate) ticker: Ticker,
     pub(crate) nursery: Nursery,
     pub(crate) siblings: Siblings,
+    pub(crate) kept: Kept,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
     /// The limit of connecting to a node, handshake included.
@@ -83,6 +84,7 @@ impl Default for Surroundings {
             ticker: Ticker::default(),
             nursery: Nursery::default(),
             siblings: Siblings::default(),
+            kept: Kept::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             guard: RestartGuard::Strict,

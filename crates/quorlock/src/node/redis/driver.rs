@@ -179,7 +179,7 @@ impl Driver {
     fn survey(&self, now: Moment) {
         let mut queue = self.link.lock();
         queue.outbox.survey();
-        queue.outbox.kept.age(now);
+        queue.outbox.told.age(now);
         drop(queue);
         // It is the first of that write, and nobody else is woken for what follows it.
         self.link.wake.notify_one();

@@ -48,17 +48,30 @@ impl<'a> Encoder<'a> {
 /// The most digits that a number has.
 pub(super) const DIGITS: usize = 20;
 
+/// `00` to `99`: a division for two digits is half as many.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [digit(number as u64 / 10), digit(number as u64 % 10)];
+        number += 1;
+    }
+    pairs
+};
+
 /// `number` as decimal digits.
 pub(super) fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
     let mut at = DIGITS;
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[at..];
-        }
+    while number >= 10 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
     }
+    if number > 0 || at == DIGITS {
+        at -= 1;
+        digits[at] = digit(number);
+    }
+    &digits[at..]
 }
 
 /// A line that tells a length. Most are short, and those are written at once.
@@ -75,7 +88,7 @@ fn length(out: &mut Vec<u8>, kind: u8, length: u64) {
     }
 }
 
-fn digit(number: u64) -> u8 {
+const fn digit(number: u64) -> u8 {
     b'0' + number as u8
 }
 
@@ -102,7 +115,7 @@ mod tests {
     #[test]
     fn numbers_have_all_their_digits() {
         let mut digits = [0; DIGITS];
-        for number in [0, 9, 10, 1_763_240_000_000_001, u64::MAX] {
+        for number in [0, 9, 10, 99, 100, 109, 999, 1000, 1_763_240_000_000_001, u64::MAX / 10, u64::MAX] {
             assert_eq!(decimal(number, &mut digits), number.to_string().as_bytes());
         }
     }

@@ -36,7 +36,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(id: Arc<str>, around: Surroundings, address: Address, login: Login) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(around.guard, login.durable)),
+            queue: Mutex::new(Queue::new(&around, login.durable)),
             id,
             around,
             address,

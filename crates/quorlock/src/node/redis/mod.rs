@@ -32,6 +32,7 @@ mod tls;
 mod usher;
 mod wire;
 
+pub(crate) use kept::Kept;
 pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 

@@ -3,7 +3,7 @@
 use super::commands;
 use super::fast::{self, Fast};
 use super::handshake::encode_verify;
-use super::kept::Kept;
+use super::kept::{Kept, Told};
 use super::resp::Value;
 use super::run::{self, Run};
 use super::script::Hashes;
@@ -22,7 +22,7 @@ const READINGS: usize = 16;
 const FIRST_MARK: u64 = 2;
 
 /// What the next write will carry.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
     /// Encoded commands, and what waits for their answers in the same order.
     out: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Outbox {
     /// Releases that go out after all of `slots`.
     run: Run,
     /// Counters that this server was told to keep.
-    pub(super) kept: Kept,
+    pub(super) told: Told,
     /// Whether a vote was encoded after the last reading of the epoch.
     open_votes: bool,
     /// How many extends and stamps were marked.
@@ -44,6 +44,21 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    /// An empty one, for one more of the servers that `kept` is about.
+    pub(super) fn new(kept: &Kept) -> Self {
+        Self {
+            out: Vec::new(),
+            slots: VecDeque::new(),
+            run: Run::default(),
+            told: kept.join(),
+            open_votes: false,
+            marked: 0,
+            skip: 0,
+            hashes: Hashes::default(),
+            fast: Fast::default(),
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.run.is_empty()
     }
@@ -98,7 +113,7 @@ impl Outbox {
         if !self.run.takes(&release) {
             self.end_run();
         }
-        release.keeps |= self.kept.tell(release.name());
+        release.keeps |= self.told.tell(release.name());
         self.run.push(release);
     }
 

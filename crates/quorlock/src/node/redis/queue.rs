@@ -67,17 +67,17 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(guard: RestartGuard, durable: bool) -> Self {
+    pub(super) fn new(around: &Surroundings, durable: bool) -> Self {
         Self {
             phase: Phase::Idle,
             closing: false,
-            standing: match guard {
+            standing: match around.guard {
                 RestartGuard::Strict => Standing::Unverified,
                 RestartGuard::Off => Standing::Unguarded,
             },
             epoch: None,
             facts: Facts::default(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(&around.kept),
             owed: Owed::default(),
             bells: BTreeMap::new(),
             durable,
@@ -191,7 +191,7 @@ impl Queue {
         let epoch = Verified::new(reading, before, around.quarantine(), around.clock.now());
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if is_new {
-            self.outbox.kept.forget();
+            self.outbox.told.forget();
         }
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified { epoch: epoch.clone(), mature: false };
@@ -214,7 +214,7 @@ impl Queue {
         let now = around.clock.now();
         self.phase = Phase::Ready;
         // The server may have restarted and forgotten.
-        self.outbox.kept.forget();
+        self.outbox.told.forget();
         self.owed.forget_unsent();
         self.pay(now);
         for name in self.bells.keys() {
