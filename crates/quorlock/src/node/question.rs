@@ -67,7 +67,9 @@ impl Question {
 
 impl Drop for Question {
     fn drop(&mut self) {
-        self.post(Reply::Failed(NodeError::Abandoned));
+        if self.is_open {
+            self.post(Reply::Failed(NodeError::Abandoned));
+        }
     }
 }
 

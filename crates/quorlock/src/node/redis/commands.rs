@@ -50,16 +50,17 @@ struct Encoded {
 }
 
 fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
-    Encoder::command(out, 6)
-        .arg("SET")
+    let set = Encoder::begin(out, b"*6\r\n$3\r\nSET\r\n")
         .arg(acquire.name.as_str())
         .value(&acquire.token, acquire.proposal, &acquire.label)
-        .arg("NX")
-        .arg("PX")
+        .words(b"$2\r\nNX\r\n$2\r\nPX\r\n")
         .number(millis(acquire.ttl));
     if acquire.proposal != Fence::NONE {
-        let command = Encoder::command(out, 6).arg("ZADD").fence_key(&acquire.name);
-        command.arg("GT").arg("CH").number(acquire.proposal.get()).arg("f");
+        set.words(b"*6\r\n$4\r\nZADD\r\n")
+            .fence_key(&acquire.name)
+            .words(b"$2\r\nGT\r\n$2\r\nCH\r\n")
+            .number(acquire.proposal.get())
+            .words(b"$1\r\nf\r\n");
     }
 }
 
@@ -81,9 +82,13 @@ pub(super) fn releases<'a>(
         command = command.arg(release.name().as_str());
     }
     for release in run {
-        let keeps: &[u8] = if release.keeps { b"+" } else { b"" };
-        let quiet: &[u8] = if release.quiet { b"-" } else { b"" };
-        command = command.parts(&[release.token.as_bytes(), keeps, quiet]);
+        let token = &release.token;
+        command = match (release.keeps, release.quiet) {
+            (false, false) => command.token(token),
+            (false, true) => command.parts(&[token.as_bytes(), b"-"]),
+            (true, false) => command.parts(&[token.as_bytes(), b"+"]),
+            (true, true) => command.parts(&[token.as_bytes(), b"+-"]),
+        };
     }
 }
 

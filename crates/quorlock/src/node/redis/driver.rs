@@ -220,8 +220,13 @@ impl Driver {
     ) -> Result<bool, NodeError> {
         let before = self.flight.answered;
         while self.flight.answered - before < piece {
+            let is_due = self.flight.answered < due;
+            if is_due && self.flight.yes().is_some_and(|yes| wire.skips(yes)) {
+                self.flight.take_yes(&self.link);
+                continue;
+            }
             match wire.next_value()? {
-                Some(value) if self.flight.answered == due && !matches!(value, Value::Push(_)) => {
+                Some(value) if !is_due && !matches!(value, Value::Push(_)) => {
                     return Err(protocol("an answer to no question"));
                 }
                 Some(value) => self.flight.take(value, &self.link)?,

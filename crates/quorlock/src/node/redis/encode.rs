@@ -1,6 +1,6 @@
 //! Writing commands: RESP arrays straight into the out buffer, without an allocation per argument.
 
-use quorlock_core::Name;
+use quorlock_core::{Name, Token};
 
 /// What a name's fence key starts with.
 pub(super) const FENCE_KEY: &str = "quorlock:fence:";
@@ -21,6 +21,11 @@ impl<'a> Encoder<'a> {
         Self(out)
     }
 
+    /// Starts a command with what is always the same, as it is sent.
+    pub(super) fn begin(out: &'a mut Vec<u8>, words: &[u8]) -> Self {
+        Self(out).words(words)
+    }
+
     pub(super) fn arg(self, text: impl AsRef<[u8]>) -> Self {
         self.parts(&[text.as_ref()])
     }
@@ -37,6 +42,17 @@ impl<'a> Encoder<'a> {
             self.0.extend_from_slice(part);
         }
         self.0.extend_from_slice(b"\r\n");
+        self
+    }
+
+    /// One argument of 32 characters, as every token is.
+    pub(super) fn token(self, token: &Token) -> Self {
+        self.words(b"$32\r\n").words(token.as_bytes()).words(b"\r\n")
+    }
+
+    /// Arguments that are always the same, as they are sent.
+    pub(super) fn words(self, words: &[u8]) -> Self {
+        self.0.extend_from_slice(words);
         self
     }
 

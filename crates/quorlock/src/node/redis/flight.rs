@@ -11,7 +11,7 @@ use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
 use super::survey::Survey;
 use super::wire::protocol;
-use crate::node::{NodeError, Reply};
+use crate::node::{Done, NodeError, Reply};
 use crate::surroundings::RestartGuard;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -65,6 +65,23 @@ impl Flight {
         }
     }
 
+    /// The bytes that say yes to the oldest slot, if that is a vote: most answers are, and need not be read further.
+    pub(super) fn yes(&self) -> Option<&'static [u8]> {
+        match self.slots.front()? {
+            Slot::Vote(vote) if self.gathered.is_empty() => {
+                Some(if vote.raises { replies::YES_AND_RAISED } else { replies::YES })
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the answer of [`Flight::yes`].
+    pub(super) fn take_yes(&mut self, link: &Link) {
+        if let Some(Slot::Vote(vote)) = self.pop() {
+            self.cast(vote, Reply::Done(Done::Raised), link);
+        }
+    }
+
     fn pop(&mut self) -> Option<Slot> {
         self.answered += 1;
         self.slots.pop_front()
@@ -96,7 +113,15 @@ impl Flight {
     /// Answers `slot`, whose last reply is `last`.
     fn settle(&mut self, slot: Slot, last: Value, link: &Link) -> Result<(), NodeError> {
         match (slot, &last) {
-            (Slot::Vote(vote), _) => return self.cast(vote, &last, link),
+            (Slot::Vote(vote), _) => {
+                let reply = match self.gathered.pop() {
+                    Some(set) => replies::vote(&set, Some(&last)),
+                    None => replies::vote(&last, None),
+                };
+                let shape = believable(&reply);
+                self.cast(vote, reply, link);
+                return shape;
+            }
             (Slot::Epoch { skip }, _) => return self.count_votes(&last, skip, link),
             (Slot::Release(first), _) => return self.settle_run(first, &last, link),
             (Slot::Fast(release), _) => return self.free(release, &last, link),
@@ -128,18 +153,12 @@ impl Flight {
         Ok(())
     }
 
-    /// Takes a vote in, whose last reply is `last`. It counts once the epoch behind it is known.
-    fn cast(&mut self, vote: Vote, last: &Value, link: &Link) -> Result<(), NodeError> {
-        let reply = match self.gathered.pop() {
-            Some(set) => replies::vote(&set, Some(last)),
-            None => replies::vote(last, None),
-        };
-        let shape = believable(&reply);
+    /// Takes a vote in, which `reply` answers. It counts once the epoch behind it is known.
+    fn cast(&mut self, vote: Vote, reply: Reply, link: &Link) {
         match link.around.guard {
-            RestartGuard::Strict if shape.is_ok() => self.votes.push((vote, reply)),
+            RestartGuard::Strict if believable(&reply).is_ok() => self.votes.push((vote, reply)),
             _ => vote.question.answer(reply),
         }
-        shape
     }
 
     /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.

@@ -7,6 +7,11 @@ use crate::node::{Content, Denied, Done, NodeError, Reply, View};
 use quorlock_core::Fence;
 use std::time::Duration;
 
+/// A vote that was cast.
+pub(super) const YES: &[u8] = b"+OK\r\n";
+/// One that raised the counter, too.
+pub(super) const YES_AND_RAISED: &[u8] = b"+OK\r\n:1\r\n";
+
 /// The reply to a vote, from those to `SET` and to `ZADD` if it raises. Whether it counts is for the epoch to say.
 pub(super) fn vote(set: &Value, raise: Option<&Value>) -> Reply {
     match (set, raise) {
@@ -89,4 +94,20 @@ pub(super) fn raw(answer: Value) -> Result<Value, NodeError> {
 
 fn odd(what: &str) -> Reply {
     Reply::Failed(NodeError::Protocol { reason: format!("{what} is answered by another shape").into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::redis::resp;
+
+    #[test]
+    fn the_bytes_that_say_yes_mean_what_their_values_mean() {
+        let (set, length) = resp::read(YES_AND_RAISED).unwrap().unwrap();
+        assert_eq!(&YES_AND_RAISED[..length], YES);
+        let (raise, rest) = resp::read(&YES_AND_RAISED[length..]).unwrap().unwrap();
+        assert_eq!(length + rest, YES_AND_RAISED.len());
+        assert!(matches!(vote(&set, None), Reply::Done(Done::Raised)));
+        assert!(matches!(vote(&set, Some(&raise)), Reply::Done(Done::Raised)));
+    }
 }

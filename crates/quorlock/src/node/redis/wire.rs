@@ -108,6 +108,15 @@ impl Wire {
         }
     }
 
+    /// Gives out `expected` if that is what was read next.
+    pub(super) fn skips(&mut self, expected: &[u8]) -> bool {
+        let is_next = self.input[self.taken..].starts_with(expected);
+        if is_next {
+            self.taken += expected.len();
+        }
+        is_next
+    }
+
     /// Whether something was read and has not been given out.
     pub(super) fn has_input(&mut self) -> bool {
         if self.taken == self.input.len() {
