@@ -8,7 +8,7 @@ use peers::protocol::{Order, Outcome, Workload};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Which limit is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum Kind {
     Split,
     /// The same, and a majority of answers is enough.
     Quorum,
+    /// One script call for all, a majority is enough, and the votes are those of quorlock as it comes: they raise a fence and
+    /// read whether the server remembers.
+    Fenced,
 }
 
 /// Frees each name that holds its token; answers how many.
@@ -38,13 +41,28 @@ pub fn run(order: &Order, kind: Kind) -> Result<()> {
 
 struct Floor {
     nodes: Vec<Socket>,
-    acquires: Vec<u8>,
-    releases: Vec<u8>,
-    /// Answers to one batch of releases.
-    release_answers: usize,
+    kind: Kind,
+    clients: Vec<Client>,
+    ttl: String,
+    /// The hash of the script.
+    sha: String,
+    acquires: Batch,
+    releases: Batch,
     /// So many nodes must answer.
     enough: usize,
-    clients: usize,
+}
+
+struct Client {
+    name: String,
+    token: String,
+}
+
+/// What is sent to every node in one write.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    /// How many lines the answers have.
+    answers: usize,
 }
 
 impl Floor {
@@ -54,24 +72,56 @@ impl Floor {
         for node in &mut nodes {
             sha = node.load_script()?;
         }
-        let pairs: Vec<_> = (0..order.clients).map(|c| (order.name(c), format!("{c:032x}"))).collect();
-        let ttl = order.ttl_ms.to_string();
-        let mut acquires = Vec::new();
-        for (name, token) in &pairs {
-            command(&mut acquires, &["SET", name, token, "NX", "PX", &ttl]);
+        let client = |number| Client { name: order.name(number), token: format!("{number:032x}") };
+        let enough = match kind {
+            Kind::Merged | Kind::Split => nodes.len(),
+            Kind::Quorum | Kind::Fenced => nodes.len() / 2 + 1,
+        };
+        let mut floor = Self {
+            nodes,
+            kind,
+            clients: (0..order.clients).map(client).collect(),
+            ttl: order.ttl_ms.to_string(),
+            sha,
+            acquires: Batch::default(),
+            releases: Batch::default(),
+            enough,
+        };
+        floor.encode(None);
+        Ok(floor)
+    }
+
+    /// Encodes the commands of one round, with a `fence` if they have one.
+    fn encode(&mut self, fence: Option<&str>) {
+        let value = |client: &Client| match fence {
+            // As long as what quorlock stores.
+            Some(fence) => format!("{} {fence} somebody@somewhere 12345 {fence}", client.token),
+            None => client.token.clone(),
+        };
+        let values: Vec<String> = self.clients.iter().map(value).collect();
+        self.acquires.clear();
+        for (client, value) in self.clients.iter().zip(&values) {
+            self.acquires.push(&["SET", &client.name, value, "NX", "PX", &self.ttl], 1);
+            if let Some(fence) = fence {
+                let key = format!("quorlock:fence:{}", client.name);
+                self.acquires.push(&["ZADD", &key, "GT", "CH", fence, "f"], 1);
+            }
         }
-        let batch = if kind == Kind::Merged { pairs.len() } else { 1 };
-        let mut releases = Vec::new();
-        for batch in pairs.chunks(batch) {
-            let count = batch.len().to_string();
-            let mut words = vec!["EVALSHA", &sha, &count];
-            words.extend(batch.iter().map(|(name, _)| name.as_str()));
-            words.extend(batch.iter().map(|(_, token)| token.as_str()));
-            command(&mut releases, &words);
+        if fence.is_some() {
+            self.acquires.push(&["GETRANGE", "quorlock:epoch", "0", "-1"], 2);
         }
-        let release_answers = pairs.len().div_ceil(batch);
-        let enough = if kind == Kind::Quorum { nodes.len() / 2 + 1 } else { nodes.len() };
-        Ok(Self { nodes, acquires, releases, release_answers, enough, clients: order.clients })
+        let batch = match self.kind {
+            Kind::Merged | Kind::Fenced => self.clients.len(),
+            Kind::Split | Kind::Quorum => 1,
+        };
+        self.releases.clear();
+        for (clients, values) in self.clients.chunks(batch).zip(values.chunks(batch)) {
+            let count = clients.len().to_string();
+            let mut words = vec!["EVALSHA", &self.sha, &count];
+            words.extend(clients.iter().map(|client| client.name.as_str()));
+            words.extend(values.iter().map(String::as_str));
+            self.releases.push(&words, 1);
+        }
     }
 
     fn measure(&mut self, seconds: f64) -> Result<Outcome> {
@@ -84,16 +134,20 @@ impl Floor {
             if asked >= end {
                 break;
             }
-            self.exchange(|floor| (&floor.acquires, floor.clients))?;
-            waits[bucket_of(asked.elapsed())] += self.clients as u64;
-            self.exchange(|floor| (&floor.releases, floor.release_answers))?;
+            if self.kind == Kind::Fenced {
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH)?;
+                self.encode(Some(&wall.as_micros().to_string()));
+            }
+            self.exchange(|floor| &floor.acquires)?;
+            waits[bucket_of(asked.elapsed())] += self.clients.len() as u64;
+            self.exchange(|floor| &floor.releases)?;
             rounds += u64::from(Instant::now() < end);
         }
         let used = Usage::now().since(before);
         Ok(Outcome {
             version: "-".to_owned(),
             seconds,
-            cycles: rounds * self.clients as u64,
+            cycles: rounds * self.clients.len() as u64,
             failed: 0,
             least: rounds,
             most: rounds,
@@ -104,11 +158,12 @@ impl Floor {
     }
 
     /// Writes a batch to every node, then reads the answers of all, or of those that are enough.
-    fn exchange(&mut self, batch: fn(&Self) -> (&Vec<u8>, usize)) -> Result<()> {
-        let (bytes, answers) = batch(self);
+    fn exchange(&mut self, batch: fn(&Self) -> &Batch) -> Result<()> {
+        let batch = batch(self);
         for node in &self.nodes {
-            (&node.stream).write_all(bytes)?;
+            (&node.stream).write_all(&batch.bytes)?;
         }
+        let answers = batch.answers;
         self.nodes.iter_mut().for_each(|node| node.owed += answers);
         if self.enough == self.nodes.len() {
             return self.nodes.iter_mut().try_for_each(Socket::read_all);
@@ -123,6 +178,19 @@ impl Floor {
     }
 }
 
+impl Batch {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.answers = 0;
+    }
+
+    /// Adds a command whose answer has so many lines.
+    fn push(&mut self, words: &[&str], lines: usize) {
+        command(&mut self.bytes, words);
+        self.answers += lines;
+    }
+}
+
 /// Waits until one of `nodes` at least has something to read; which ones.
 fn readable(nodes: &mut [&mut Socket]) -> Result<Vec<usize>> {
     let mut polled: Vec<_> = nodes.iter().map(|node| PollFd::new(&node.stream, PollFlags::IN)).collect();
@@ -133,7 +201,7 @@ fn readable(nodes: &mut [&mut Socket]) -> Result<Vec<usize>> {
 
 struct Socket {
     stream: TcpStream,
-    /// Answers that have not come. Each is a single line.
+    /// Lines of answers that have not come.
     owed: usize,
 }
 

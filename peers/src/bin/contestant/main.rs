@@ -37,6 +37,8 @@ enum Contestant {
     FloorSplit(Order),
     /// The same, where a majority of answers is enough.
     FloorQuorum(Order),
+    /// Blocking sockets that send the votes of quorlock, with fence and restart guard, and wait for a majority.
+    FloorFenced(Order),
     /// A mutex in memory, without any server.
     Mutex(Order),
     /// Marks the nodes as fresh, so that quorlock lets them vote at once.
@@ -53,6 +55,7 @@ fn main() -> Result<()> {
         Contestant::Floor(order) => floor::run(&order, floor::Kind::Merged),
         Contestant::FloorSplit(order) => floor::run(&order, floor::Kind::Split),
         Contestant::FloorQuorum(order) => floor::run(&order, floor::Kind::Quorum),
+        Contestant::FloorFenced(order) => floor::run(&order, floor::Kind::Fenced),
         Contestant::Mutex(order) => on_tokio(mutex::run(order)),
         Contestant::InitNodes(order) => on_tokio(quorlock_lock::init(order)),
     }

@@ -42,6 +42,7 @@ pub fn all() -> Vec<Contestant> {
         rust("floor"),
         rust("floor-split"),
         rust("floor-quorum"),
+        rust("floor-fenced"),
         rust("mutex"),
     ]
 }

@@ -62,6 +62,7 @@ const ALL: &[&str] = &[
     "floor",
     "floor-split",
     "floor-quorum",
+    "floor-fenced",
 ];
 /// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
 const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];
