@@ -24,6 +24,23 @@ pub(crate) struct Nursery(Arc<Mutex<Vec<Ward>>>);
 struct Ward {
     runtime: Id,
     young: Vec<Young>,
+    /// Whom the next newcomer looks at.
+    next: usize,
+}
+
+impl Ward {
+    /// Takes a newcomer in, who first looks at two others and shows them out if their guard has let go: the memory of holds
+    /// that ended is used again at once, instead of being left cold until the next look.
+    fn take_in(&mut self, newcomer: Young) {
+        for _ in 0..2 {
+            match self.young.get(self.next) {
+                Some(young) if young.hold.strong_count() == 0 => drop(self.young.swap_remove(self.next)),
+                Some(_) => self.next += 1,
+                None => self.next = 0,
+            }
+        }
+        self.young.push(newcomer);
+    }
 }
 
 #[derive(Debug)]
@@ -53,9 +70,9 @@ impl Nursery {
         let runtime = Handle::current().id();
         let mut wards = self.wards();
         match wards.iter_mut().find(|ward| ward.runtime == runtime) {
-            Some(ward) => ward.young.push(young),
+            Some(ward) => ward.take_in(young),
             None => {
-                wards.push(Ward { runtime, young: vec![young] });
+                wards.push(Ward { runtime, young: vec![young], next: 0 });
                 drop(wards);
                 let nurse = Nurse { nursery: self.clone(), runtime, is_over: false };
                 let alarm = hold.voters.around.alarm.listen();
@@ -117,6 +134,31 @@ impl Drop for Nurse {
         let holds = young.into_iter().filter_map(|young| young.hold.upgrade());
         for hold in holds.filter(|hold| !hold.closed().is_fired()) {
             hold.lose(Loss::Unwatched);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Locker;
+
+    #[tokio::test(start_paused = true)]
+    async fn holds_that_ended_do_not_pile_up_and_those_that_last_stay() {
+        let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+        let mut lasting = Vec::new();
+        for number in 0..10 {
+            lasting.push(locker.named(format!("lasting{number}")).unwrap().acquire().await.unwrap());
+        }
+        let nursery = &locker.voters().around.nursery;
+        let short = locker.named("short").unwrap();
+        for _ in 0..200 {
+            let _ = short.acquire().await.unwrap().release().await;
+            // No look of the nurse comes between, as time stands still.
+            let wards = nursery.wards();
+            let lives = wards[0].young.iter().filter(|young| young.hold.strong_count() > 0).count();
+            assert_eq!(lives, 10);
+            assert!(wards[0].young.len() <= 24, "{} are there", wards[0].young.len());
         }
     }
 }
