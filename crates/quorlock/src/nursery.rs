@@ -140,7 +140,6 @@ impl Drop for Nurse {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Locker;
 
     #[tokio::test(start_paused = true)]
