@@ -29,14 +29,16 @@ struct Ward {
 }
 
 impl Ward {
-    /// Takes a newcomer in, who first looks at two others and shows them out if their guard has let go: the memory of holds
-    /// that ended is used again at once, instead of being left cold until the next look.
+    /// Takes a newcomer in, who first looks at two others and shows those out that ended: their memory is used again at once,
+    /// instead of being left cold until the nurse looks.
     fn take_in(&mut self, newcomer: Young) {
         for _ in 0..2 {
+            if self.next >= self.young.len() {
+                self.next = 0;
+            }
             match self.young.get(self.next) {
                 Some(young) if young.hold.strong_count() == 0 => drop(self.young.swap_remove(self.next)),
-                Some(_) => self.next += 1,
-                None => self.next = 0,
+                _ => self.next += 1,
             }
         }
         self.young.push(newcomer);
@@ -108,7 +110,7 @@ impl Nurse {
         }
     }
 
-    /// All who came since the last look; `None` closes the ward.
+    /// All who came since the last look and are still there; `None` closes the ward.
     fn next(&mut self) -> Option<Vec<Young>> {
         let mut wards = self.nursery.wards();
         let at = wards.iter().position(|ward| ward.runtime == self.runtime)?;
@@ -153,7 +155,7 @@ mod tests {
         let short = locker.named("short").unwrap();
         for _ in 0..200 {
             let _ = short.acquire().await.unwrap().release().await;
-            // No look of the nurse comes between, as time stands still.
+            // The nurse does not look, as time stands still while there is something to do.
             let wards = nursery.wards();
             let lives = wards[0].young.iter().filter(|young| young.hold.strong_count() > 0).count();
             assert_eq!(lives, 10);

@@ -35,6 +35,7 @@ pub(crate) struct Surroundings {
     pub(crate) ticker: Ticker,
     pub(crate) nursery: Nursery,
     pub(crate) siblings: Siblings,
+    /// What the servers among the nodes were told to keep.
     pub(crate) kept: Kept,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,

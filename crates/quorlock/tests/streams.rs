@@ -24,7 +24,8 @@ struct Forger {
 
 #[derive(Clone)]
 struct Forgery {
-    bytes: Vec<u8>,
+    /// Each is read by itself.
+    pieces: Vec<Vec<u8>>,
     then_cut: bool,
 }
 
@@ -49,13 +50,19 @@ impl Forger {
         let (mut from_server, mut to_server) = server.into_split();
         let requests = tokio::spawn(async move { copy(&mut from_client, &mut to_server).await });
         let mut chunk = vec![0; 16 * 1024];
-        while let Ok(length @ 1..) = from_server.read(&mut chunk).await {
+        'carry: while let Ok(length @ 1..) = from_server.read(&mut chunk).await {
             let forged = self.next.lock().unwrap().take();
-            let (bytes, then_cut) = match &forged {
-                Some(forged) => (forged.bytes.as_slice(), forged.then_cut),
-                None => (&chunk[..length], false),
-            };
-            if to_client.write_all(bytes).await.is_err() || then_cut {
+            let Forgery { pieces, then_cut } =
+                forged.unwrap_or_else(|| Forgery { pieces: vec![chunk[..length].to_vec()], then_cut: false });
+            for (number, piece) in pieces.iter().enumerate() {
+                if number > 0 {
+                    tokio::time::sleep(NODE_TIMEOUT / 20).await;
+                }
+                if to_client.write_all(piece).await.is_err() {
+                    break 'carry;
+                }
+            }
+            if then_cut {
                 break;
             }
         }
@@ -63,7 +70,12 @@ impl Forger {
     }
 
     fn forge(&self, bytes: &[u8], then_cut: bool) {
-        *self.next.lock().unwrap() = Some(Forgery { bytes: bytes.to_vec(), then_cut });
+        self.forge_pieces(&[bytes], then_cut);
+    }
+
+    fn forge_pieces(&self, pieces: &[&[u8]], then_cut: bool) {
+        let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
+        *self.next.lock().unwrap() = Some(Forgery { pieces, then_cut });
     }
 
     fn is_done(&self) -> bool {
@@ -221,6 +233,44 @@ async fn a_second_answer_is_none_to_the_next_question() {
     });
     let stolen = asked.await.unwrap();
     assert!(stolen.is_err(), "granted by another lock's vote: {stolen:?}");
+}
+
+/// Goal: a yes counts however it comes: in two reads, or with something that the server says unasked before or within it.
+#[tokio::test]
+async fn a_yes_in_pieces_counts() {
+    const YES: &[u8] = b"+OK\r\n:1\r\n";
+    const PUSH: &[u8] = b">3\r\n+message\r\n+nobody\r\n+hears it\r\n";
+    let (servers, forger, locker) = behind_a_forger().await;
+    until_granted(&locker, "a").await;
+    let before = connection(&servers[0]);
+    let whole: &[&[u8]] = &[PUSH, YES];
+    let within: &[&[u8]] = &[&YES[..5], PUSH, &YES[5..]];
+    let together = [whole, within].map(|parts| vec![parts.concat()]);
+    let apart = [whole, within].map(|parts| parts.iter().map(|part| part.to_vec()).collect::<Vec<_>>());
+    let cut = (1..YES.len()).map(|at| vec![YES[..at].to_vec(), YES[at..].to_vec()]);
+    for pieces in cut.chain(together).chain(apart) {
+        let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+        forger.forge_pieces(&pieces, false);
+        let held = locker.named("b").unwrap().try_acquire().await;
+        assert!(forger.is_done(), "{pieces:?}");
+        release(held.unwrap_or_else(|refused| panic!("{pieces:?}: {refused}"))).await;
+    }
+    assert_eq!(connection(&servers[0]), before);
+}
+
+/// Goal: half a yes is none, neither on its own connection nor on the next.
+#[tokio::test]
+async fn half_a_yes_is_forgotten_with_its_connection() {
+    let (servers, forger, locker) = behind_a_forger().await;
+    until_granted(&locker, "a").await;
+    let before = forger.connections.load(Ordering::SeqCst);
+    forger.forge(b"+OK\r\n", true);
+    let half = locker.named("half").unwrap().try_acquire().await;
+    assert!(half.is_err(), "{half:?}");
+    servers[0].cli(&["SET", "other", "taken by somebody else"]);
+    until_granted(&locker, "a").await;
+    assert!(locker.named("other").unwrap().try_acquire().await.is_err());
+    assert_eq!(forger.connections.load(Ordering::SeqCst), before + 1);
 }
 
 /// Goal: whoever was answered is told so, although the server goes away behind its answers.

@@ -50,17 +50,17 @@ struct Encoded {
 }
 
 fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
-    let set = Encoder::begin(out, b"*6\r\n$3\r\nSET\r\n")
+    Encoder::begin(out, b"*6\r\n$3\r\nSET\r\n")
         .arg(acquire.name.as_str())
         .value(&acquire.token, acquire.proposal, &acquire.label)
-        .words(b"$2\r\nNX\r\n$2\r\nPX\r\n")
+        .raw(b"$2\r\nNX\r\n$2\r\nPX\r\n")
         .number(millis(acquire.ttl));
     if acquire.proposal != Fence::NONE {
-        set.words(b"*6\r\n$4\r\nZADD\r\n")
+        Encoder::begin(out, b"*6\r\n$4\r\nZADD\r\n")
             .fence_key(&acquire.name)
-            .words(b"$2\r\nGT\r\n$2\r\nCH\r\n")
+            .raw(b"$2\r\nGT\r\n$2\r\nCH\r\n")
             .number(acquire.proposal.get())
-            .words(b"$1\r\nf\r\n");
+            .raw(b"$1\r\nf\r\n");
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
     };
     script(out, hashes, which, change.whole, 1, 3)
         .arg(change.question.command().name().as_str())
-        .arg(change.token.as_bytes())
+        .token(&change.token)
         .number(number)
         .number(change.mark);
 }
@@ -153,6 +153,18 @@ mod tests {
     use super::*;
     use quorlock_core::{Owner, Stored, Token, Wall};
 
+    /// `words` as a server expects them.
+    fn wire(words: &[&str]) -> String {
+        let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", words.len(), words.collect::<String>())
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
     #[test]
     fn the_vote_stores_the_value_that_every_node_stores() {
         let vote = Acquire {
@@ -169,13 +181,27 @@ mod tests {
             tied: false,
             top_up: false,
         };
-        let mut out = Vec::new();
-        acquire(&mut out, &vote);
-        let wire = String::from_utf8(out).unwrap();
-        let words: Vec<&str> =
-            wire.split("\r\n").filter(|w| !w.starts_with(['*', '$']) && !w.is_empty()).collect();
-        let value = vote.value();
-        assert_eq!(words[..6], ["SET", "a", &value, "NX", "PX", "3000"]);
-        assert_eq!(words[6..], ["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+        let set = wire(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
+        let raise = wire(&["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+        assert_eq!(written(|out| acquire(out, &vote)), set + &raise);
+        let plain = Acquire { proposal: Fence::NONE, ..vote };
+        let set = wire(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
+        assert_eq!(written(|out| acquire(out, &plain)), set);
+    }
+
+    #[test]
+    fn a_release_says_what_else_is_to_be_done() {
+        let hashes = Hashes::default();
+        let token = Token::from_random([7; 16]);
+        for (keeps, quiet, marks) in
+            [(false, false, ""), (true, false, "+"), (false, true, "-"), (true, true, "+-")]
+        {
+            let mut release = Releasing::unheard(Name::new("a").unwrap(), token);
+            (release.keeps, release.quiet) = (keeps, quiet);
+            let run = [release];
+            let script = Script::Release.body();
+            let expected = wire(&["EVAL", script, "1", "a", &format!("{token}{marks}")]);
+            assert_eq!(written(|out| releases(out, &hashes, run.iter(), true)), expected);
+        }
     }
 }

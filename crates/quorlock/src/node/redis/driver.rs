@@ -221,8 +221,7 @@ impl Driver {
         let before = self.flight.answered;
         while self.flight.answered - before < piece {
             let is_due = self.flight.answered < due;
-            if is_due && self.flight.yes().is_some_and(|yes| wire.skips(yes)) {
-                self.flight.take_yes(&self.link);
+            if is_due && self.flight.take_yes(wire, &self.link) {
                 continue;
             }
             match wire.next_value()? {

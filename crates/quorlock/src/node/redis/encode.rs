@@ -21,9 +21,9 @@ impl<'a> Encoder<'a> {
         Self(out)
     }
 
-    /// Starts a command with what is always the same, as it is sent.
+    /// Starts a command whose first words are always the same, as they are sent.
     pub(super) fn begin(out: &'a mut Vec<u8>, words: &[u8]) -> Self {
-        Self(out).words(words)
+        Self(out).raw(words)
     }
 
     pub(super) fn arg(self, text: impl AsRef<[u8]>) -> Self {
@@ -45,14 +45,15 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// One argument of 32 characters, as every token is.
+    /// A token, which always has the same length.
     pub(super) fn token(self, token: &Token) -> Self {
-        self.words(b"$32\r\n").words(token.as_bytes()).words(b"\r\n")
+        const { assert!(Token::LEN == 32) };
+        self.raw(b"$32\r\n").raw(token.as_bytes()).raw(b"\r\n")
     }
 
-    /// Arguments that are always the same, as they are sent.
-    pub(super) fn words(self, words: &[u8]) -> Self {
-        self.0.extend_from_slice(words);
+    /// Bytes as they are sent, such as arguments that are always the same.
+    pub(super) fn raw(self, bytes: &[u8]) -> Self {
+        self.0.extend_from_slice(bytes);
         self
     }
 
@@ -64,8 +65,8 @@ impl<'a> Encoder<'a> {
 /// The most digits that a number has.
 pub(super) const DIGITS: usize = 20;
 
-/// `00` to `99`: a division for two digits is half as many.
-const PAIRS: [[u8; 2]; 100] = {
+/// `00` to `99`, for two digits per division.
+static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut number = 0;
     while number < 100 {

@@ -10,7 +10,7 @@ use super::replies;
 use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
 use super::survey::Survey;
-use super::wire::protocol;
+use super::wire::{Wire, protocol};
 use crate::node::{Done, NodeError, Reply};
 use crate::surroundings::RestartGuard;
 use smallvec::SmallVec;
@@ -65,21 +65,18 @@ impl Flight {
         }
     }
 
-    /// The bytes that say yes to the oldest slot, if that is a vote: most answers are, and need not be read further.
-    pub(super) fn yes(&self) -> Option<&'static [u8]> {
-        match self.slots.front()? {
-            Slot::Vote(vote) if self.gathered.is_empty() => {
-                Some(if vote.raises { replies::YES_AND_RAISED } else { replies::YES })
-            }
-            _ => None,
-        }
-    }
-
-    /// Takes the answer of [`Flight::yes`].
-    pub(super) fn take_yes(&mut self, link: &Link) {
-        if let Some(Slot::Vote(vote)) = self.pop() {
+    /// Takes the next reply if it is a plain yes to a vote, as most are: those need no look at their parts.
+    pub(super) fn take_yes(&mut self, wire: &mut Wire, link: &Link) -> bool {
+        let yes = match self.slots.front() {
+            Some(Slot::Vote(vote)) if self.gathered.is_empty() && vote.raises => replies::YES_AND_RAISED,
+            Some(Slot::Vote(_)) if self.gathered.is_empty() => replies::YES,
+            _ => return false,
+        };
+        let is_yes = wire.take_exactly(yes);
+        if is_yes && let Some(Slot::Vote(vote)) = self.pop() {
             self.cast(vote, Reply::Done(Done::Raised), link);
         }
+        is_yes
     }
 
     fn pop(&mut self) -> Option<Slot> {
@@ -119,7 +116,10 @@ impl Flight {
                     None => replies::vote(&last, None),
                 };
                 let shape = believable(&reply);
-                self.cast(vote, reply, link);
+                match shape {
+                    Ok(()) => self.cast(vote, reply, link),
+                    Err(_) => vote.question.answer(reply),
+                }
                 return shape;
             }
             (Slot::Epoch { skip }, _) => return self.count_votes(&last, skip, link),
@@ -156,8 +156,8 @@ impl Flight {
     /// Takes a vote in, which `reply` answers. It counts once the epoch behind it is known.
     fn cast(&mut self, vote: Vote, reply: Reply, link: &Link) {
         match link.around.guard {
-            RestartGuard::Strict if believable(&reply).is_ok() => self.votes.push((vote, reply)),
-            _ => vote.question.answer(reply),
+            RestartGuard::Strict => self.votes.push((vote, reply)),
+            RestartGuard::Off => vote.question.answer(reply),
         }
     }
 

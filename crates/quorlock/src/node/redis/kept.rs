@@ -1,6 +1,7 @@
 //! Names whose fence counter was told lately how long to be kept, so that not every release tells it again.
 
 use quorlock_core::{Moment, Name};
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,16 +11,19 @@ const MOST: usize = 16 * 1024;
 /// How long telling once is enough: a counter is kept for a week.
 const LATELY: Duration = Duration::from_secs(3600);
 
+/// Which part of an entry tells the servers; the rest tells the name.
+const SERVERS: u64 = u32::MAX as u64;
+
 /// Which counters were told on which server of a locker. Cheap to clone.
 ///
 /// The servers share one table, as a release goes to all of them: five tables would be five waits for memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Kept(Arc<Table>);
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Table {
-    /// At the place that a name gives: a part of its number, and behind that a bit for each server that was told. Made with
-    /// the first name: most of it is never touched.
+    /// At the place that a name gives: the upper half of its number, and behind that a bit for each server that was told. Made
+    /// with the first release.
     names: OnceLock<Box<[AtomicU64]>>,
     servers: AtomicU32,
 }
@@ -33,14 +37,18 @@ impl Kept {
     }
 }
 
-/// Which part of an entry tells the servers; the rest tells the name.
-const SERVERS: u64 = u32::MAX as u64;
+impl fmt::Debug for Kept {
+    /// The table is long, and tells nothing to people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
 
-/// What one server was told.
+/// What one server was told. A bit is set and cleared by its own server only, one call after another, so that no order among
+/// servers is needed.
 #[derive(Debug)]
 pub(super) struct Told {
     kept: Kept,
-    /// Its bit.
     bit: u64,
     since: Option<Moment>,
 }
@@ -48,8 +56,9 @@ pub(super) struct Told {
 impl Told {
     /// Notes that the counter of `name` is told now; `false` if that was done lately.
     ///
-    /// Two names with the same number are taken for one: a counter may then be kept for ever.
-    pub(super) fn tell(&self, name: &Name) -> bool {
+    /// Two names at one place whose numbers have the same upper half are taken for one: a counter may then be kept for ever,
+    /// or end a week after it was last told. Fences go on with the time of day.
+    pub(super) fn tell(&mut self, name: &Name) -> bool {
         let names = self.kept.0.names.get_or_init(|| (0..MOST).map(|_| AtomicU64::new(0)).collect());
         let number = name.number();
         let entry = &names[number as usize % MOST];
@@ -60,7 +69,7 @@ impl Told {
         }
         let servers = if is_known { before & SERVERS } else { 0 };
         let after = (number & !SERVERS) | servers | self.bit;
-        // If another server was told or forgot in this very moment, ours is told once more.
+        // If the entry was changed for another server in this very moment, ours is told once more.
         let _ = entry.compare_exchange(before, after, Ordering::Relaxed, Ordering::Relaxed);
         true
     }
@@ -68,13 +77,13 @@ impl Told {
     /// Forgets what was told too long ago.
     pub(super) fn age(&mut self, now: Moment) {
         if self.since.is_none_or(|since| now.since(since) >= LATELY) {
-            self.forget();
-            self.since = Some(now);
+            self.forget(now);
         }
     }
 
     /// Forgets everything: the server may have, too.
-    pub(super) fn forget(&self) {
+    pub(super) fn forget(&mut self, now: Moment) {
+        self.since = Some(now);
         for entry in self.kept.0.names.get().into_iter().flatten() {
             if entry.load(Ordering::Relaxed) & self.bit != 0 {
                 entry.fetch_and(!self.bit, Ordering::Relaxed);
@@ -87,9 +96,12 @@ impl Told {
 mod tests {
     use super::*;
 
+    fn at(seconds: u64) -> Moment {
+        Moment::from_boot(Duration::from_secs(seconds))
+    }
+
     #[test]
     fn a_counter_is_told_once_an_hour_and_after_the_server_forgot() {
-        let at = |seconds| Moment::from_boot(Duration::from_secs(seconds));
         let name = Name::new("a").unwrap();
         let mut told = Kept::default().join();
         told.age(at(10));
@@ -99,31 +111,41 @@ mod tests {
         assert!(!told.tell(&name));
         told.age(at(3700));
         assert!(told.tell(&name));
-        told.forget();
+        told.forget(at(3800));
         assert!(told.tell(&name));
+        told.age(at(7350));
+        assert!(!told.tell(&name), "an hour after it forgot is later");
     }
 
     #[test]
     fn what_one_server_was_told_or_forgot_means_nothing_to_another() {
         let kept = Kept::default();
         let name = Name::new("a").unwrap();
-        let servers: Vec<Told> = (0..34).map(|_| kept.join()).collect();
-        let (known, unknown) = servers.split_at(32);
-        assert!(known.iter().all(|told| told.tell(&name)));
-        assert!(known.iter().all(|told| !told.tell(&name)));
-        known[1].forget();
-        let again: Vec<bool> = known.iter().map(|told| told.tell(&name)).collect();
-        assert!(again[1] && again.iter().filter(|told| **told).count() == 1, "{again:?}");
-        assert!((0..2).all(|_| unknown.iter().all(|told| told.tell(&name))), "there are 32 bits");
+        let mut servers: Vec<Told> = (0..34).map(|_| kept.join()).collect();
+        let tell = |servers: &mut [Told]| -> Vec<usize> {
+            let told = servers.iter_mut().map(|told| told.tell(&name));
+            told.enumerate().filter(|(_, told)| *told).map(|(server, _)| server).collect()
+        };
+        assert_eq!(tell(&mut servers).len(), 34);
+        servers[1].forget(at(1));
+        assert_eq!(tell(&mut servers), [1, 32, 33], "there are 32 bits");
+        assert_eq!(tell(&mut servers), [32, 33]);
     }
 
     #[test]
     fn many_names_are_remembered_and_too_many_are_told_more_often() {
         let names = |count| (0..count).map(|number| Name::new(format!("n{number}")).unwrap());
-        let server = Kept::default().join();
-        let told = |count| names(count).filter(|name| server.tell(name)).count();
+        let mut server = Kept::default().join();
+        let mut told = |count| names(count).filter(|name| server.tell(name)).count();
         assert_eq!(told(1000), 1000);
         assert!(told(1000) < 150);
         assert!(told(8 * MOST) > 7 * MOST);
+    }
+
+    #[test]
+    fn a_locker_can_be_printed() {
+        let kept = Kept::default();
+        kept.join().tell(&Name::new("a").unwrap());
+        assert_eq!(format!("{kept:?}"), "Kept { .. }");
     }
 }

@@ -188,10 +188,11 @@ impl Queue {
     /// Takes a reading of the epoch; `true` if it is not the epoch known before.
     pub(super) fn learn(&mut self, reading: &Reading, around: &Surroundings) -> bool {
         let before = self.epoch.as_ref();
-        let epoch = Verified::new(reading, before, around.quarantine(), around.clock.now());
+        let now = around.clock.now();
+        let epoch = Verified::new(reading, before, around.quarantine(), now);
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if is_new {
-            self.outbox.told.forget();
+            self.outbox.told.forget(now);
         }
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified { epoch: epoch.clone(), mature: false };
@@ -214,7 +215,7 @@ impl Queue {
         let now = around.clock.now();
         self.phase = Phase::Ready;
         // The server may have restarted and forgotten.
-        self.outbox.told.forget();
+        self.outbox.told.forget(now);
         self.owed.forget_unsent();
         self.pay(now);
         for name in self.bells.keys() {

@@ -108,8 +108,8 @@ impl Wire {
         }
     }
 
-    /// Gives out `expected` if that is what was read next.
-    pub(super) fn skips(&mut self, expected: &[u8]) -> bool {
+    /// Gives out `expected`, if that is what was read next.
+    pub(super) fn take_exactly(&mut self, expected: &[u8]) -> bool {
         let is_next = self.input[self.taken..].starts_with(expected);
         if is_next {
             self.taken += expected.len();
