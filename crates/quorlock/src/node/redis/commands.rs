@@ -199,9 +199,8 @@ mod tests {
             let mut release = Releasing::unheard(Name::new("a").unwrap(), token);
             (release.keeps, release.quiet) = (keeps, quiet);
             let run = [release];
-            let script = Script::Release.body();
-            let expected = wire(&["EVAL", script, "1", "a", &format!("{token}{marks}")]);
-            assert_eq!(written(|out| releases(out, &hashes, run.iter(), true)), expected);
+            let expected = wire(&["EVALSHA", "", "1", "a", &format!("{token}{marks}")]);
+            assert_eq!(written(|out| releases(out, &hashes, run.iter(), false)), expected);
         }
     }
 }
