@@ -28,12 +28,13 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
             NO_VOTE,
             "see whether the server runs and is not overloaded; if it is far away, raise connect_timeout and --node-timeout",
         ),
-        NodeError::Unreachable { .. } | NodeError::Disconnected { .. } => {
-            (NO_VOTE, "see whether the server runs, its address, its `bind` line and the firewall")
-        }
+        NodeError::Unreachable { .. } | NodeError::Disconnected { .. } => (
+            NO_VOTE,
+            "see whether the server runs, its address, its `bind` line and the firewall; a port with TLS is a `rediss://` one",
+        ),
         NodeError::Tls { .. } => (
             NO_VOTE,
-            "check the certificate and the name in the URL; give the authority with ?ca=/path/to/ca.pem",
+            "check the certificate, the port and the name in the URL; give the authority with ?ca=/path/to/ca.pem",
         ),
         NodeError::Replica | NodeError::ReadOnly { .. } => {
             (FAILOVER, "name independent primaries that have no replicas to fail over to")

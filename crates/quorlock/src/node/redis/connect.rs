@@ -6,8 +6,10 @@ use crate::node::url::Endpoint;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A byte stream to a server, whatever carries it.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -33,8 +35,8 @@ impl Address {
         })
     }
 
-    /// Opens the stream. It has no time limit of its own.
-    pub(super) async fn open(&self) -> Result<Box<dyn Stream>, NodeError> {
+    /// Opens the stream for an attempt that may take `limit` in all, which is for the caller to see to.
+    pub(super) async fn open(&self, limit: Duration) -> Result<Box<dyn Stream>, NodeError> {
         match self {
             Address::Unix(path) => open_unix(path).await,
             Address::Tcp { host, port, tls } => {
@@ -43,10 +45,13 @@ impl Address {
                 let Some(tls) = tls else {
                     return Ok(Box::new(stream));
                 };
-                let stream = tls.connector.connect(tls.server.clone(), stream).await;
-                stream
-                    .map(|stream| Box::new(stream) as Box<dyn Stream>)
-                    .map_err(|error| NodeError::Tls { reason: error.to_string().into() })
+                // A server without TLS waits for the rest of a command, and is to be told from one that is mute.
+                let limit = limit - limit / 10;
+                match timeout(limit, tls.connector.connect(tls.server.clone(), stream)).await {
+                    Ok(Ok(stream)) => Ok(Box::new(stream)),
+                    Ok(Err(error)) => Err(NodeError::Tls { reason: error.to_string().into() }),
+                    Err(_) => Err(NodeError::Tls { reason: no_greeting(limit).into() }),
+                }
             }
         }
     }
@@ -61,6 +66,10 @@ async fn open_unix(path: &std::path::Path) -> Result<Box<dyn Stream>, NodeError>
 #[cfg(not(unix))]
 async fn open_unix(_: &std::path::Path) -> Result<Box<dyn Stream>, NodeError> {
     Err(unreachable(io::ErrorKind::Unsupported.into()))
+}
+
+fn no_greeting(limit: Duration) -> String {
+    format!("the server did not answer the greeting within {limit:?}; a port without TLS is a `redis://` one")
 }
 
 fn unreachable(source: io::Error) -> NodeError {

@@ -95,15 +95,15 @@ impl Driver {
     /// Connects and introduces us, all within the connect timeout.
     async fn connect(&self) -> Result<(Wire, Greeting), NodeError> {
         let link = &self.link;
+        let limit = link.around.connect_timeout;
         let attempt = async {
-            let mut wire = Wire::new(link.address.open().await?);
+            let mut wire = Wire::new(link.address.open(limit).await?);
             let longest = link.lock().longest_seen();
             let last = self.last.as_ref();
             let greeting =
                 handshake::greet(&mut wire, &link.login, &link.around, &link.id, longest, last).await?;
             Ok((wire, greeting))
         };
-        let limit = link.around.connect_timeout;
         match timeout(limit, attempt).await {
             Ok(outcome) => outcome,
             Err(_) => Err(NodeError::Timeout { after: limit }),

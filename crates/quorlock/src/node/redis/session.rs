@@ -51,14 +51,14 @@ impl Switchboard {
     ///
     /// What was sent on the connection before has happened or never will: the server is told to end it.
     pub(crate) async fn connect(&mut self) -> Result<Session, NodeError> {
+        let limit = self.around.connect_timeout;
         let attempt = async {
-            let mut wire = Wire::new(self.address.open().await?);
+            let mut wire = Wire::new(self.address.open(limit).await?);
             let (around, last) = (&self.around, self.last.as_ref());
             let greeting =
                 handshake::greet(&mut wire, &self.login, around, &self.id, Duration::ZERO, last).await?;
             Ok((Session { wire }, greeting.visit))
         };
-        let limit = self.around.connect_timeout;
         let (session, visit) = match timeout(limit, attempt).await {
             Ok(outcome) => outcome?,
             Err(_) => return Err(NodeError::Timeout { after: limit }),
@@ -72,8 +72,9 @@ impl Session {
     /// Connects and logs in, all within the connect timeout, whatever kind of server it is: for questions that must not
     /// stand between votes, and never for a vote.
     pub(super) async fn visit(link: &Link) -> Result<Self, NodeError> {
+        let limit = link.around.connect_timeout;
         let attempt = async {
-            let mut wire = Wire::new(link.address.open().await?);
+            let mut wire = Wire::new(link.address.open(limit).await?);
             handshake::hello(&mut wire, &link.login).await?;
             let mut session = Session { wire };
             if link.login.db != 0 {
@@ -82,7 +83,6 @@ impl Session {
             }
             Ok(session)
         };
-        let limit = link.around.connect_timeout;
         timeout(limit, attempt).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 

@@ -128,3 +128,14 @@ async fn a_certificate_for_another_host_or_of_another_authority_is_refused() {
         assert!(matches!(error, NodeError::Tls { .. }), "{error}");
     }
 }
+
+/// Goal: a wrong scheme is told as such, not as a server that is mute.
+#[tokio::test]
+async fn a_port_without_tls_is_told_from_a_mute_server() {
+    let server = Server::start(&[]);
+    let papers = Papers::new();
+    let port = forward(&server.socket(), None).await;
+    let node = connect(&format!("rediss://localhost:{port}?ca={}", papers.file("ca.pem").display()), calm());
+    let error = cause(ask(&node, vote("a", 1, 7)).await);
+    assert!(error.to_string().contains("a port without TLS is a `redis://` one"), "{error}");
+}
