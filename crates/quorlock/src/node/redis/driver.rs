@@ -3,11 +3,10 @@
 use super::flight::Flight;
 use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
-use super::pace::Pace;
+use super::pace::{Pace, step_back};
 use super::parting::Parting;
 use super::queue::Phase;
 use super::resp::Value;
-use super::usher::Usher;
 use super::wire::{Wire, broken, protocol};
 use crate::entropy;
 use crate::node::NodeError;
@@ -60,8 +59,11 @@ impl Driver {
         Self { link, flight: Flight::default(), last: None, end_by: None }
     }
 
+    pub(super) fn link(&self) -> Arc<Link> {
+        self.link.clone()
+    }
+
     pub(super) async fn run(mut self) {
-        let _usher = Usher::start(self.link.clone());
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
         let mut replaced: Option<Instant> = None;
         loop {
@@ -140,6 +142,10 @@ impl Driver {
                     };
                     if let Err(cause) = outcome {
                         return End::Broken(cause);
+                    }
+                    if wire.is_full() {
+                        // A server that says so much must not keep the others waiting.
+                        step_back().await;
                     }
                 }
                 () = link.wake.notified() => {}

@@ -6,7 +6,7 @@ use super::epoch::{Reading, Standing};
 use super::fast::Fast;
 use super::flight::Flight;
 use super::handshake::{Greeting, Login};
-use super::queue::{Phase, Queue};
+use super::queue::{Phase, Place, Queue};
 use super::slot::Slot;
 use crate::event::Event;
 use crate::node::{NodeError, Question, Reply};
@@ -24,8 +24,6 @@ pub(super) struct Link {
     pub(super) login: Login,
     /// Wakes the driver when there is something new for it.
     pub(super) wake: Notify,
-    /// Wakes the usher when there is a first command for the next write.
-    pub(super) first: Notify,
     queue: Mutex<Queue>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
@@ -42,7 +40,6 @@ impl Link {
             address,
             login,
             wake: Notify::new(),
-            first: Notify::new(),
             settled: watch::Sender::new(false),
             announced: Mutex::new(None),
         }
@@ -67,8 +64,9 @@ impl Link {
         drop(queue);
         Self::spawn(driver);
         match verdict {
-            Ok(true) => self.first.notify_one(),
-            Ok(false) => {}
+            Ok(Place::Alone) => self.wake.notify_one(),
+            Ok(Place::First) => self.around.crew.call(),
+            Ok(Place::Behind) => {}
             Err((question, cause)) => {
                 if matches!(cause, NodeError::Quarantined { .. }) {
                     self.look_again();
@@ -110,7 +108,8 @@ impl Link {
     /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
     pub(super) fn spawn(driver: Option<(Handle, Driver)>) {
         if let Some((runtime, driver)) = driver {
-            runtime.spawn(driver.run());
+            let crew = driver.link().around.crew.clone();
+            crew.join(&runtime, driver);
         }
     }
 

@@ -3,6 +3,7 @@
 mod classify;
 mod commands;
 mod connect;
+mod crew;
 mod driver;
 mod encode;
 mod epoch;
@@ -29,9 +30,9 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod usher;
 mod wire;
 
+pub(crate) use crew::Crew;
 pub(crate) use kept::Kept;
 pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
@@ -54,8 +55,9 @@ use tokio::time::timeout;
 
 /// One Redis or Valkey server.
 ///
-/// It connects with the first command, in a task of the Tokio runtime from which that command came. Dropping it
-/// flushes what was sent within one connect timeout, as long as that runtime lives.
+/// It connects with the first command, in the task that serves all servers of its locker; that one runs in the Tokio runtime from
+/// which the first of their commands came. Dropping the node flushes what was sent within one connect timeout, as long as
+/// that runtime lives.
 pub struct RedisNode {
     link: Arc<Link>,
 }

@@ -18,6 +18,19 @@ const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
+/// With so few commands under way, nobody else is expected to send one in this moment.
+const FEW: usize = 4;
+
+/// Where a command stands in the next write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It is the first, and no others are expected.
+    Alone,
+    /// It is the first, and others may follow.
+    First,
+    Behind,
+}
+
 /// How the link stands.
 #[derive(Clone, Debug)]
 pub(super) enum Phase {
@@ -63,6 +76,8 @@ pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     /// How many slots the driver holds.
     in_flight: usize,
+    /// How many there were lately: those, or those that were answered together just before.
+    company: usize,
     looked: Option<Moment>,
 }
 
@@ -83,6 +98,7 @@ impl Queue {
             durable,
             waiting: VecDeque::new(),
             in_flight: 0,
+            company: 0,
             looked: None,
         }
     }
@@ -92,22 +108,26 @@ impl Queue {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
-    /// Takes a command in; `true` if it is the first of the next write. A question that is refused comes back.
+    /// Takes a command in. A question that is refused comes back.
     pub(super) fn accept(
         &mut self,
         question: Question,
         around: &Surroundings,
-    ) -> Result<bool, (Question, NodeError)> {
+    ) -> Result<Place, (Question, NodeError)> {
         if let Err(cause) = self.admit(question.command(), around) {
             self.owe(question.command(), around);
             return Err((question, cause));
         }
         if matches!(self.phase, Phase::Ready) {
             self.encode(question);
-            return Ok(self.outbox.len() == 1);
+            return Ok(match self.outbox.len() {
+                1 if self.company <= FEW => Place::Alone,
+                1 => Place::First,
+                _ => Place::Behind,
+            });
         }
         self.waiting.push_back(Waiting { question, since: around.clock.now() });
-        Ok(false)
+        Ok(Place::Behind)
     }
 
     fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {
@@ -243,10 +263,12 @@ impl Queue {
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
     pub(super) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
+        let answered = self.in_flight.saturating_sub(flight.len());
         if out.is_empty() {
             self.outbox.hand_over(out, flight);
         }
         self.in_flight = flight.len();
+        self.company = self.in_flight.max(answered);
     }
 
     /// Ends the connection and gives back what is to be failed. Commands go on waiting while another is made.

@@ -1,5 +1,6 @@
 //! The node against real servers.
 
+mod crew;
 mod hints;
 mod memory;
 mod outages;

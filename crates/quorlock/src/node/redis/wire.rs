@@ -25,6 +25,8 @@ pub(super) struct Wire {
     input: BytesMut,
     /// How much of `input` has been given out.
     taken: usize,
+    /// Whether there was more to read than fits into `input`.
+    is_full: bool,
     unflushed: bool,
     /// Whether a write had to wait, and what came meanwhile may have to be taken over.
     is_blocked: bool,
@@ -38,6 +40,7 @@ impl Wire {
             written: 0,
             input: BytesMut::with_capacity(READ_CHUNK),
             taken: 0,
+            is_full: false,
             unflushed: false,
             is_blocked: false,
         }
@@ -90,7 +93,14 @@ impl Wire {
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ_CHUNK);
-        pin!(self.stream.read_buf(&mut self.input)).poll(context)
+        let outcome = pin!(self.stream.read_buf(&mut self.input)).poll(context);
+        self.is_full = self.input.len() == self.input.capacity();
+        outcome
+    }
+
+    /// Whether the last read took all that there was room for: there may be more.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// The next whole reply that has been read.
