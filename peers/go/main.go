@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -32,6 +33,7 @@ var (
 	prefix      = flag.String("prefix", "p", "")
 	ttlMs       = flag.Int("ttl-ms", 10000, "")
 	nodeTimeout = flag.Int("node-timeout-ms", 0, "0: the library's own")
+	ledgerPath  = flag.String("ledger", "", "a file that whoever holds the lock signs")
 	failFast    = flag.Bool("fail-fast", false, "")
 )
 
@@ -42,6 +44,7 @@ type outcome struct {
 	Version string      `json:"version"`
 	Seconds float64     `json:"seconds"`
 	Cycles  int64       `json:"cycles"`
+	Handoff *int64      `json:"handoffs,omitempty"`
 	Failed  int64       `json:"failed"`
 	Least   int64       `json:"least"`
 	Most    int64       `json:"most"`
@@ -53,10 +56,23 @@ type tally struct {
 	buckets [1024]atomic.Uint64
 	failed  atomic.Int64
 	counts  []int64
+	// Cycles where another client had the lock before.
+	handoffs atomic.Int64
 }
+
+// ledger is signed by whoever holds the lock, in whichever process.
+var ledger *os.File
 
 func main() {
 	flag.Parse()
+	if *ledgerPath != "" {
+		file, err := os.OpenFile(*ledgerPath, os.O_RDWR, 0)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		ledger = file
+	}
 	locks := redsync.New(pools()...)
 	run(locks, *warmup)
 	fmt.Println("ready")
@@ -133,14 +149,29 @@ func (t *tally) client(locks *redsync.Redsync, client int, end time.Time) {
 			}
 		}
 		t.note(time.Since(asked))
+		isHandoff := ledger != nil && sign(client)
 		if *holdUs > 0 {
 			time.Sleep(time.Duration(*holdUs) * time.Microsecond)
 		}
 		mutex.Unlock()
 		if time.Now().Before(end) {
 			t.counts[client]++
+			if isHandoff {
+				t.handoffs.Add(1)
+			}
 		}
 	}
+}
+
+// sign signs the ledger; true if the last who did was somebody else.
+func sign(client int) bool {
+	name := []byte(fmt.Sprintf("%8d%8d", os.Getpid(), client))
+	last := make([]byte, len(name))
+	if n, _ := ledger.ReadAt(last, 0); n == len(name) && bytes.Equal(last, name) {
+		return false
+	}
+	ledger.WriteAt(name, 0)
+	return true
 }
 
 // note counts a wait in its bucket: 32 buckets per doubling of microseconds.
@@ -154,6 +185,10 @@ func (t *tally) outcome(seconds float64, cpu int64) outcome {
 	for _, count := range t.counts {
 		o.Cycles += count
 		o.Least, o.Most = min(o.Least, count), max(o.Most, count)
+	}
+	if ledger != nil {
+		handoffs := t.handoffs.Load()
+		o.Handoff = &handoffs
 	}
 	for bucket := range t.buckets {
 		if count := t.buckets[bucket].Load(); count > 0 {

@@ -19,11 +19,14 @@ const flags = parseArgs({
     prefix: text("p"),
     "ttl-ms": text("10000"),
     "node-timeout-ms": text("0"),
+    ledger: text(""),
   },
 }).values;
 const clients = Number(flags.clients);
 const ttl = Number(flags["ttl-ms"]);
 const hold = Number(flags["hold-us"]) / 1000;
+// Signed by whoever holds the lock, in whichever process.
+const ledger = flags.ledger && fs.openSync(flags.ledger, "r+");
 const nodeTimeout = Number(flags["node-timeout-ms"]);
 
 // How long a wait that is under way at the end may still take, in ms.
@@ -46,6 +49,8 @@ class Tally {
   buckets = new Uint32Array(1024);
   counts = new Uint32Array(clients);
   failed = 0;
+  // Cycles where another client had the lock before.
+  handoffs = 0;
 
   // 32 buckets per doubling of microseconds.
   note(ms) {
@@ -57,6 +62,7 @@ class Tally {
       version: `${version("redlock").replace(/^v/, "")} ioredis ${version("ioredis")}`,
       seconds,
       cycles: this.counts.reduce((sum, count) => sum + count, 0),
+      handoffs: ledger ? this.handoffs : undefined,
       failed: this.failed,
       least: this.counts.reduce((a, b) => Math.min(a, b), Infinity),
       most: this.counts.reduce((a, b) => Math.max(a, b), 0),
@@ -68,6 +74,15 @@ class Tally {
 
 function version(name) {
   return JSON.parse(fs.readFileSync(`${__dirname}/node_modules/${name}/package.json`)).version;
+}
+
+// Signs the ledger; `true` if the last who did was somebody else.
+function sign(client) {
+  const name = String(process.pid).padStart(8) + String(client).padStart(8);
+  const last = Buffer.alloc(16);
+  if (fs.readSync(ledger, last, 0, 16, 0) === 16 && last.toString("latin1") === name) return false;
+  fs.writeSync(ledger, name, 0, "latin1");
+  return true;
 }
 
 // Asks until the lock is granted; `undefined` when patience is over.
@@ -90,9 +105,13 @@ async function client(number, tally, end) {
     const lock = await acquire(name, tally, end + PATIENCE);
     tally.note(now() - asked);
     if (!lock) return;
+    const isHandoff = ledger && sign(number);
     if (hold > 0) await sleep(hold);
     await lock.release().catch(() => {});
-    if (now() < end) tally.counts[number] += 1;
+    if (now() < end) {
+      tally.counts[number] += 1;
+      if (isHandoff) tally.handoffs += 1;
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ PATIENCE = 10
 
 def main():
     flags = parse()
+    flags.ledger = flags.ledger and os.open(flags.ledger, os.O_RDWR)
     locks = Redlock([node(url, flags) for url in flags.nodes.split(",")])
     run(locks, flags, flags.warmup)
     print("ready", flush=True)
@@ -35,6 +37,7 @@ def parse():
     parser.add_argument("--prefix", default="p")
     parser.add_argument("--ttl-ms", type=int, default=10000)
     parser.add_argument("--node-timeout-ms", type=int, default=0)
+    parser.add_argument("--ledger", default=None, help="a file that whoever holds the lock signs")
     return parser.parse_args()
 
 
@@ -52,7 +55,8 @@ class Client(threading.Thread):
         super().__init__(daemon=True)
         self.locks, self.flags, self.end = locks, flags, end
         self.name_of_lock = flags.prefix if flags.workload == "one" else f"{flags.prefix}:{number}"
-        self.buckets, self.failed, self.count = {}, 0, 0
+        self.signature = b"%8d%8d" % (os.getpid(), number)
+        self.buckets, self.failed, self.count, self.handoffs = {}, 0, 0, 0
 
     def run(self):
         while (asked := time.perf_counter()) < self.end:
@@ -60,6 +64,7 @@ class Client(threading.Thread):
             self.note(time.perf_counter() - asked)
             if not lock:
                 return
+            is_handoff = self.flags.ledger is not None and self.sign()
             if self.flags.hold_us:
                 time.sleep(self.flags.hold_us / 1e6)
             try:
@@ -68,6 +73,14 @@ class Client(threading.Thread):
                 pass
             if time.perf_counter() < self.end:
                 self.count += 1
+                self.handoffs += is_handoff
+
+    def sign(self):
+        """Signs the ledger; whether the last who did was somebody else."""
+        if os.pread(self.flags.ledger, 16, 0) == self.signature:
+            return False
+        os.pwrite(self.flags.ledger, self.signature, 0)
+        return True
 
     def acquire(self):
         while True:
@@ -108,6 +121,7 @@ def run(locks, flags, seconds):
         "version": f"{version('redlock-py')} redis-py {version('redis')}",
         "seconds": seconds,
         "cycles": sum(counts),
+        "handoffs": None if flags.ledger is None else sum(client.handoffs for client in clients),
         "failed": sum(client.failed for client in clients),
         "least": min(counts),
         "most": max(counts),

@@ -2,6 +2,7 @@
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What the clients of a contestant do.
@@ -42,6 +43,9 @@ pub struct Order {
     /// How long one node may take to answer, where the library lets us say so. Without it: the library's default.
     #[arg(long)]
     pub node_timeout_ms: Option<u64>,
+    /// A file that whoever holds the lock signs, so that handoffs are counted.
+    #[arg(long)]
+    pub ledger: Option<PathBuf>,
 }
 
 impl Order {
@@ -63,6 +67,7 @@ impl Order {
             ("--ttl-ms", self.ttl_ms.to_string()),
         ];
         flags.extend(self.node_timeout_ms.map(|limit| ("--node-timeout-ms", limit.to_string())));
+        flags.extend(self.ledger.as_ref().map(|file| ("--ledger", file.display().to_string())));
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
 
@@ -91,6 +96,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// Cycles of acquire and release that ended within that time.
     pub cycles: u64,
+    /// Those of them where another client had the lock before; counted only with a ledger.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handoffs: Option<u64>,
     /// Acquires that the library gave up and that were asked for again, or locks that were lost.
     pub failed: u64,
     /// Cycles of the client with the fewest.

@@ -1,5 +1,6 @@
 //! The clients of an asynchronous contestant: one task each, cycles until the time is over.
 
+use crate::ledger::Ledger;
 use crate::usage::Usage;
 use crate::{answer, told};
 use anyhow::Result;
@@ -36,35 +37,53 @@ pub trait Library: Send + Sync + 'static {
 
 /// Warms up, waits for the word, measures and answers.
 pub async fn run(library: impl Library, order: Order) -> Result<()> {
-    let (library, order) = (Arc::new(library), Arc::new(order));
-    if order.warmup > 0.0 {
-        measure(&library, &order, order.warmup).await;
+    let ledger = order.ledger.as_deref().map(Ledger::open).transpose()?;
+    let contest = Arc::new(Contest { library, order, ledger });
+    if contest.order.warmup > 0.0 {
+        measure(&contest, contest.order.warmup).await;
     }
     told()?;
-    let outcome = measure(&library, &order, order.seconds).await;
-    library.finish();
+    let outcome = measure(&contest, contest.order.seconds).await;
+    contest.library.finish();
     answer(&outcome)
 }
 
-async fn measure<L: Library>(library: &Arc<L>, order: &Arc<Order>, seconds: f64) -> Outcome {
+/// What all clients work with.
+struct Contest<L> {
+    library: L,
+    order: Order,
+    ledger: Option<Ledger>,
+}
+
+/// What a client did in time.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    cycles: u64,
+    handoffs: u64,
+}
+
+async fn measure<L: Library>(contest: &Arc<Contest<L>>, seconds: f64) -> Outcome {
+    let library = &contest.library;
     let tally = Arc::new(Tally::default());
     let (before, other) = (Usage::now(), library.other_cpu_us());
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut clients = JoinSet::new();
-    for number in 0..order.clients {
-        clients.spawn(client(library.clone(), order.clone(), tally.clone(), number, end));
+    for number in 0..contest.order.clients {
+        clients.spawn(client(contest.clone(), tally.clone(), number, end));
     }
     sleep(end - Instant::now()).await;
     let used = Usage::now().since(before);
     let other = library.other_cpu_us() - other;
     let counts = clients.join_all().await;
+    let cycles = || counts.iter().map(|count| count.cycles);
     Outcome {
         version: library.version(),
         seconds,
-        cycles: counts.iter().sum(),
+        cycles: cycles().sum(),
+        handoffs: contest.ledger.as_ref().map(|_| counts.iter().map(|count| count.handoffs).sum()),
         failed: tally.failed.load(Ordering::Relaxed),
-        least: counts.iter().copied().min().unwrap_or(0),
-        most: counts.iter().copied().max().unwrap_or(0),
+        least: cycles().min().unwrap_or(0),
+        most: cycles().max().unwrap_or(0),
         cpu_us: used.cpu_us + other,
         acquire: Histogram::of(tally.waits.iter().map(|count| count.load(Ordering::Relaxed))),
         allocs: Some(used.allocs),
@@ -83,30 +102,34 @@ impl Default for Tally {
     }
 }
 
-/// Cycles of one client that ended in time.
+/// One client, until the time is over.
 async fn client<L: Library>(
-    library: Arc<L>,
-    order: Arc<Order>,
+    contest: Arc<Contest<L>>,
     tally: Arc<Tally>,
     number: usize,
     end: Instant,
-) -> u64 {
+) -> Count {
+    let Contest { library, order, ledger } = &*contest;
     let lock = library.lock(&order.name(number));
     let hold = order.hold();
-    let mut cycles = 0;
+    let mut count = Count::default();
     loop {
         let asked = Instant::now();
         if asked >= end {
-            return cycles;
+            return count;
         }
-        let held = acquire(&*library, &lock, &tally, end + PATIENCE).await;
+        let held = acquire(library, &lock, &tally, end + PATIENCE).await;
         tally.waits[bucket_of(asked.elapsed())].fetch_add(1, Ordering::Relaxed);
-        let Some(held) = held else { return cycles };
+        let Some(held) = held else { return count };
+        let is_handoff = ledger.as_ref().is_some_and(|ledger| ledger.sign(number));
         if !hold.is_zero() {
             keep(hold).await;
         }
         library.release(held).await;
-        cycles += u64::from(Instant::now() < end);
+        if Instant::now() < end {
+            count.cycles += 1;
+            count.handoffs += u64::from(is_handoff);
+        }
     }
 }
 

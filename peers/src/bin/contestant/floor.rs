@@ -148,6 +148,7 @@ impl Floor {
             version: "-".to_owned(),
             seconds,
             cycles: rounds * self.clients.len() as u64,
+            handoffs: None,
             failed: 0,
             least: rounds,
             most: rounds,

@@ -2,6 +2,7 @@
 
 mod drive;
 mod floor;
+mod ledger;
 mod mutex;
 mod quorlock_lock;
 mod redis_crate;

@@ -80,6 +80,7 @@ async fn hold(locker: &Locker, order: &Order) -> Result<()> {
         version: versions::of("quorlock").to_owned(),
         seconds: order.seconds,
         cycles: 0,
+        handoffs: None,
         failed: guards.iter().filter(|guard| !guard.is_held()).count() as u64,
         least: 0,
         most: 0,

@@ -27,6 +27,10 @@ pub struct Args {
     /// How long each run is measured (default 3).
     #[arg(long)]
     seconds: Option<f64>,
+    /// Run servers and contestants under the real-time policy `SCHED_RR`, so that other programs disturb them less. Needs the
+    /// permission to do so.
+    #[arg(long)]
+    pub realtime: bool,
     /// Run nothing; print and draw what an earlier run wrote.
     #[arg(long, conflicts_with = "json")]
     pub from_json: Option<PathBuf>,

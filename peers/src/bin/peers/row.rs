@@ -27,6 +27,9 @@ pub struct Row {
     pub cycles_per_s: Option<f64>,
     pub cycles_per_s_min: Option<f64>,
     pub cycles_per_s_max: Option<f64>,
+    /// How often another client got the lock than the one before.
+    #[serde(default)]
+    pub handoffs_per_s: Option<f64>,
     pub acquire_p50_ms: Option<f64>,
     pub acquire_p99_ms: Option<f64>,
     pub client_cpu_us_per_cycle: Option<f64>,
@@ -54,6 +57,7 @@ impl Row {
             cycles_per_s: median(|trial| trial.cycles_per_s),
             cycles_per_s_min: finite(speeds().fold(f64::INFINITY, f64::min)),
             cycles_per_s_max: finite(speeds().fold(0.0, f64::max)),
+            handoffs_per_s: median(|trial| trial.handoffs_per_s),
             acquire_p50_ms: median(|trial| trial.acquire_p50_ms),
             acquire_p99_ms: median(|trial| trial.acquire_p99_ms),
             client_cpu_us_per_cycle: median(|trial| trial.client_cpu_us_per_cycle),

@@ -4,11 +4,12 @@ use crate::row::{Report, Row};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
-const COLUMNS: [&str; 12] = [
+const COLUMNS: [&str; 13] = [
     "contestant",
     "version",
     "cycles/s",
     "min-max",
+    "handoffs/s",
     "p50 ms",
     "p99 ms",
     "client us",
@@ -53,6 +54,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.version.clone(),
         speed,
         if held { String::new() } else { range },
+        number(row.handoffs_per_s),
         number(row.acquire_p50_ms),
         number(row.acquire_p99_ms),
         number(row.client_cpu_us_per_cycle),

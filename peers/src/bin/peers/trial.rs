@@ -11,6 +11,7 @@ use peers::protocol::{Order, Outcome, Workload};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
 
 /// How long a contestant may take to connect and warm up.
 const READY_LIMIT: Duration = Duration::from_secs(40);
@@ -33,6 +34,8 @@ pub struct Pace {
 pub struct Trial {
     pub version: String,
     pub cycles_per_s: f64,
+    /// NaN where they are not counted.
+    pub handoffs_per_s: f64,
     pub acquire_p50_ms: f64,
     pub acquire_p99_ms: f64,
     pub client_cpu_us_per_cycle: f64,
@@ -50,9 +53,11 @@ pub struct Trial {
 pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) -> Result<Trial> {
     let stage = Stage::set(cell, contestant, servers)?;
     let seconds = cell.seconds.unwrap_or(pace.seconds);
+    let ledger = (cell.load == Workload::One).then(NamedTempFile::new).transpose()?;
     let mut processes = (0..cell.processes)
         .map(|number| {
-            let order = order(cell, &stage, seconds, pace.warmup * contestant.warmup_factor, number);
+            let mut order = order(cell, &stage, seconds, pace.warmup * contestant.warmup_factor, number);
+            order.ledger = ledger.as_ref().map(|file| file.path().to_owned());
             Process::start(&contestant.command, &order.flags())
         })
         .collect::<Result<Vec<_>>>()?;
@@ -77,6 +82,7 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
     let cycles = sum.cycles as f64;
     Ok(Trial {
         cycles_per_s: cycles / sum.seconds,
+        handoffs_per_s: sum.handoffs.map_or(f64::NAN, |handoffs| handoffs as f64 / sum.seconds),
         acquire_p50_ms: sum.acquire.percentile_ms(0.5).unwrap_or(f64::NAN),
         acquire_p99_ms: sum.acquire.percentile_ms(0.99).unwrap_or(f64::NAN),
         client_cpu_us_per_cycle: sum.cpu_us as f64 / cycles,
@@ -110,6 +116,7 @@ fn order(cell: &Cell, stage: &Stage<'_>, seconds: f64, warmup: f64, process: usi
         prefix,
         ttl_ms: cell.ttl_ms,
         node_timeout_ms: (cell.trouble != Trouble::None).then_some(NODE_TIMEOUT_MS),
+        ledger: None,
     }
 }
 
@@ -122,6 +129,7 @@ fn sum(outcomes: Vec<Outcome>) -> Option<Outcome> {
             version: a.version,
             seconds: a.seconds,
             cycles: a.cycles + b.cycles,
+            handoffs: a.handoffs.zip(b.handoffs).map(|(a, b)| a + b),
             failed: a.failed + b.failed,
             least: a.least.min(b.least),
             most: a.most.max(b.most),

@@ -1,7 +1,17 @@
+import static java.nio.charset.StandardCharsets.US_ASCII;
+import static java.nio.file.StandardOpenOption.READ;
+import static java.nio.file.StandardOpenOption.WRITE;
+
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -22,13 +32,17 @@ public final class Contestant {
 
   private final Map<String, String> flags = new HashMap<>();
   private final List<RedissonClient> nodes = new ArrayList<>();
+  /** Signed by whoever holds the lock, in whichever process; may be null. */
+  private final FileChannel ledger;
   private final int clients;
   private final long ttl;
 
-  private Contestant(String[] args) {
+  private Contestant(String[] args) throws IOException {
     for (int i = 0; i + 1 < args.length; i += 2) flags.put(args[i].substring(2), args[i + 1]);
     clients = Integer.parseInt(flags.get("clients"));
     ttl = Long.parseLong(flags.getOrDefault("ttl-ms", "10000"));
+    String path = flags.get("ledger");
+    ledger = path == null ? null : FileChannel.open(Path.of(path), READ, WRITE);
     for (String url : flags.get("nodes").split(",")) nodes.add(connect(url));
   }
 
@@ -80,7 +94,7 @@ public final class Contestant {
 
   private String cycles(double seconds) throws Exception {
     if (seconds <= 0) return "";
-    Tally tally = new Tally(clients);
+    Tally tally = new Tally(clients, ledger != null);
     long cpu = cpuNanos();
     long end = System.nanoTime() + (long) (seconds * 1e9);
     List<Thread> threads = new ArrayList<>();
@@ -104,14 +118,31 @@ public final class Contestant {
       boolean held = acquire(lock, tally, end + PATIENCE);
       tally.note(System.nanoTime() - asked);
       if (!held) return;
+      boolean isHandoff = ledger != null && sign(number);
       if (hold > 0) LockSupport.parkNanos(hold);
       try {
         lock.unlock();
       } catch (RuntimeException error) {
         // A silent node, or the lock is gone there; the ttl frees it.
       }
-      if (System.nanoTime() < end) tally.counts.incrementAndGet(number);
+      if (System.nanoTime() < end) {
+        tally.counts.incrementAndGet(number);
+        if (isHandoff) tally.handoffs.incrementAndGet();
+      }
     }
+  }
+
+  /** Signs the ledger; true if the last who did was somebody else. */
+  private boolean sign(int client) {
+    byte[] name = String.format("%8d%8d", ProcessHandle.current().pid(), client).getBytes(US_ASCII);
+    ByteBuffer last = ByteBuffer.allocate(name.length);
+    try {
+      if (ledger.read(last, 0) == name.length && Arrays.equals(last.array(), name)) return false;
+      ledger.write(ByteBuffer.wrap(name), 0);
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+    return true;
   }
 
   private boolean acquire(RLock lock, Tally tally, long limit) {
@@ -130,7 +161,7 @@ public final class Contestant {
 
   /** Takes all locks without a lease time, so that Redisson's watchdog keeps them. */
   private void hold(double seconds) throws Exception {
-    Tally tally = new Tally(clients);
+    Tally tally = new Tally(clients, ledger != null);
     List<RLock> locks = new ArrayList<>();
     for (int client = 0; client < clients; client++) {
       RLock lock = lock(client);
@@ -154,9 +185,14 @@ public final class Contestant {
     final AtomicIntegerArray buckets = new AtomicIntegerArray(1024);
     final AtomicIntegerArray counts;
     final AtomicInteger failed = new AtomicInteger();
+    /** Cycles where another client had the lock before. */
+    final AtomicInteger handoffs = new AtomicInteger();
 
-    Tally(int clients) {
+    final boolean isCounted;
+
+    Tally(int clients, boolean isCounted) {
       counts = new AtomicIntegerArray(clients);
+      this.isCounted = isCounted;
     }
 
     /** 32 buckets per doubling of microseconds. */
@@ -180,7 +216,7 @@ public final class Contestant {
         acquire.append(acquire.length() == 0 ? "" : ",").append("[" + i + "," + buckets.get(i) + "]");
       }
       return "{\"version\":\"" + Redisson.class.getPackage().getImplementationVersion() + "\",\"seconds\":" + seconds
-          + ",\"cycles\":" + cycles + ",\"failed\":" + failed.get() + ",\"least\":" + least + ",\"most\":" + most
+          + ",\"cycles\":" + cycles + ",\"handoffs\":" + (isCounted ? handoffs.get() : "null") + ",\"failed\":" + failed.get() + ",\"least\":" + least + ",\"most\":" + most
           + ",\"cpu_us\":" + cpuNanos / 1000 + ",\"acquire\":[" + acquire + "]}";
     }
   }
