@@ -4,11 +4,13 @@ use super::driver::Driver;
 use super::link::Link;
 use std::fmt;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
+use tokio::task::coop::has_budget_remaining;
 
 /// The drivers of a locker's servers, all in one task. Cheap to clone.
 ///
@@ -18,44 +20,42 @@ use tokio::runtime::Handle;
 /// Commands that come together should go in one write. So the first of a crowd [calls](Crew::call) the crew, which lets the
 /// tasks that are ready go first and only then has all drivers write what there is.
 #[derive(Clone, Default)]
-pub(crate) struct Crew(Arc<Office>);
+pub(crate) struct Crew(Arc<Mutex<Vec<Desk>>>);
 
-/// What the task and everybody else share.
-#[derive(Default)]
-struct Office {
-    desk: Mutex<Desk>,
-    /// Whether a write is wanted.
-    is_called: AtomicBool,
-}
-
-#[derive(Default)]
+/// What one of the tasks shares with everybody else. There is one task for each runtime that drivers were started in, thus one as
+/// a rule: another runtime may be idle, or end.
 struct Desk {
-    /// Whether there is a task, or will be in a moment.
-    is_manned: bool,
+    runtime: Id,
     /// Wakes the task, once it has begun.
     task: Option<Waker>,
     newcomers: Vec<Driver>,
+    /// Whether a write is wanted.
+    is_called: bool,
 }
 
 impl Crew {
-    /// Has `driver` run, in the task that there is, or else in a new one of `runtime`. The link of the driver must not be locked: a
-    /// runtime that shuts down drops it at once.
+    /// Has `driver` run in `runtime`. Its link must not be locked: a runtime that shuts down drops it at once.
     pub(super) fn join(&self, runtime: &Handle, driver: Driver) {
-        let mut desk = self.0.desk();
-        desk.newcomers.push(driver);
-        if desk.is_manned {
+        let mut desks = self.desks();
+        if let Some(desk) = desks.iter_mut().find(|desk| desk.runtime == runtime.id()) {
+            desk.newcomers.push(driver);
             return desk.wake();
         }
-        desk.is_manned = true;
-        drop(desk);
-        runtime.spawn(Shift::new(self.0.clone()));
+        desks.push(Desk { runtime: runtime.id(), task: None, newcomers: vec![driver], is_called: false });
+        drop(desks);
+        runtime.spawn(Shift::new(self.clone(), runtime.id()));
     }
 
     /// Has all drivers write, once the tasks that are ready have had their turn: what they send then goes in the same write.
     pub(super) fn call(&self) {
-        if !self.0.is_called.swap(true, Ordering::AcqRel) {
-            self.0.desk().wake();
+        for desk in self.desks().iter_mut().filter(|desk| !desk.is_called) {
+            desk.is_called = true;
+            desk.wake();
         }
+    }
+
+    fn desks(&self) -> MutexGuard<'_, Vec<Desk>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,32 +65,20 @@ impl fmt::Debug for Crew {
     }
 }
 
-impl Office {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Desk {
     fn wake(&self) {
         if let Some(task) = &self.task {
             task.wake_by_ref();
         }
     }
-
-    /// Notes that the task is gone, and gives back who came too late for it.
-    fn leave(&mut self) -> Vec<Driver> {
-        self.is_manned = false;
-        self.task = None;
-        std::mem::take(&mut self.newcomers)
-    }
 }
 
 /// The task. Dropped, it leaves the links as if none had ever been driven.
 struct Shift {
-    office: Arc<Office>,
+    crew: Crew,
+    runtime: Id,
     members: Vec<Member>,
-    /// Who has the first turn: not always the same, as tokio lets a task do only so much at a time.
+    /// Who has the first turn.
     first: usize,
     /// Whether others were let go first, so that it is time to write.
     stepped_back: bool,
@@ -98,40 +86,46 @@ struct Shift {
 }
 
 impl Shift {
-    fn new(office: Arc<Office>) -> Self {
-        Self { office, members: Vec::new(), first: 0, stepped_back: false, is_over: false }
+    fn new(crew: Crew, runtime: Id) -> Self {
+        Self { crew, runtime, members: Vec::new(), first: 0, stepped_back: false, is_over: false }
     }
 
-    fn take_in(&mut self, task: &Waker) {
-        let newcomers = {
-            let mut desk = self.office.desk();
-            if desk.task.is_none() {
-                desk.task = Some(task.clone());
-            }
-            std::mem::take(&mut desk.newcomers)
-        };
-        self.members.extend(newcomers.into_iter().map(|driver| Member::new(driver, task)));
-    }
-
-    /// Steps back if a write is wanted; with our next turn everybody writes.
-    fn usher(&mut self, task: &Waker) {
-        if std::mem::take(&mut self.stepped_back) {
+    /// Takes newcomers in, and if a write is wanted steps back or, after that, has everybody write.
+    fn look_at_desk(&mut self, task: &Waker) {
+        let mut desks = self.crew.desks();
+        let Some(desk) = desks.iter_mut().find(|desk| desk.runtime == self.runtime) else { return };
+        if desk.task.is_none() {
+            desk.task = Some(task.clone());
+        }
+        let newcomers = std::mem::take(&mut desk.newcomers);
+        let is_called = desk.is_called;
+        if self.stepped_back {
             // What is sent from now on may come too late for this write, and calls again.
-            self.office.is_called.store(false, Ordering::Release);
-            self.members.iter().for_each(|member| member.link.wake.notify_one());
-        } else if self.office.is_called.load(Ordering::Acquire) {
+            desk.is_called = false;
+        }
+        drop(desks);
+        self.members.extend(newcomers.into_iter().map(|driver| Member::new(driver, task)));
+        if std::mem::take(&mut self.stepped_back) {
+            self.members.iter().for_each(Member::call_to_write);
+        } else if is_called {
             self.stepped_back = true;
             task.wake_by_ref();
         }
     }
 
-    /// Gives each driver that was woken one turn: one that wakes itself meanwhile wants others to go first.
-    fn drive(&mut self) {
+    /// Gives each driver that was woken one turn. One that wakes itself meanwhile wants others to go first.
+    fn drive(&mut self, task: &Waker) {
         let count = self.members.len();
         for place in 0..count {
-            self.members[(self.first + place) % count].take_turn();
+            let next = (self.first + place) % count;
+            if !has_budget_remaining() {
+                // Tokio lets a task do only so much at a time. Whoever is left goes first the next time.
+                self.first = next;
+                task.wake_by_ref();
+                break;
+            }
+            self.members[next].take_turn();
         }
-        self.first = self.first.wrapping_add(1);
         if self.members.iter().any(|member| member.is_over) {
             self.members.retain(|member| !member.is_over);
         }
@@ -142,12 +136,13 @@ impl Shift {
         if !self.members.is_empty() {
             return Poll::Pending;
         }
-        let mut desk = self.office.desk();
-        if !desk.newcomers.is_empty() {
+        let mut desks = self.crew.desks();
+        let is_mine = |desk: &Desk| desk.runtime == self.runtime;
+        if desks.iter().any(|desk| is_mine(desk) && !desk.newcomers.is_empty()) {
             // Whoever came has woken us.
             return Poll::Pending;
         }
-        desk.leave();
+        desks.retain(|desk| !is_mine(desk));
         self.is_over = true;
         Poll::Ready(())
     }
@@ -158,20 +153,23 @@ impl Future for Shift {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let task = context.waker();
-        self.take_in(task);
-        self.usher(task);
-        self.drive();
+        self.look_at_desk(task);
+        self.drive(task);
         self.end()
     }
 }
 
 impl Drop for Shift {
     fn drop(&mut self) {
-        if !self.is_over {
-            // First, as a link whose driver is dropped may get a new one at once.
-            let newcomers = self.office.desk().leave();
-            drop(newcomers);
+        if self.is_over {
+            return;
         }
+        // First, as a link whose driver is dropped may get a new one at once.
+        let mut desks = self.crew.desks();
+        let mine = desks.iter().position(|desk| desk.runtime == self.runtime);
+        let mine = mine.map(|place| desks.swap_remove(place));
+        drop(desks);
+        drop(mine);
     }
 }
 
@@ -191,10 +189,19 @@ impl Member {
         Self { link: driver.link(), driver: Box::pin(driver.run()), ring, waker, is_over: false }
     }
 
+    /// Has the driver write with its next turn, which must come at once.
+    fn call_to_write(&self) {
+        // Before the driver rings itself: the task is awake.
+        self.ring.is_up.store(true, Ordering::Release);
+        self.link.wake.notify_one();
+    }
+
     fn take_turn(&mut self) {
         if self.ring.is_up.swap(false, Ordering::AcqRel) {
             let mut context = Context::from_waker(&self.waker);
-            self.is_over = self.driver.as_mut().poll(&mut context).is_ready();
+            // A panic, which the hook has told by now, is the end of this connection and of no other.
+            let turn = catch_unwind(AssertUnwindSafe(|| self.driver.as_mut().poll(&mut context)));
+            self.is_over = turn.map_or(true, |turn| turn.is_ready());
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The task that keeps one server's connection: it connects, writes, reads, and connects again.
+//! What keeps one server's connection: it connects, writes, reads, and connects again.
 
 use super::flight::Flight;
 use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
-use super::pace::{Pace, step_back};
+use super::pace::Pace;
 use super::parting::Parting;
 use super::queue::Phase;
 use super::resp::Value;
@@ -143,10 +143,7 @@ impl Driver {
                     if let Err(cause) = outcome {
                         return End::Broken(cause);
                     }
-                    if wire.is_full() {
-                        // A server that says so much must not keep the others waiting.
-                        step_back().await;
-                    }
+                    wire.give_way().await;
                 }
                 () = link.wake.notified() => {}
             }

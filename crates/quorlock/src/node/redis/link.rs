@@ -105,7 +105,7 @@ impl Link {
         Ok(Some((runtime, Driver::new(self.clone()))))
     }
 
-    /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
+    /// Has a driver run. The queue must not be locked: a runtime that shuts down drops the driver at once.
     pub(super) fn spawn(driver: Option<(Handle, Driver)>) {
         if let Some((runtime, driver)) = driver {
             let crew = driver.link().around.crew.clone();

@@ -55,9 +55,8 @@ use tokio::time::timeout;
 
 /// One Redis or Valkey server.
 ///
-/// It connects with the first command, in the task that serves all servers of its locker; that one runs in the Tokio runtime from
-/// which the first of their commands came. Dropping the node flushes what was sent within one connect timeout, as long as
-/// that runtime lives.
+/// It connects with the first command, in the task that serves all servers of its locker in the Tokio runtime from which that command
+/// came. Dropping it flushes what was sent within one connect timeout, as long as that runtime lives.
 pub struct RedisNode {
     link: Arc<Link>,
 }

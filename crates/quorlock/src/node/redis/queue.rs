@@ -18,7 +18,8 @@ const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// With so few commands under way, nobody else is expected to send one in this moment.
+/// With so few slots under way nobody else is expected to send something in this moment. A lone client's vote, the epoch behind
+/// it and its release are three.
 const FEW: usize = 4;
 
 /// Where a command stands in the next write.

@@ -1,6 +1,7 @@
 //! One connection: bytes out, replies in.
 
 use super::connect::Stream;
+use super::pace::step_back;
 use super::resp::{self, Value};
 use crate::node::NodeError;
 use bytes::{Buf, BytesMut};
@@ -25,7 +26,7 @@ pub(super) struct Wire {
     input: BytesMut,
     /// How much of `input` has been given out.
     taken: usize,
-    /// Whether there was more to read than fits into `input`.
+    /// Whether the last read took all that there was room for.
     is_full: bool,
     unflushed: bool,
     /// Whether a write had to wait, and what came meanwhile may have to be taken over.
@@ -98,9 +99,11 @@ impl Wire {
         outcome
     }
 
-    /// Whether the last read took all that there was room for: there may be more.
-    pub(super) fn is_full(&self) -> bool {
-        self.is_full
+    /// Lets others go first if there may be more to read: a server that says so much must not keep them waiting.
+    pub(super) async fn give_way(&mut self) {
+        if self.is_full {
+            step_back().await;
+        }
     }
 
     /// The next whole reply that has been read.
@@ -147,7 +150,10 @@ impl Wire {
             match self.next_value()? {
                 Some(Value::Push(_)) => {}
                 Some(value) => return Ok(value),
-                None => self.exchange().await?,
+                None => {
+                    self.give_way().await;
+                    self.exchange().await?;
+                }
             }
         }
     }

@@ -1,7 +1,9 @@
 //! The task that serves all servers of a locker.
 
 use super::*;
+use crate::entropy::Entropy;
 use crate::node::Done;
+use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -44,6 +46,46 @@ fn whoever_is_left_without_a_runtime_joins_the_next() {
     }
 }
 
+/// Goal: a runtime that is alive but idle holds up only whoever was started there.
+#[test]
+fn each_runtime_drives_what_was_started_in_it() {
+    let servers = [Server::start(&[]), Server::start(&[])];
+    let around = calm();
+    let [one, other] = servers.each_ref().map(|server| connect(&server.url(), around.clone()));
+    let idle = Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(raised(&idle.block_on(ask(&one, vote("a", 1, 7)))));
+    let busy = Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(raised(&busy.block_on(ask(&other, vote("a", 1, 7)))));
+}
+
+/// Goal: what fails in one connection leaves the others alone.
+#[tokio::test]
+async fn a_panic_ends_one_connection_only() {
+    #[derive(Debug)]
+    struct Broken;
+    impl Entropy for Broken {
+        fn fill(&self, _: &mut [u8]) {
+            panic!("this source is broken, as the test wants it");
+        }
+    }
+    let server = Server::start(&[]);
+    let around = calm();
+    let good = connect(&server.url(), around.clone());
+    assert!(raised(&ask(&good, vote("a", 1, 7)).await));
+    server.signal(Signal::STOP);
+    let nodes: Nodes = [good.clone()];
+    let mut asked = Round::send(&nodes, NodeSet::first(1), vote("b", 1, 7), PATIENCE, Enough::ONE);
+    // It needs random numbers before it tries again.
+    let bad = connect("unix:///there/is/none", Surroundings { entropy: Arc::new(Broken), ..around });
+    for _ in 0..3 {
+        // Whichever error it is told by.
+        cause(ask(&bad, vote("c", 1, 7)).await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    server.signal(Signal::CONT);
+    assert!(raised(&asked.next().await.unwrap().1));
+}
+
 /// Goal: those who were answered together are heard together. One after another, they would need a write each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_a_crowd_sends_goes_in_few_writes() {
@@ -78,26 +120,34 @@ async fn what_a_crowd_sends_goes_in_few_writes() {
 /// Goal: a server that never stops talking is no reason not to hear the others.
 #[tokio::test]
 async fn a_server_that_floods_its_connection_does_not_drown_the_others() {
-    let (babbler, server) = (Server::start(&[]), Server::start(&[]));
-    let around = calm();
-    let directory = tempfile::tempdir().unwrap();
-    let first = connect(&babble_over(&babbler, &directory.path().join("socket")), around.clone());
-    assert!(raised(&ask(&first, vote("a", 1, 7)).await));
-    let second = connect(&server.url(), around);
-    for turn in 0..5 {
-        assert!(raised(&ask(&second, vote(&format!("n{turn}"), 1, 7)).await));
+    for greets in [true, false] {
+        let (babbler, server) = (Server::start(&[]), Server::start(&[]));
+        let around = calm();
+        let directory = tempfile::tempdir().unwrap();
+        let url = babble_over(&babbler, &directory.path().join("socket"), greets);
+        let first = connect(&url, around.clone());
+        if greets {
+            assert!(raised(&ask(&first, vote("a", 1, 7)).await));
+        } else {
+            post(&first, &vote("a", 1, 7));
+        }
+        let second = connect(&server.url(), around);
+        for turn in 0..5 {
+            assert!(raised(&ask(&second, vote(&format!("n{turn}"), 1, 7)).await));
+        }
+        assert!(first.health().trouble.is_none());
     }
-    assert!(first.health().trouble.is_none());
 }
 
-/// Leads from `socket` to `server` until that has answered a vote; after that, pushes without end and meaning come. Gives its URL.
-fn babble_over(server: &Server, socket: &Path) -> String {
+/// Leads from `socket` to `server`, if it `greets`, until that has answered a vote; after that, pushes without end and meaning
+/// come. Gives its URL.
+fn babble_over(server: &Server, socket: &Path, greets: bool) -> String {
     let listener = UnixListener::bind(socket).unwrap();
     let mut server = UnixStream::connect(server.socket()).unwrap();
     thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
         let mut buffer = [0; 16 * 1024];
-        loop {
+        while greets {
             let asked = client.read(&mut buffer).unwrap();
             server.write_all(&buffer[..asked]).unwrap();
             let is_vote = buffer[..asked].windows(6).any(|word| word == b"\r\nNX\r\n");
