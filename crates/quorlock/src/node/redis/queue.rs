@@ -77,7 +77,7 @@ pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     /// How many slots the driver holds.
     in_flight: usize,
-    /// How many there were lately: those, or those that were answered together just before.
+    /// How many there were lately, under way or answered together; half of that with each turn of the driver.
     company: usize,
     looked: Option<Moment>,
 }
@@ -269,7 +269,7 @@ impl Queue {
             self.outbox.hand_over(out, flight);
         }
         self.in_flight = flight.len();
-        self.company = self.in_flight.max(answered);
+        self.company = self.in_flight.max(answered).max(self.company / 2);
     }
 
     /// Ends the connection and gives back what is to be failed. Commands go on waiting while another is made.
