@@ -3,7 +3,7 @@
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Blocks, Entropy};
 use crate::event::{Event, Observers};
-use crate::node::{Crew, Kept, NodeError};
+use crate::node::{Kept, NodeError};
 use crate::nursery::Nursery;
 use crate::planted::Planted;
 use crate::ticker::Ticker;
@@ -37,8 +37,6 @@ pub(crate) struct Surroundings {
     pub(crate) siblings: Siblings,
     /// What the servers among the nodes were told to keep.
     pub(crate) kept: Kept,
-    /// Who keeps the connections to them.
-    pub(crate) crew: Crew,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
     /// The limit of connecting to a node, handshake included.
@@ -88,7 +86,6 @@ impl Default for Surroundings {
             nursery: Nursery::default(),
             siblings: Siblings::default(),
             kept: Kept::default(),
-            crew: Crew::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             guard: RestartGuard::Strict,

@@ -26,7 +26,7 @@ pub use names::Names;
 pub use question::Question;
 pub(crate) use question::{Board, Enough, Replies};
 pub use redis::RedisNode;
-pub(crate) use redis::{Crew, Kept, MAX_BULK, Session, Switchboard, Value};
+pub(crate) use redis::{Kept, MAX_BULK, Session, Switchboard, Value};
 pub use url::{NodeKind, NodeUrl, UrlError};
 
 use crate::surroundings::Surroundings;

@@ -1,4 +1,4 @@
-//! What keeps one server's connection: it connects, writes, reads, and connects again.
+//! The task that keeps one server's connection: it connects, writes, reads, and connects again.
 
 use super::flight::Flight;
 use super::handshake::{self, Greeting, Visit};
@@ -7,6 +7,7 @@ use super::pace::Pace;
 use super::parting::Parting;
 use super::queue::Phase;
 use super::resp::Value;
+use super::usher::Usher;
 use super::wire::{Wire, broken, protocol};
 use crate::entropy;
 use crate::node::NodeError;
@@ -59,11 +60,8 @@ impl Driver {
         Self { link, flight: Flight::default(), last: None, end_by: None }
     }
 
-    pub(super) fn link(&self) -> Arc<Link> {
-        self.link.clone()
-    }
-
     pub(super) async fn run(mut self) {
+        let _usher = Usher::start(self.link.clone());
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
         let mut replaced: Option<Instant> = None;
         loop {
@@ -143,7 +141,6 @@ impl Driver {
                     if let Err(cause) = outcome {
                         return End::Broken(cause);
                     }
-                    wire.give_way().await;
                 }
                 () = link.wake.notified() => {}
             }

@@ -24,6 +24,8 @@ pub(super) struct Link {
     pub(super) login: Login,
     /// Wakes the driver when there is something new for it.
     pub(super) wake: Notify,
+    /// Wakes the usher when there is a first command for the next write.
+    pub(super) first: Notify,
     queue: Mutex<Queue>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
@@ -40,6 +42,7 @@ impl Link {
             address,
             login,
             wake: Notify::new(),
+            first: Notify::new(),
             settled: watch::Sender::new(false),
             announced: Mutex::new(None),
         }
@@ -49,7 +52,7 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the command of `question` and has the driver woken if need be.
+    /// Sends the command of `question` and has the driver woken if need be: at once, or by the usher once others have sent theirs.
     pub(super) fn send(self: &Arc<Self>, question: Question) {
         let mut queue = self.lock();
         let driver = match self.start(&mut queue) {
@@ -65,7 +68,7 @@ impl Link {
         Self::spawn(driver);
         match verdict {
             Ok(Place::Alone) => self.wake.notify_one(),
-            Ok(Place::First) => self.around.crew.call(),
+            Ok(Place::First) => self.first.notify_one(),
             Ok(Place::Behind) => {}
             Err((question, cause)) => {
                 if matches!(cause, NodeError::Quarantined { .. }) {
@@ -105,11 +108,10 @@ impl Link {
         Ok(Some((runtime, Driver::new(self.clone()))))
     }
 
-    /// Has a driver run. The queue must not be locked: a runtime that shuts down drops the driver at once.
+    /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
     pub(super) fn spawn(driver: Option<(Handle, Driver)>) {
         if let Some((runtime, driver)) = driver {
-            let crew = driver.link().around.crew.clone();
-            crew.join(&runtime, driver);
+            runtime.spawn(driver.run());
         }
     }
 

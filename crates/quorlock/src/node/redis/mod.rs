@@ -3,7 +3,6 @@
 mod classify;
 mod commands;
 mod connect;
-mod crew;
 mod driver;
 mod encode;
 mod epoch;
@@ -30,9 +29,9 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod usher;
 mod wire;
 
-pub(crate) use crew::Crew;
 pub(crate) use kept::Kept;
 pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
@@ -55,8 +54,8 @@ use tokio::time::timeout;
 
 /// One Redis or Valkey server.
 ///
-/// It connects with the first command, in the task that serves all servers of its locker in the Tokio runtime from which that command
-/// came. Dropping it flushes what was sent within one connect timeout, as long as that runtime lives.
+/// It connects with the first command, in a task of the Tokio runtime from which that command came. Dropping it
+/// flushes what was sent within one connect timeout, as long as that runtime lives.
 pub struct RedisNode {
     link: Arc<Link>,
 }

@@ -18,14 +18,14 @@ const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// With so few slots under way nobody else is expected to send something in this moment. A lone client's vote, the epoch behind
-/// it and its release are three.
+/// With so few slots under way at a single server, nobody else is expected to send something in this moment.
 const FEW: usize = 4;
 
 /// Where a command stands in the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It is the first, and no others are expected.
+    /// It is the first, and no others are expected. One of several servers never says so: their drivers make other tasks ready,
+    /// and letting those go first costs less than writes of single commands.
     Alone,
     /// It is the first, and others may follow.
     First,
@@ -122,7 +122,7 @@ impl Queue {
         if matches!(self.phase, Phase::Ready) {
             self.encode(question);
             return Ok(match self.outbox.len() {
-                1 if self.company <= FEW => Place::Alone,
+                1 if around.is_single && self.company <= FEW => Place::Alone,
                 1 => Place::First,
                 _ => Place::Behind,
             });

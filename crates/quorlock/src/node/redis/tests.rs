@@ -1,6 +1,5 @@
 //! The node against real servers.
 
-mod crew;
 mod hints;
 mod memory;
 mod outages;

@@ -1,7 +1,6 @@
 //! One connection: bytes out, replies in.
 
 use super::connect::Stream;
-use super::pace::step_back;
 use super::resp::{self, Value};
 use crate::node::NodeError;
 use bytes::{Buf, BytesMut};
@@ -26,8 +25,6 @@ pub(super) struct Wire {
     input: BytesMut,
     /// How much of `input` has been given out.
     taken: usize,
-    /// Whether the last read took all that there was room for.
-    is_full: bool,
     unflushed: bool,
     /// Whether a write had to wait, and what came meanwhile may have to be taken over.
     is_blocked: bool,
@@ -41,7 +38,6 @@ impl Wire {
             written: 0,
             input: BytesMut::with_capacity(READ_CHUNK),
             taken: 0,
-            is_full: false,
             unflushed: false,
             is_blocked: false,
         }
@@ -94,16 +90,7 @@ impl Wire {
 
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         self.input.reserve(READ_CHUNK);
-        let outcome = pin!(self.stream.read_buf(&mut self.input)).poll(context);
-        self.is_full = self.input.len() == self.input.capacity();
-        outcome
-    }
-
-    /// Lets others go first if there may be more to read: a server that says so much must not keep them waiting.
-    pub(super) async fn give_way(&mut self) {
-        if self.is_full {
-            step_back().await;
-        }
+        pin!(self.stream.read_buf(&mut self.input)).poll(context)
     }
 
     /// The next whole reply that has been read.
@@ -150,10 +137,7 @@ impl Wire {
             match self.next_value()? {
                 Some(Value::Push(_)) => {}
                 Some(value) => return Ok(value),
-                None => {
-                    self.give_way().await;
-                    self.exchange().await?;
-                }
+                None => self.exchange().await?,
             }
         }
     }
