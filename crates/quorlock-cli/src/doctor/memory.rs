@@ -69,7 +69,7 @@ fn epoch(look: &Look, facts: &ServerFacts) -> Option<Finding> {
 fn recall(look: &Look, facts: &ServerFacts) -> Option<Finding> {
     let what = match facts.recall {
         Recall::Everything => return None,
-        Recall::AllButTheLastSecond => "a crash of its machine makes it forget the last second",
+        Recall::AllButTheLastSecond => "a crash makes it forget its last second or two",
         Recall::Partly => "a restart makes it forget seconds to hours",
         Recall::Nothing => "a restart makes it forget everything",
         _ => "it does not tell what it remembers after a restart",

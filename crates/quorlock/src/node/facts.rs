@@ -99,7 +99,7 @@ impl Persistence {
 pub enum Recall {
     /// Everything that it had answered.
     Everything,
-    /// Everything but about the last second before its machine crashed.
+    /// Everything but the last second or two before it or its machine crashed: it holds back writes while the disk is busy.
     AllButTheLastSecond,
     /// What its last snapshot had, or what the kernel had written by then: anything from seconds to hours is lost.
     Partly,
