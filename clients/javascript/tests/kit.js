@@ -43,7 +43,7 @@ export class Nodes {
   }
 
   stop() {
-    return end(this.child, "SIGINT");
+    return end(this.child, "SIGTERM");
   }
 }
 

@@ -37,7 +37,7 @@ class Nodes:
             os.kill(self._pids.pop(), signal.SIGKILL)
 
     def stop(self):
-        self._program.send_signal(signal.SIGINT)
+        self._program.terminate()
         self._program.wait(30)
         self._program.stdout.close()
 

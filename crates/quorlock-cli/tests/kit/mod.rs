@@ -108,7 +108,7 @@ fn program_with_usual_signals() -> Command {
     if ignored & (1 | 1 << 1 | 1 << 2 | 1 << 14) == 0 {
         return Command::new(program());
     }
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program());
     command
 }
