@@ -5,16 +5,17 @@ use super::handshake::{self, Greeting, Visit};
 use super::link::Link;
 use super::pace::Pace;
 use super::parting::Parting;
-use super::queue::Phase;
+use super::queue::{Chores, Phase, Queue};
 use super::resp::Value;
-use super::usher::Usher;
 use super::wire::{Wire, broken, protocol};
 use crate::entropy;
 use crate::node::NodeError;
 use quorlock_core::{Backoff, Moment};
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
@@ -38,6 +39,8 @@ pub(super) struct Driver {
     last: Option<Visit>,
     /// When everything must be flushed at the latest, once the node is gone.
     end_by: Option<Instant>,
+    /// Whether it lets others go first before it takes over what is to be written.
+    holds_back: bool,
 }
 
 /// Why a connection was left.
@@ -47,21 +50,23 @@ enum End {
     Broken(NodeError),
 }
 
-/// What must be looked at now and then.
-struct Chores {
-    /// Releases are owed.
-    unpaid: bool,
-    /// Somebody waits for hints.
-    watched: bool,
+/// What the driver's turn is about.
+enum Turn {
+    /// Something was read, or there is room to write more.
+    Heard,
+    /// It is time for chores.
+    Tick,
+    /// All is flushed, and the node is gone.
+    Over,
+    Broken(NodeError),
 }
 
 impl Driver {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, flight: Flight::default(), last: None, end_by: None }
+        Self { link, flight: Flight::default(), last: None, end_by: None, holds_back: false }
     }
 
     pub(super) async fn run(mut self) {
-        let _usher = Usher::start(self.link.clone());
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
         let mut replaced: Option<Instant> = None;
         loop {
@@ -118,45 +123,77 @@ impl Driver {
         let mut watch = Watch::new(link.around.clock.now());
         let mut tick = Box::pin(sleep(TICK));
         loop {
-            let chores = self.hand_over(wire, &mut watch);
-            if self.is_over(wire, chores.unpaid) {
-                wire.close(link.around.connect_timeout).await;
-                return End::Closed;
-            }
-            let is_busy = chores.unpaid || chores.watched || !self.flight.is_empty() || self.end_by.is_some();
-            tokio::select! {
-                biased;
-                // First, as a server that always has an answer ready must not keep us from it.
-                () = tick.as_mut(), if is_busy => {
-                    rewind(&mut tick);
-                    if let Err(cause) = self.look(&mut watch) {
-                        return End::Broken(cause);
+            let outcome =
+                match poll_fn(|context| self.poll_turn(context, &link, wire, &mut watch, &mut tick)).await {
+                    Turn::Heard => {
+                        // What came meanwhile has waited.
+                        self.holds_back = true;
+                        self.read(wire, &mut watch).await
                     }
-                }
-                outcome = wire.exchange() => {
-                    let outcome = match outcome {
-                        Ok(()) => self.read(wire, &mut watch).await,
-                        Err(cause) => Err(cause),
-                    };
-                    if let Err(cause) = outcome {
-                        return End::Broken(cause);
+                    Turn::Tick => {
+                        tick.as_mut().reset(Instant::now() + TICK);
+                        self.look(&mut watch)
                     }
-                }
-                () = link.wake.notified() => {}
+                    Turn::Over => {
+                        wire.close(link.around.connect_timeout).await;
+                        return End::Closed;
+                    }
+                    Turn::Broken(cause) => Err(cause),
+                };
+            if let Err(cause) = outcome {
+                return End::Broken(cause);
             }
         }
     }
 
+    /// Takes over what is to be written, writes, and waits until there is something to do.
+    ///
+    /// What comes together should go in one write. So the first time that there is something it lets the tasks that are ready
+    /// go first, and takes over what they have added as well.
+    fn poll_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        link: &Link,
+        wire: &mut Wire,
+        watch: &mut Watch,
+        tick: &mut Pin<Box<Sleep>>,
+    ) -> Poll<Turn> {
+        let mut queue = link.lock();
+        queue.expect(context.waker());
+        self.holds_back = !self.holds_back && wire.out.is_empty() && queue.may_grow();
+        let chores = if self.holds_back {
+            let chores = queue.chores();
+            drop(queue);
+            chores
+        } else {
+            let chores = self.hand_over(queue, wire, watch);
+            if self.is_over(wire, chores.unpaid) {
+                return Poll::Ready(Turn::Over);
+            }
+            chores
+        };
+        let is_busy = chores.unpaid || chores.watched || !self.flight.is_empty() || self.end_by.is_some();
+        // First, as a server that always has an answer ready must not keep us from it.
+        if is_busy && tick.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Turn::Tick);
+        }
+        if let Poll::Ready(outcome) = wire.poll_exchange(context) {
+            return Poll::Ready(outcome.map_or_else(Turn::Broken, |()| Turn::Heard));
+        }
+        if self.holds_back {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
     /// Takes over what is to be written, once all before it is.
-    fn hand_over(&mut self, wire: &mut Wire, watch: &mut Watch) -> Chores {
+    fn hand_over(&mut self, mut queue: MutexGuard<'_, Queue>, wire: &mut Wire, watch: &mut Watch) -> Chores {
         let before = self.flight.slots.len();
-        let mut queue = self.link.lock();
         queue.hand_over(&mut wire.out, &mut self.flight.slots);
         if let Some(round_trip) = watch.round_trip.take() {
             queue.facts.round_trip = Some(round_trip);
         }
-        let chores = Chores { unpaid: !queue.owed.is_empty(), watched: !queue.bells.is_empty() };
-        let closing = queue.closing;
+        let (chores, closing) = (queue.chores(), queue.closing);
         drop(queue);
         if closing && self.end_by.is_none() {
             self.end_by = Some(Instant::now() + self.link.around.connect_timeout);
@@ -181,8 +218,8 @@ impl Driver {
         queue.outbox.survey();
         queue.outbox.told.age(now);
         drop(queue);
-        // It is the first of that write, and nobody else is woken for what follows it.
-        self.link.wake.notify_one();
+        // It is the first of that write, and nobody else wakes us for what follows it.
+        self.link.wake();
     }
 
     fn is_over(&self, wire: &Wire, unpaid: bool) -> bool {
@@ -200,7 +237,8 @@ impl Driver {
         let mut pace = Pace::new(self.link.around.is_single, self.flight.slots.len());
         while self.read_piece(wire, watch, pace.piece(), due)? {
             pace.let_others_go(&*self.link.around.clock).await;
-            self.hand_over(wire, watch);
+            let link = self.link.clone();
+            self.hand_over(link.lock(), wire, watch);
             if let Err(cause) = wire.begin_writing().await {
                 // What was answered counts, also if the server is gone by now.
                 self.read_piece(wire, watch, u64::MAX, due)?;
@@ -253,31 +291,34 @@ impl Driver {
             watch.waited = now;
             queue.outbox.wait_openly();
         }
+        let is_due = !queue.outbox.is_empty();
+        drop(queue);
+        if is_due {
+            // The turn before may have left something to be written first, and nobody else wakes us for what is behind it.
+            self.link.wake();
+        }
         Ok(())
     }
 
     /// Waits before the next attempt; `true` if none is needed any more.
     async fn rest(&mut self, delay: Duration) -> bool {
         let link = self.link.clone();
-        let mut delay = Box::pin(sleep(delay));
-        loop {
-            let (closing, unpaid) = {
-                let queue = link.lock();
-                (queue.closing, !queue.owed.is_empty())
-            };
+        let mut delay = pin!(sleep(delay));
+        poll_fn(|context| {
+            let mut queue = link.lock();
+            queue.expect(context.waker());
+            let (closing, unpaid) = (queue.closing, !queue.owed.is_empty());
+            drop(queue);
             if closing {
                 let end_by = Instant::now() + link.around.connect_timeout;
                 let end_by = *self.end_by.get_or_insert(end_by);
                 if !unpaid || Instant::now() >= end_by {
-                    return true;
+                    return Poll::Ready(true);
                 }
             }
-            tokio::select! {
-                biased;
-                () = delay.as_mut() => return false,
-                () = link.wake.notified() => {}
-            }
-        }
+            delay.as_mut().poll(context).map(|()| false)
+        })
+        .await
     }
 }
 
@@ -309,8 +350,4 @@ impl Watch {
             self.round_trip = Some(now.since(sent));
         }
     }
-}
-
-fn rewind(tick: &mut Pin<Box<Sleep>>) {
-    tick.as_mut().reset(Instant::now() + TICK);
 }

@@ -6,15 +6,16 @@ use super::epoch::{Reading, Standing};
 use super::fast::Fast;
 use super::flight::Flight;
 use super::handshake::{Greeting, Login};
-use super::queue::{Phase, Place, Queue};
+use super::queue::{Phase, Queue};
 use super::slot::Slot;
 use crate::event::Event;
 use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// What senders and the driver of one server share.
 pub(super) struct Link {
@@ -22,10 +23,6 @@ pub(super) struct Link {
     pub(super) around: Surroundings,
     pub(super) address: Address,
     pub(super) login: Login,
-    /// Wakes the driver when there is something new for it.
-    pub(super) wake: Notify,
-    /// Wakes the usher when there is a first command for the next write.
-    pub(super) first: Notify,
     queue: Mutex<Queue>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
@@ -41,8 +38,6 @@ impl Link {
             around,
             address,
             login,
-            wake: Notify::new(),
-            first: Notify::new(),
             settled: watch::Sender::new(false),
             announced: Mutex::new(None),
         }
@@ -52,7 +47,13 @@ impl Link {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the command of `question` and has the driver woken if need be: at once, or by the usher once others have sent theirs.
+    /// Wakes the driver, as there is something new for it.
+    pub(super) fn wake(&self) {
+        let driver = self.lock().driver.take();
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends the command of `question`.
     pub(super) fn send(self: &Arc<Self>, question: Question) {
         let mut queue = self.lock();
         let driver = match self.start(&mut queue) {
@@ -64,12 +65,12 @@ impl Link {
             }
         };
         let verdict = queue.accept(question, &self.around);
+        let waker = if let Ok(true) = verdict { queue.driver.take() } else { None };
         drop(queue);
         Self::spawn(driver);
+        waker.into_iter().for_each(Waker::wake);
         match verdict {
-            Ok(Place::Alone) => self.wake.notify_one(),
-            Ok(Place::First) => self.first.notify_one(),
-            Ok(Place::Behind) => {}
+            Ok(_) => {}
             Err((question, cause)) => {
                 if matches!(cause, NodeError::Quarantined { .. }) {
                     self.look_again();
@@ -80,8 +81,9 @@ impl Link {
     }
 
     fn look_again(&self) {
-        if self.lock().look_again(&self.around) {
-            self.wake.notify_one();
+        let is_due = self.lock().look_again(&self.around);
+        if is_due {
+            self.wake();
         }
     }
 
@@ -141,7 +143,11 @@ impl Link {
     pub(super) fn gone(&self, flight: &mut Flight, phase: Phase, cause: &NodeError) {
         let is_down = matches!(phase, Phase::Down(_));
         let settled = !matches!(phase, Phase::Connecting);
-        let failed = self.lock().end(phase, flight.drain());
+        let mut queue = self.lock();
+        let waker = queue.driver.take();
+        let failed = queue.end(phase, flight.drain());
+        drop(queue);
+        drop(waker);
         let owed: Vec<_> = failed.into_iter().filter_map(|slot: Slot| slot.fail(cause)).collect();
         if !owed.is_empty() {
             let mut queue = self.lock();

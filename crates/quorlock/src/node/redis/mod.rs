@@ -29,7 +29,6 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tls;
-mod usher;
 mod wire;
 
 pub(crate) use kept::Kept;
@@ -86,7 +85,7 @@ impl RedisNode {
             must_wake
         };
         if must_wake {
-            self.link.wake.notify_one();
+            self.link.wake();
         }
         self.within_timeout(reply).await
     }
@@ -100,7 +99,7 @@ impl RedisNode {
             let verify = Verify { done: Some(done), whole: false };
             queue.verify(verify, &self.link.around);
         }
-        self.link.wake.notify_one();
+        self.link.wake();
         self.within_timeout(outcome).await
     }
 
@@ -169,7 +168,7 @@ impl Node for RedisNode {
         let driver = self.link.start(&mut queue).ok().flatten();
         drop(queue);
         Link::spawn(driver);
-        self.link.wake.notify_one();
+        self.link.wake();
     }
 
     fn unwatch(&self, name: &Name) {
@@ -178,7 +177,7 @@ impl Node for RedisNode {
             queue.hints(name.as_str(), false);
         }
         drop(queue);
-        self.link.wake.notify_one();
+        self.link.wake();
     }
 
     fn settle(&self) -> BoxFuture<'_, ()> {
@@ -221,7 +220,7 @@ impl Node for RedisNode {
 impl Drop for RedisNode {
     fn drop(&mut self) {
         self.link.lock().closing = true;
-        self.link.wake.notify_one();
+        self.link.wake();
     }
 }
 

@@ -5,8 +5,9 @@
 //! server executes it meanwhile. Votes under the restart guard gain less, as the epoch behind them answers them together.
 //! With several servers the others have work, and fewer writes are better.
 
-use super::usher::step_back;
 use crate::clock::Clock;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Into how many pieces the answers of a single server are divided.
@@ -36,6 +37,19 @@ impl Pace {
             self.0 = u64::MAX;
         }
     }
+}
+
+/// Lets the tasks that are ready go first, once.
+async fn step_back() {
+    let mut is_back = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut is_back, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]

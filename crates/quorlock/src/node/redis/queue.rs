@@ -9,6 +9,7 @@ use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 /// The most commands that wait for a server.
@@ -18,19 +19,10 @@ const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// With so few slots under way at a single server, nobody else is expected to send something in this moment.
-const FEW: usize = 4;
-
-/// Where a command stands in the next write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// It is the first, and no others are expected. One of several servers never says so: their drivers make other tasks ready,
-    /// and letting those go first costs less than writes of single commands.
-    Alone,
-    /// It is the first, and others may follow.
-    First,
-    Behind,
-}
+/// How many slots one client has under way: a vote, the epoch read with it, the release before, and whether somebody waits.
+const LONE: usize = 4;
+/// How many turns of the driver it takes to forget most of a crowd.
+const MEMORY: usize = 256;
 
 /// How the link stands.
 #[derive(Clone, Debug)]
@@ -42,6 +34,15 @@ pub(super) enum Phase {
     Ready,
     /// There is no connection; commands fail at once with the cause.
     Down(NodeError),
+}
+
+/// What must be looked at now and then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chores {
+    /// Releases are owed.
+    pub(super) unpaid: bool,
+    /// Somebody waits for hints.
+    pub(super) watched: bool,
 }
 
 /// A command that came while the connection was being made.
@@ -73,12 +74,14 @@ pub(super) struct Queue {
     pub(super) owed: Owed,
     /// Who watches which name; as many as there are names that somebody in this process waits for.
     pub(super) bells: BTreeMap<String, Bell>,
+    /// Wakes the driver, once: it leaves this here in each of its turns.
+    pub(super) driver: Option<Waker>,
     durable: bool,
     waiting: VecDeque<Waiting>,
     /// How many slots the driver holds.
     in_flight: usize,
-    /// How many there were lately, under way or answered together; half of that with each turn of the driver.
-    company: usize,
+    /// How many there were lately at most, under way or answered together; [`MEMORY`] times that.
+    crowd: usize,
     looked: Option<Moment>,
 }
 
@@ -96,10 +99,11 @@ impl Queue {
             outbox: Outbox::new(&around.kept),
             owed: Owed::default(),
             bells: BTreeMap::new(),
+            driver: None,
             durable,
             waiting: VecDeque::new(),
             in_flight: 0,
-            company: 0,
+            crowd: 0,
             looked: None,
         }
     }
@@ -109,26 +113,22 @@ impl Queue {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
-    /// Takes a command in. A question that is refused comes back.
+    /// Takes a command in; `true` if the driver must be woken for it. A question that is refused comes back.
     pub(super) fn accept(
         &mut self,
         question: Question,
         around: &Surroundings,
-    ) -> Result<Place, (Question, NodeError)> {
+    ) -> Result<bool, (Question, NodeError)> {
         if let Err(cause) = self.admit(question.command(), around) {
             self.owe(question.command(), around);
             return Err((question, cause));
         }
         if matches!(self.phase, Phase::Ready) {
             self.encode(question);
-            return Ok(match self.outbox.len() {
-                1 if around.is_single && self.company <= FEW => Place::Alone,
-                1 => Place::First,
-                _ => Place::Behind,
-            });
+            return Ok(self.outbox.len() == 1);
         }
         self.waiting.push_back(Waiting { question, since: around.clock.now() });
-        Ok(Place::Behind)
+        Ok(false)
     }
 
     fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {
@@ -262,6 +262,23 @@ impl Queue {
         refused
     }
 
+    /// Takes note of whom to wake when there is something new.
+    pub(super) fn expect(&mut self, driver: &Waker) {
+        if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
+            self.driver = Some(driver.clone());
+        }
+    }
+
+    /// Whether there is something to be written, and others may be about to add to it. A lone client is not kept waiting.
+    pub(super) fn may_grow(&self) -> bool {
+        !self.outbox.is_empty() && self.crowd > LONE * MEMORY
+    }
+
+    /// What the driver must look at now and then.
+    pub(super) fn chores(&self) -> Chores {
+        Chores { unpaid: !self.owed.is_empty(), watched: !self.bells.is_empty() }
+    }
+
     /// Hands everything to be written over to the driver, if `out` has room for it.
     pub(super) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
         let answered = self.in_flight.saturating_sub(flight.len());
@@ -269,7 +286,8 @@ impl Queue {
             self.outbox.hand_over(out, flight);
         }
         self.in_flight = flight.len();
-        self.company = self.in_flight.max(answered).max(self.company / 2);
+        let crowd = self.in_flight.max(answered) * MEMORY;
+        self.crowd = crowd.max(self.crowd - self.crowd / MEMORY);
     }
 
     /// Ends the connection and gives back what is to be failed. Commands go on waiting while another is made.

@@ -45,24 +45,18 @@ impl Wire {
 
     /// Writes what is to be written and reads what has come, until at least one byte was read, or a write that had to wait
     /// is done, so that there is room for more.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: nothing is lost that was not written, nothing that was read.
-    pub(super) async fn exchange(&mut self) -> Result<(), NodeError> {
-        poll_fn(|context| {
-            let was_blocked = self.is_blocked;
-            self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
-            match self.poll_fill(context).map_err(broken)? {
-                Poll::Ready(0) => Poll::Ready(Err(broken(io::ErrorKind::UnexpectedEof.into()))),
-                Poll::Ready(_) => Poll::Ready(Ok(())),
-                Poll::Pending if was_blocked && !self.is_blocked => Poll::Ready(Ok(())),
-                Poll::Pending => Poll::Pending,
-            }
-        })
-        .await
+    pub(super) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NodeError>> {
+        let was_blocked = self.is_blocked;
+        self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
+        match self.poll_fill(context).map_err(broken)? {
+            Poll::Ready(0) => Poll::Ready(Err(broken(io::ErrorKind::UnexpectedEof.into()))),
+            Poll::Ready(_) => Poll::Ready(Ok(())),
+            Poll::Pending if was_blocked && !self.is_blocked => Poll::Ready(Ok(())),
+            Poll::Pending => Poll::Pending,
+        }
     }
 
-    /// Writes what goes without waiting; the rest goes out with [`Wire::exchange`].
+    /// Writes what goes without waiting; the rest goes out with [`Wire::poll_exchange`].
     pub(super) async fn begin_writing(&mut self) -> Result<(), NodeError> {
         poll_fn(|context| {
             self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
@@ -137,7 +131,7 @@ impl Wire {
             match self.next_value()? {
                 Some(Value::Push(_)) => {}
                 Some(value) => return Ok(value),
-                None => self.exchange().await?,
+                None => poll_fn(|context| self.poll_exchange(context)).await?,
             }
         }
     }
