@@ -44,6 +44,8 @@ pub fn all() -> Vec<Contestant> {
         rust("floor-quorum"),
         rust("floor-fenced"),
         rust("mutex"),
+        one_thread("quorlock-one-thread", "quorlock"),
+        one_thread("rslock-one-thread", "rslock"),
     ]
 }
 
@@ -60,6 +62,13 @@ pub fn rust_program() -> PathBuf {
 fn rust(name: &'static str) -> Contestant {
     let command = vec![text(&rust_program()), name.to_owned()];
     Contestant { wants_fresh_nodes: name == "quorlock", ..plain(name, command, vec![]) }
+}
+
+/// The contestant `which` on a runtime with a single thread.
+fn one_thread(name: &'static str, which: &'static str) -> Contestant {
+    let mut contestant = rust(which);
+    contestant.command.splice(..0, ["env", "PEERS_RUNTIME=ct"].map(str::to_owned));
+    Contestant { name, ..contestant }
 }
 
 fn sidecar() -> Contestant {

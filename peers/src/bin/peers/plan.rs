@@ -63,6 +63,8 @@ const ALL: &[&str] = &[
     "floor-split",
     "floor-quorum",
     "floor-fenced",
+    "quorlock-one-thread",
+    "rslock-one-thread",
 ];
 /// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
 const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];

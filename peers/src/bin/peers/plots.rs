@@ -7,9 +7,9 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::path::Path;
 
 const SIZE: (u32, u32) = (760, 440);
+/// Not in the plots: the limits of a lone client, which are not about many, and other runtimes of those that are there.
+const ASIDE: [&str; 4] = ["floor-quorum", "floor-fenced", "quorlock-one-thread", "rslock-one-thread"];
 /// Grey that stands out from white and from black.
-/// The limits of a lone client, which are not about many.
-const LONE: [&str; 2] = ["floor-quorum", "floor-fenced"];
 const INK: RGBColor = RGBColor(128, 128, 128);
 /// Colours of medium lightness, told apart also by those who do not see red and green.
 const COLOURS: [RGBColor; 12] = [
@@ -80,7 +80,8 @@ struct Line<'a> {
 impl Plot {
     fn lines<'a>(&self, rows: &'a [Row]) -> Vec<Line<'a>> {
         let mut lines: Vec<Line<'a>> = Vec::new();
-        let is_shown = |row: &&Row| row.workload == self.workload && !LONE.contains(&row.contestant.as_str());
+        let is_shown =
+            |row: &&Row| row.workload == self.workload && !ASIDE.contains(&row.contestant.as_str());
         for row in rows.iter().filter(is_shown) {
             let Some(value) = (self.up.1)(row).filter(|value| *value > 0.0) else { continue };
             let point = ((self.across.1)(row), value);
