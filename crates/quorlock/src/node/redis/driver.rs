@@ -7,6 +7,7 @@ use super::pace::Pace;
 use super::parting::Parting;
 use super::queue::{Chores, Phase, Queue};
 use super::resp::Value;
+use super::watch::Watch;
 use super::wire::{Wire, broken, protocol};
 use crate::entropy;
 use crate::node::NodeError;
@@ -126,7 +127,7 @@ impl Driver {
             let outcome =
                 match poll_fn(|context| self.poll_turn(context, &link, wire, &mut watch, &mut tick)).await {
                     Turn::Heard => {
-                        // What came meanwhile has waited.
+                        // What came before has waited, and what comes while answers are handed out is what we would wait for.
                         self.holds_back = true;
                         self.read(wire, &mut watch).await
                     }
@@ -148,8 +149,8 @@ impl Driver {
 
     /// Takes over what is to be written, writes, and waits until there is something to do.
     ///
-    /// What comes together should go in one write. So the first time that there is something it lets the tasks that are ready
-    /// go first, and takes over what they have added as well.
+    /// What comes together should go in one write. So where others may be about to add something it lets the tasks that are
+    /// ready go first, once, and takes over what they have added as well.
     fn poll_turn(
         &mut self,
         context: &mut Context<'_>,
@@ -325,29 +326,5 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.link.gone(&mut self.flight, Phase::Idle, &NodeError::Abandoned);
-    }
-}
-
-/// When the server was last heard, and how long its answers take.
-struct Watch {
-    heard: Moment,
-    surveyed: Moment,
-    /// When the server was last told that somebody waits.
-    waited: Moment,
-    /// Which answer is timed, by its number, and when its command was handed over.
-    probe: Option<(u64, Moment)>,
-    round_trip: Option<Duration>,
-}
-
-impl Watch {
-    fn new(now: Moment) -> Self {
-        Self { heard: now, surveyed: now, waited: now, probe: None, round_trip: None }
-    }
-
-    fn answered(&mut self, count: u64, now: Moment) {
-        self.heard = now;
-        if let Some((_, sent)) = self.probe.take_if(|(number, _)| *number <= count) {
-            self.round_trip = Some(now.since(sent));
-        }
     }
 }

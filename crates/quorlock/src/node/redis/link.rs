@@ -7,7 +7,6 @@ use super::fast::Fast;
 use super::flight::Flight;
 use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
-use super::slot::Slot;
 use crate::event::Event;
 use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
@@ -145,15 +144,12 @@ impl Link {
         let settled = !matches!(phase, Phase::Connecting);
         let mut queue = self.lock();
         let waker = queue.driver.take();
-        let failed = queue.end(phase, flight.drain());
+        let failed = queue.end(phase, flight.drain(), &self.around);
+        // While it is locked, as the next driver may start before all were answered.
+        self.settled.send_replace(settled);
         drop(queue);
         drop(waker);
-        let owed: Vec<_> = failed.into_iter().filter_map(|slot: Slot| slot.fail(cause)).collect();
-        if !owed.is_empty() {
-            let mut queue = self.lock();
-            owed.into_iter().for_each(|release| queue.keep(release, &self.around));
-        }
-        self.settled.send_replace(settled);
+        failed.into_iter().for_each(|slot| slot.fail(cause));
         if is_down && self.announces(false) {
             self.around.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
         }
@@ -214,4 +210,45 @@ struct Notice {
 
 fn is_skewed(ahead_micros: i64) -> bool {
     Duration::from_micros(ahead_micros.unsigned_abs()) > CLOCK_TOLERANCE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::redis::slot::{Releasing, Slot};
+    use crate::node::{Board, Command, Enough, NodeUrl};
+    use quorlock_core::{Name, Token};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake};
+
+    /// Looks at the link when it is woken.
+    struct Onlooker {
+        link: Arc<Link>,
+        saw_it_owed: AtomicBool,
+    }
+
+    impl Wake for Onlooker {
+        fn wake(self: Arc<Self>) {
+            assert!(*self.link.settled.borrow(), "nobody connects");
+            self.saw_it_owed.store(self.link.lock().chores().unpaid, Ordering::Relaxed);
+        }
+    }
+
+    /// Goal: whoever is told that a connection ended with its runtime, and starts the next, finds what is owed.
+    #[test]
+    fn a_release_is_owed_before_its_failure_is_told() {
+        let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
+        let (address, login) = super::super::reach(&url, &Surroundings::default()).unwrap();
+        let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login));
+        let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
+        let board = Board::new(Command::Release { name, token, quiet: false, behind: None }, Enough::ONE);
+        let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
+        let waker = onlooker.clone().into();
+        assert!(board.poll_take(&Context::from_waker(&waker)).is_pending());
+        let mut flight = Flight::default();
+        let question = Question::new(&board, 0);
+        flight.slots.push_back(Slot::Release(Releasing::new(question, token, false)));
+        link.gone(&mut flight, Phase::Idle, &NodeError::Abandoned);
+        assert!(onlooker.saw_it_owed.load(Ordering::Relaxed));
+    }
 }

@@ -2,6 +2,7 @@
 
 mod classify;
 mod commands;
+mod company;
 mod connect;
 mod driver;
 mod encode;
@@ -29,6 +30,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod watch;
 mod wire;
 
 pub(crate) use kept::Kept;

@@ -1,5 +1,6 @@
 //! What senders and the driver share: what is to be sent, and what is known about the server.
 
+use super::company::Company;
 use super::epoch::{Reading, Standing, Verified};
 use super::outbox::Outbox;
 use super::owed::Owed;
@@ -18,11 +19,6 @@ pub(super) const QUEUE_LIMIT: usize = 16 * 1024;
 const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-/// How many slots one client has under way: a vote, the epoch read with it, the release before, and whether somebody waits.
-const LONE: usize = 4;
-/// How many turns of the driver it takes to forget most of a crowd.
-const MEMORY: usize = 256;
 
 /// How the link stands.
 #[derive(Clone, Debug)]
@@ -80,8 +76,7 @@ pub(super) struct Queue {
     waiting: VecDeque<Waiting>,
     /// How many slots the driver holds.
     in_flight: usize,
-    /// How many there were lately at most, under way or answered together; [`MEMORY`] times that.
-    crowd: usize,
+    company: Company,
     looked: Option<Moment>,
 }
 
@@ -103,7 +98,7 @@ impl Queue {
             durable,
             waiting: VecDeque::new(),
             in_flight: 0,
-            crowd: 0,
+            company: Company::default(),
             looked: None,
         }
     }
@@ -271,7 +266,7 @@ impl Queue {
 
     /// Whether there is something to be written, and others may be about to add to it. A lone client is not kept waiting.
     pub(super) fn may_grow(&self) -> bool {
-        !self.outbox.is_empty() && self.crowd > LONE * MEMORY
+        !self.outbox.is_empty() && !self.company.is_alone()
     }
 
     /// What the driver must look at now and then.
@@ -281,17 +276,21 @@ impl Queue {
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
     pub(super) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
-        let answered = self.in_flight.saturating_sub(flight.len());
         if out.is_empty() {
             self.outbox.hand_over(out, flight);
         }
         self.in_flight = flight.len();
-        let crowd = self.in_flight.max(answered) * MEMORY;
-        self.crowd = crowd.max(self.crowd - self.crowd / MEMORY);
+        self.company.note(self.in_flight);
     }
 
-    /// Ends the connection and gives back what is to be failed. Commands go on waiting while another is made.
-    pub(super) fn end(&mut self, phase: Phase, flight: impl Iterator<Item = Slot>) -> Vec<Slot> {
+    /// Ends the connection, keeps the releases that it leaves owed, and gives back what is to be failed. Commands go on waiting
+    /// while another is made.
+    pub(super) fn end(
+        &mut self,
+        phase: Phase,
+        flight: impl Iterator<Item = Slot>,
+        around: &Surroundings,
+    ) -> Vec<Slot> {
         self.in_flight = 0;
         let mut failed: Vec<Slot> = flight.chain(self.outbox.empty()).collect();
         if !matches!(phase, Phase::Connecting) {
@@ -305,7 +304,12 @@ impl Queue {
             }
         }
         self.phase = phase;
-        failed
+        let keep = |slot: Slot| {
+            let (slot, owed) = slot.owed();
+            owed.into_iter().for_each(|release| self.keep(release, around));
+            slot
+        };
+        failed.into_iter().map(keep).collect()
     }
 }
 
@@ -318,6 +322,29 @@ impl Waiting {
             }
             // Of other commands only the answer matters now.
             _ => Slot::Inspect(self.question),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::{Name, Token};
+
+    #[test]
+    fn only_the_first_command_of_a_write_wakes_the_driver() {
+        let around = Surroundings::default();
+        let mut queue = Queue { phase: Phase::Ready, ..Queue::new(&around, false) };
+        let name = Name::new("a").unwrap();
+        let accept = |queue: &mut Queue| {
+            let token = Token::from_random([1; 16]);
+            let release = Command::Release { name: name.clone(), token, quiet: false, behind: None };
+            queue.accept(Question::unheard(release), &around).unwrap()
+        };
+        for _ in 0..3 {
+            assert!(accept(&mut queue));
+            assert!(!accept(&mut queue));
+            queue.hand_over(&mut Vec::new(), &mut VecDeque::new());
         }
     }
 }

@@ -132,16 +132,24 @@ impl Slot {
         }
     }
 
-    /// Fails it; a release comes back, as it is still owed.
-    pub(super) fn fail(self, cause: &NodeError) -> Option<Releasing> {
+    /// Takes out the release that is still owed if this fails. What is left only answers whoever asked.
+    pub(super) fn owed(self) -> (Self, Option<Releasing>) {
+        match self {
+            Slot::Release(mut release) | Slot::Fast(mut release) => {
+                (Slot::Inspect(release.question.split()), Some(release))
+            }
+            slot => (slot, None),
+        }
+    }
+
+    /// Fails it.
+    pub(super) fn fail(self, cause: &NodeError) {
         match self {
             Slot::Vote(Vote { question, .. })
             | Slot::Change(Change { question, .. })
+            | Slot::Release(Releasing { question, .. })
+            | Slot::Fast(Releasing { question, .. })
             | Slot::Inspect(question) => question.answer(Reply::Failed(cause.clone())),
-            Slot::Release(mut release) | Slot::Fast(mut release) => {
-                release.question.split().answer(Reply::Failed(cause.clone()));
-                return Some(release);
-            }
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
@@ -152,6 +160,5 @@ impl Slot {
             | Slot::Waiting
             | Slot::Survey => {}
         }
-        None
     }
 }

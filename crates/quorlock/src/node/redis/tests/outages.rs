@@ -6,6 +6,10 @@ use crate::node::redis::resp::Value;
 use crate::node::{Denied, Done};
 use quorlock_core::NodeSet;
 use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::thread;
 use std::time::Instant;
 
 #[tokio::test]
@@ -91,6 +95,44 @@ async fn a_mute_server_is_given_up_and_its_late_acquires_are_undone() {
     .await;
 }
 
+/// Goal: a server that never stops talking is given up like a mute one if it does not answer.
+#[tokio::test]
+async fn a_server_that_babbles_and_does_not_answer_is_given_up() {
+    let server = Server::start(&[]);
+    let directory = tempfile::tempdir().unwrap();
+    let around = Surroundings { node_timeout: Duration::from_millis(50), ..calm() };
+    let node = connect(&babble_over(&server, &directory.path().join("socket")), around);
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    let error = cause(ask(&node, vote("b", 1, 7)).await);
+    assert!(matches!(error, NodeError::Disconnected { .. }), "{error}");
+}
+
+/// Leads from `socket` to `server` until that has answered a vote; after that, pushes without end and meaning come. Gives
+/// its URL.
+fn babble_over(server: &Server, socket: &Path) -> String {
+    let listener = UnixListener::bind(socket).unwrap();
+    let mut server = UnixStream::connect(server.socket()).unwrap();
+    thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut buffer = [0; 16 * 1024];
+        loop {
+            let asked = client.read(&mut buffer).unwrap();
+            server.write_all(&buffer[..asked]).unwrap();
+            let is_vote = buffer[..asked].windows(6).any(|word| word == b"\r\nNX\r\n");
+            // So few answers come whole.
+            let answered = server.read(&mut buffer).unwrap();
+            client.write_all(&buffer[..answered]).unwrap();
+            if is_vote {
+                break;
+            }
+        }
+        let babble = b">2\r\n+pong\r\n+pong\r\n".repeat(10_000);
+        // Until it is given up.
+        while client.write_all(&babble).is_ok() {}
+    });
+    format!("unix://{}", socket.display())
+}
+
 #[tokio::test]
 async fn a_full_queue_fails_commands_and_still_takes_releases() {
     let server = Server::start(&[]);
@@ -164,10 +206,10 @@ async fn a_busy_server_is_told_and_its_releases_follow() {
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     let socket = server.socket();
-    let blocker = std::thread::spawn(move || {
-        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
-        std::io::Write::write_all(&mut stream, b"EVAL \"while true do end\" 0\r\n").unwrap();
-        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
+    let blocker = thread::spawn(move || {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        stream.write_all(b"EVAL \"while true do end\" 0\r\n").unwrap();
+        let _ = stream.read(&mut [0; 64]);
     });
     until("it is busy", || matches!(server.run_command("PING"), Value::Error(_))).await;
     let error = cause(ask(&node, vote("b", 1, 7)).await);
