@@ -96,7 +96,7 @@ impl<'a> Contender<'a> {
     ///
     /// # Cancel safety
     /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
-    pub(crate) async fn run(mut self) -> Result<(Grant, Option<Turn<'a>>), AcquireError> {
+    pub(crate) async fn run(&mut self) -> Result<(Grant, Option<Turn<'a>>), AcquireError> {
         let result = match &self.candidate.options.cancel {
             None => self.contend().await,
             Some(cancel) => tokio::select! {
@@ -128,8 +128,8 @@ impl<'a> Contender<'a> {
     }
 
     async fn contend(&mut self) -> Result<Grant, AcquireError> {
-        if !self.voters.is_settled() && timeout(self.grace(), self.voters.settle()).await.is_err() {
-            return self.give_up().await;
+        if !self.voters.is_settled() && Box::pin(timeout(self.grace(), self.voters.settle())).await.is_err() {
+            return Box::pin(self.give_up()).await;
         }
         let line = self.line;
         // A single attempt does not queue: it answers what is true now.
@@ -144,7 +144,7 @@ impl<'a> Contender<'a> {
         }
         loop {
             if self.limits.attempts > 1 && self.wait_for_neighbour().await.is_err() {
-                return self.give_up().await;
+                return Box::pin(self.give_up()).await;
             }
             if self.turn.is_some() && self.line.owes_a_turn() {
                 let pause = backoff::between(COURTESY.0, COURTESY.1, self.random());
@@ -152,7 +152,7 @@ impl<'a> Contender<'a> {
             }
             // Waiting here is no attempt, and the attempt's time begins behind it.
             let Some(pass) = self.voters.gate.pass(|| self.left()).await else {
-                return self.give_up().await;
+                return Box::pin(self.give_up()).await;
             };
             let until = self.start + self.limits.wait.saturating_add(self.voters.around.node_timeout);
             let tried = attempt(self.voters, &self.candidate, until).await;
@@ -165,14 +165,14 @@ impl<'a> Contender<'a> {
                 }
                 // Nodes whose time was cut short may be well.
                 Err(refusal) if refusal.cause == Cause::NoQuorum && self.grace().is_zero() => {
-                    return self.give_up().await;
+                    return Box::pin(self.give_up()).await;
                 }
                 Err(refusal) => self.note(refusal),
             }
             if self.attempts >= self.limits.attempts || self.left().is_zero() {
-                return self.give_up().await;
+                return Box::pin(self.give_up()).await;
             }
-            self.pause().await;
+            Box::pin(self.pause()).await;
         }
     }
 

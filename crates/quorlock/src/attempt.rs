@@ -81,9 +81,11 @@ pub(crate) async fn attempt(
     let undo = Undo::armed(voters, candidate.name, token);
     let mut ask = Ask { voters, candidate, token, until, state: Attempt::new(voters.quorum, proposal) };
 
-    let (mut step, poll, round) = ask.vote(ballot, start).await;
+    let mut poll = Poll::new(voters);
+    let mut round = voters.ask_within(ballot, ask.limit(start));
+    let mut step = ask.vote(&mut poll, &mut round).await;
     while step == Step::Stamp {
-        step = ask.stamp().await;
+        step = Box::pin(ask.stamp()).await;
     }
     let now = clock.now();
     let is_favoured = ask.state.votes().yes() > ask.state.votes().no();
@@ -104,7 +106,7 @@ pub(crate) async fn attempt(
         }
         _ if ask.state.lacks_quorum() => {
             drop(undo);
-            let poll = hear_out(poll, round).await;
+            let poll = Box::pin(hear_out(poll, round)).await;
             Err(Refusal::new(Cause::NoQuorum, poll, now.since(start)))
         }
         _ => {
@@ -151,15 +153,13 @@ struct Ask<'a> {
     state: Attempt,
 }
 
-impl<'a> Ask<'a> {
+impl Ask<'_> {
     /// How long the nodes may take from `now` on.
     fn limit(&self, now: Moment) -> Duration {
         self.voters.around.node_timeout.min(now.until(self.until))
     }
 
-    async fn vote(&mut self, ballot: Command, start: Moment) -> (Step, Poll<'a>, Round) {
-        let mut poll = Poll::new(self.voters);
-        let mut round = self.voters.ask_within(ballot, self.limit(start));
+    async fn vote(&mut self, poll: &mut Poll<'_>, round: &mut Round) -> Step {
         let mut step = Step::Refused;
         while let Some((node, reply)) = round.next().await {
             poll.count(node, &reply);
@@ -168,7 +168,7 @@ impl<'a> Ask<'a> {
                 break;
             }
         }
-        (step, poll, round)
+        step
     }
 
     async fn stamp(&mut self) -> Step {

@@ -47,11 +47,11 @@ impl Guard {
         let hold = self.held.hold.clone();
         let (fence, held) = (hold.fence(), hold.age());
         let lost = hold.close().lost();
-        let round = hold.voters.ask(hold.release());
+        let mut round = hold.voters.ask(hold.release());
         hold.hand_over();
         drop(self);
         let span = trace::releasing(&hold.name);
-        let (outcome, others) = trace::traced!(span, release(&hold.voters, round));
+        let (outcome, others) = trace::traced!(span, release(&hold.voters, &mut round));
         hold.note_others(others);
         let name = hold.name.clone();
         hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });

@@ -158,8 +158,8 @@ impl Lock {
         let voters = self.locker.voters();
         voters.settle().await;
         let command = Command::Release { name: self.name.clone(), token, quiet: false, behind: None };
-        let round = voters.ask(command);
-        release(voters, round).await.0
+        let mut round = voters.ask(command);
+        release(voters, &mut round).await.0
     }
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
@@ -183,7 +183,7 @@ impl Lock {
     async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
         let line = self.line();
         let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
-        let contender = Contender::new(self.locker.voters(), candidate, line, limits);
+        let mut contender = Contender::new(self.locker.voters(), candidate, line, limits);
         let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
         // No await from here on: the grant must reach its guard.
         let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);

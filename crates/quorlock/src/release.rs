@@ -55,7 +55,7 @@ impl fmt::Display for Release {
 ///
 /// # Cancel safety
 /// Cancel safe: the release is on its way to every node before the first wait.
-pub(crate) async fn release(voters: &Voters, mut round: Round) -> (Release, bool) {
+pub(crate) async fn release(voters: &Voters, round: &mut Round) -> (Release, bool) {
     let timeout = voters.around.node_timeout;
     let mut pause = Backoff::new(timeout / 2, timeout * 2);
     let mut answers = Answers::new(voters);
@@ -70,8 +70,8 @@ pub(crate) async fn release(voters: &Voters, mut round: Round) -> (Release, bool
             return (outcome, answers.awaited);
         }
         if left > 0 {
-            sleep(pause.next(entropy::number(voters.around.entropy.as_ref()))).await;
-            round = voters.ask_some(answers.failed(), round.command().clone(), timeout);
+            Box::pin(sleep(pause.next(entropy::number(voters.around.entropy.as_ref())))).await;
+            *round = voters.ask_some(answers.failed(), round.command().clone(), timeout);
         }
     }
     (Release::Unconfirmed { nodes: answers.report() }, true)
