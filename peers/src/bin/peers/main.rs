@@ -23,7 +23,7 @@ use row::{Report, Row, Skipped};
 use server::Servers;
 use std::fs;
 use std::process::Command;
-use trial::Trial;
+use trial::{Pace, Trial};
 
 fn main() -> Result<()> {
     let args = Args::parse();
@@ -55,16 +55,26 @@ fn contest(args: &Args) -> Result<Report> {
     let contestants = present(args, &mut skipped);
     let cells: Vec<Cell> = plan::cells().into_iter().filter(|cell| args.wants(cell.workload)).collect();
     let servers = Servers::start(5)?;
-    let trials: usize = cells.iter().map(|cell| cell.entrants(&contestants).count() * args.reps()).sum();
-    let bar = ProgressBar::new(trials as u64)
+    let mut entries: Vec<Entry<'_>> = cells
+        .iter()
+        .flat_map(|cell| cell.entrants(&contestants).map(|contestant| Entry::new(cell, contestant)))
+        .collect();
+    let bar = ProgressBar::new((entries.len() * args.reps()) as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} of {duration}  {msg}")?);
-    let mut rows = Vec::new();
-    for cell in &cells {
+    for rep in 1..=args.reps() {
         if bar.is_hidden() {
-            eprintln!("{}", cell.title());
+            eprintln!("run {rep} of {}", args.reps());
         }
-        rows.extend(fill(cell, &contestants, args, &servers, &bar, &mut skipped)?);
+        for entry in &mut entries {
+            bar.set_message(format!("{} {}", entry.cell.title(), entry.contestant.name));
+            if let Some(skip) = entry.run(args.pace(), &servers) {
+                bar.suspend(|| eprintln!("{skip}"));
+                skipped.push(skip);
+            }
+            bar.inc(1);
+        }
     }
+    let rows = entries.iter().filter_map(Entry::row).collect();
     bar.finish_and_clear();
     let cores = std::thread::available_parallelism()?;
     let policy = if args.realtime { ", SCHED_RR" } else { "" };
@@ -103,38 +113,39 @@ fn present(args: &Args, skipped: &mut Vec<Skipped>) -> Vec<Contestant> {
     contestants
 }
 
-/// Runs all contestants of one cell in turn, A B C A B C, and takes the medians.
-fn fill(
-    cell: &Cell,
-    contestants: &[Contestant],
-    args: &Args,
-    servers: &Servers,
-    bar: &ProgressBar,
-    skipped: &mut Vec<Skipped>,
-) -> Result<Vec<Row>> {
-    let mut entrants: Vec<(&Contestant, Vec<Trial>, bool)> =
-        cell.entrants(contestants).map(|contestant| (contestant, Vec::new(), true)).collect();
-    for _ in 0..args.reps() {
-        for (contestant, trials, runs) in entrants.iter_mut() {
-            bar.inc(1);
-            if !*runs {
-                continue;
+/// One contestant in one cell. All of them run in turn, A B C A B C, so that cells can be compared with each other, too.
+struct Entry<'a> {
+    cell: &'a Cell,
+    contestant: &'a Contestant,
+    trials: Vec<Trial>,
+    /// Whether it failed, and is not run again.
+    failed: bool,
+}
+
+impl<'a> Entry<'a> {
+    fn new(cell: &'a Cell, contestant: &'a Contestant) -> Self {
+        Self { cell, contestant, trials: Vec::new(), failed: false }
+    }
+
+    /// Runs it once more; why it is left out from now on, if it failed.
+    fn run(&mut self, pace: Pace, servers: &Servers) -> Option<Skipped> {
+        if self.failed {
+            return None;
+        }
+        match trial::run(self.cell, self.contestant, pace, servers) {
+            Ok(trial) => {
+                self.trials.push(trial);
+                None
             }
-            bar.set_message(format!("{} {}", cell.title(), contestant.name));
-            match trial::run(cell, contestant, args.pace(), servers) {
-                Ok(trial) => trials.push(trial),
-                Err(error) => {
-                    *runs = false;
-                    let skip = Skipped::here(contestant.name, cell, &error);
-                    bar.suspend(|| eprintln!("{skip}"));
-                    skipped.push(skip);
-                }
+            Err(error) => {
+                self.failed = true;
+                Some(Skipped::here(self.contestant.name, self.cell, &error))
             }
         }
     }
-    Ok(entrants
-        .iter()
-        .filter(|(_, trials, _)| !trials.is_empty())
-        .map(|(contestant, trials, _)| Row::median(cell, contestant.name, trials))
-        .collect())
+
+    /// The medians.
+    fn row(&self) -> Option<Row> {
+        (!self.trials.is_empty()).then(|| Row::median(self.cell, self.contestant.name, &self.trials))
+    }
 }
