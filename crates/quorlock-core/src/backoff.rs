@@ -33,7 +33,8 @@ impl Backoff {
         }
         self.floor = floor;
         // Without room above the floor there is no jitter, and contenders stay in step.
-        self.cap = self.cap.max(self.floor.saturating_mul(3));
+        self.previous = self.previous.max(floor);
+        self.cap = self.cap.max(floor.saturating_mul(3));
     }
 
     /// Starts again from the floor.
@@ -69,9 +70,11 @@ mod tests {
 
     #[test]
     fn delays_stay_jittered_and_longer_than_a_slow_attempt() {
-        let mut backoff = Backoff::new(ms(2), ms(500));
-        backoff.raise_floor(ms(600));
-        assert_eq!([backoff.next(0), backoff.next(u64::MAX)], [ms(600), ms(1_800)]);
+        for (random, delays) in [(0, [ms(600), ms(600)]), (u64::MAX, [ms(1_800), ms(1_800)])] {
+            let mut backoff = Backoff::new(ms(2), ms(500));
+            backoff.raise_floor(ms(600));
+            assert_eq!([backoff.next(random), backoff.next(random)], delays);
+        }
     }
 
     #[test]
