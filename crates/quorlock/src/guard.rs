@@ -200,6 +200,14 @@ impl Held {
         matches!(self.hold.standing(), Standing::Held { .. })
     }
 
+    /// Why the lock is lost, if it is by now; everybody is told.
+    pub(crate) fn loss(&self) -> Option<Lost> {
+        match self.hold.standing() {
+            Standing::Lost(loss) => Some(self.hold.lose(loss)),
+            Standing::Held { .. } | Standing::Unverified => None,
+        }
+    }
+
     /// Waits until the lock is lost. The announcement comes from a local timer before the deadline, whatever the
     /// nodes do, so that there is time to stop.
     ///

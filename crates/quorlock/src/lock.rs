@@ -17,7 +17,10 @@ use crate::queue::Line;
 use crate::release::{Release, release};
 use crate::trace;
 use quorlock_core::{Label, Lease, Moment, Name, Token};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -83,9 +86,9 @@ impl Lock {
 
     /// Runs `work` while the lock is held, and releases it.
     ///
-    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline. What the work
-    /// returns, an error of its own included, comes back as it is: nothing that happens to the lock after it has
-    /// finished hides it.
+    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline, and once the deadline
+    /// has passed it is not resumed, also if the whole process was paused. What the work returns, an error of its own
+    /// included, comes back as it is: nothing that happens to the lock after it has finished hides it.
     ///
     /// ```
     /// # async fn example(lock: quorlock::Lock) -> Result<(), Box<dyn std::error::Error>> {
@@ -105,12 +108,7 @@ impl Lock {
         F: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let work = work(Held::clone(&guard));
-        let result = tokio::select! {
-            biased;
-            done = work => Ok(done),
-            lost = guard.lost() => Err(RunError::Lost(lost)),
-        };
+        let result = until_lost(&guard, work(Held::clone(&guard))).await;
         // The outcome goes to the observers; it must not hide what the work returned.
         let _outcome = guard.release().await;
         result
@@ -189,7 +187,14 @@ impl Lock {
         let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
         // The next in line sees the new neighbour before it contends.
         drop(turn);
-        Ok(guard)
+        match guard.loss() {
+            None => Ok(guard),
+            // Since a majority agreed the process was paused, or an observer took its time.
+            Some(_) => {
+                let took = grant.took + self.locker.voters().around.clock.now().since(grant.at);
+                Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })
+            }
+        }
     }
 
     fn line(&self) -> &Arc<Line> {
@@ -290,6 +295,22 @@ impl Lock {
     fn set(&mut self) -> &mut Options {
         Arc::make_mut(&mut self.options)
     }
+}
+
+/// Runs `work` to its end, or drops it once the lock is lost.
+async fn until_lost<T>(held: &Held, work: impl Future<Output = T>) -> Result<T, RunError> {
+    let (mut lost, mut work) = (pin!(held.lost()), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost.into()));
+        }
+        // After a pause the work may be woken before any timer: the clock decides whether it may go on.
+        match held.loss() {
+            Some(lost) => Poll::Ready(Err(lost.into())),
+            None => work.as_mut().poll(context).map(Ok),
+        }
+    })
+    .await
 }
 
 /// Why [`Lock::run`] did not run the work to its end.

@@ -220,3 +220,28 @@ async fn the_undo_does_not_wait_for_silent_nodes() {
     assert_eq!(world.nodes[2].verbs(), ["acquire", "release"], "undone as soon as it is refused");
     assert!(attempt.await.unwrap().is_err());
 }
+
+/// S1: the deadline is looked at again just before the guard is given out.
+#[tokio::test(start_paused = true)]
+async fn a_pause_after_the_votes_gives_no_guard() {
+    let world = World::of(3);
+    let clock = world.clock.clone();
+    let slow = move |event: &Event| {
+        if matches!(event, Event::Acquired { .. }) {
+            clock.suspend(TTL);
+        }
+    };
+    let lock = world.builder().observe(slow).build().unwrap().named("a").unwrap();
+    let refused = lock.acquire().await;
+    assert!(matches!(&refused, Err(AcquireError::TooSlow { took, .. }) if *took >= TTL), "{refused:?}");
+    assert_eq!(world.copies("a").await, 0);
+    let (taken, ended) = (
+        |event: &Event| matches!(event, Event::Acquired { .. }),
+        |event: &Event| matches!(event, Event::Released { .. }),
+    );
+    assert_eq!(
+        (world.count_events(taken), world.count_events(ended)),
+        (1, 1),
+        "each hold that was told of ends"
+    );
+}

@@ -46,6 +46,22 @@ async fn run_cancels_the_work_before_the_deadline_when_the_lock_is_lost() {
     assert!(start.elapsed() < TTL + ms(500), "{:?}", start.elapsed());
 }
 
+/// A pause of the whole process ends past the deadline, and the work is woken before any timer.
+#[tokio::test(start_paused = true)]
+async fn run_does_not_resume_the_work_after_the_deadline() {
+    let world = World::of(3);
+    let result = world
+        .lock("a")
+        .run(|_| async {
+            world.clock.suspend(TTL);
+            tokio::task::yield_now().await;
+            "done"
+        })
+        .await;
+    assert!(matches!(result, Err(RunError::Lost(_))), "{result:?}");
+    assert_eq!(world.copies("a").await, 0);
+}
+
 /// The same through `run`, whose work gets a `Held` by value and may give it to a task.
 #[tokio::test(start_paused = true)]
 async fn a_task_left_behind_by_run_sees_that_the_lock_is_gone() {
