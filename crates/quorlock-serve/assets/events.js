@@ -8,11 +8,11 @@ const MOST = 500;
 const LOSS = 2, WARNING = 1, ROUTINE = 0;
 const SEVERITY = {
   lost: LOSS, extend_failed: WARNING, node_down: WARNING, node_failed: WARNING, node_quarantined: WARNING,
-  clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
+  node_replicated: WARNING, clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
 };
 const WORDS = {
   gave_up: "gave up", extend_failed: "extend failed", topped_up: "topped up", given_away: "given away", node_up: "node up", node_down: "node down",
-  node_quarantined: "quarantined", node_failed: "node failed", clock_skew: "clock skew", clock_jumped: "clock jumped",
+  node_quarantined: "quarantined", node_failed: "node failed", node_replicated: "has replicas", clock_skew: "clock skew", clock_jumped: "clock jumped",
 };
 
 // That somebody else holds a lock, or that a caller went away, is what locks are for.

@@ -21,6 +21,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::NodeUp { .. } => "node_up",
         Event::NodeDown { .. } => "node_down",
         Event::NodeQuarantined { .. } => "node_quarantined",
+        Event::NodeReplicated { .. } => "node_replicated",
         Event::ClockSkew { .. } => "clock_skew",
         Event::NodeFailed { .. } => "node_failed",
         Event::ClockJumped { .. } => "clock_jumped",
@@ -68,6 +69,9 @@ pub fn text(event: &Event) -> String {
         Event::NodeQuarantined { node, left } => {
             format!("{node} restarted or is new, and may vote again in {} s", left.as_secs())
         }
+        Event::NodeReplicated { node, replicas } => {
+            format!("{node} has replicas ({replicas}): a failover to one of them would lose locks")
+        }
         Event::ClockSkew { node, ahead_micros } => {
             format!("the clock of {node} is {} ms ahead of ours", ahead_micros / 1000)
         }
@@ -114,6 +118,7 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
             json!({ "node": &**node, "cause": cause.to_string(), "cause_kind": cause.kind() })
         }
         Event::NodeQuarantined { node, left } => json!({ "node": &**node, "left_ms": millis(*left) }),
+        Event::NodeReplicated { node, replicas } => json!({ "node": &**node, "replicas": replicas }),
         Event::ClockSkew { node, ahead_micros } => {
             json!({ "node": &**node, "ahead_ms": ahead_micros / 1000 })
         }

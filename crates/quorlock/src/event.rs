@@ -15,7 +15,7 @@ use std::time::Duration;
 ///
 /// | level | messages |
 /// |---|---|
-/// | warn | `lock lost`, `extend failed`, `node down`, `node quarantined`, `node clock differs`, `clock jumped` |
+/// | warn | `lock lost`, `extend failed`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
 /// | info | `node up` |
 /// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
@@ -160,6 +160,13 @@ pub enum Event {
         node: Arc<str>,
         /// For how long.
         left: Duration,
+    },
+    /// Replicas follow a node: if one of them takes over, locks are forgotten.
+    NodeReplicated {
+        /// The node.
+        node: Arc<str>,
+        /// How many.
+        replicas: u64,
     },
     /// A node's wall clock is far from ours.
     ClockSkew {

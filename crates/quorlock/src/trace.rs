@@ -50,6 +50,7 @@ pub(crate) fn trace(event: &Event) {
         Event::NodeUp { .. }
         | Event::NodeDown { .. }
         | Event::NodeQuarantined { .. }
+        | Event::NodeReplicated { .. }
         | Event::ClockSkew { .. }
         | Event::NodeFailed { .. }
         | Event::ClockJumped { .. } => trace_nodes(event),
@@ -103,6 +104,9 @@ fn trace_nodes(event: &Event) {
         Event::NodeDown { node, cause } => warn!(target: "quorlock", %node, %cause, "node down"),
         Event::NodeQuarantined { node, left } => {
             warn!(target: "quorlock", %node, ?left, "node quarantined");
+        }
+        Event::NodeReplicated { node, replicas } => {
+            warn!(target: "quorlock", %node, replicas, "node has replicas");
         }
         Event::ClockSkew { node, ahead_micros } => {
             warn!(target: "quorlock", %node, ahead_micros, "node clock differs");

@@ -16,6 +16,7 @@ pub(super) fn findings(look: &Look, state: &State, facts: &ServerFacts) -> Vec<F
     found.extend(quarantine(look, state));
     found.extend(epoch(look, facts));
     found.extend(recall(look, facts));
+    found.extend(replicas(look, facts));
     if facts.eviction_policy != "noeviction" && !facts.eviction_policy.is_empty() && facts.refusal.is_none() {
         let found_policy = format!("its eviction policy is `{}`, which you allowed", facts.eviction_policy);
         found.push(
@@ -87,6 +88,29 @@ fn recall(look: &Look, facts: &ServerFacts) -> Option<Finding> {
                 show(look.quarantine())
             ))
             .remedy("nothing; or `appendfsync always` with ?durable=yes, which costs a disk sync per lock and saves that wait")
+    })
+}
+
+/// What a failover to one of its replicas would do.
+fn replicas(look: &Look, facts: &ServerFacts) -> Option<Finding> {
+    let what = match facts.replicas {
+        0 => return None,
+        1 => "a replica follows it".to_owned(),
+        count => format!("{count} replicas follow it"),
+    };
+    Some(if look.guard == RestartGuard::Off {
+        Finding::warning("replicas")
+            .what(what)
+            .why("they get writes after they were answered: a failover forgets locks, and two may hold one")
+            .remedy("use a primary without replicas; or three independent ones, whose restart guard notices a failover")
+    } else {
+        Finding::note("replicas")
+            .what(what)
+            .why(format!(
+                "locks stay safe: the restart guard keeps one that takes over from voting for {}",
+                show(look.quarantine())
+            ))
+            .remedy("nothing; a node needs no replicas, as the other nodes are there for when it fails")
     })
 }
 

@@ -59,6 +59,10 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
             "after a crash it may have forgotten locks, and would vote at once",
             "set `appendonly yes` and `appendfsync always`, or do not mark it durable",
         ),
+        NodeError::Replicated { .. } => (
+            FAILOVER,
+            "remove the replicas; or do not mark it durable, so that the restart guard watches over it",
+        ),
         NodeError::TooOld { .. } => {
             ("it lacks commands that are needed", "use Redis 6.2 or later, or any Valkey")
         }

@@ -35,6 +35,7 @@ impl Observer for Teller {
         let line = match event {
             Event::NodeDown { .. }
             | Event::NodeQuarantined { .. }
+            | Event::NodeReplicated { .. }
             | Event::Lost { .. }
             | Event::ExtendFailed { .. }
             | Event::ClockSkew { .. }

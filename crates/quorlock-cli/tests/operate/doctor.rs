@@ -84,6 +84,8 @@ fn servers_that_lose_locks_are_refused_with_what_to_do() {
     assert_eq!(report["nodes"][3]["state"], "refused");
     let report = ask(&home, &[cluster.url()], &["doctor"]).exits(69).json();
     assert!(troubles(&report).contains(&"cluster"), "{report:#}");
+    let report = ask(&home, &[primary.url()], &["doctor"]).exits(0).json();
+    assert_eq!(finding(&report, "replicas")["severity"], "warning", "{report:#}");
 }
 
 #[test]

@@ -79,6 +79,14 @@ pub enum NodeError {
         /// What the server is set to.
         found: Arc<str>,
     },
+    /// It was marked durable but has replicas, which get writes after they were answered.
+    #[error(
+        "it is marked durable but has replicas ({replicas}): failover would lose locks; remove them, or do not mark it durable"
+    )]
+    Replicated {
+        /// How many follow it.
+        replicas: u64,
+    },
     /// It is too old for what we need.
     #[error("server version {version} is too old; Redis 6.2 or Valkey 7.2 is needed")]
     TooOld {
@@ -187,6 +195,7 @@ impl NodeError {
             NodeError::Evicts { .. } => "evicts",
             NodeError::SameServer { .. } => "same_server",
             NodeError::NotDurable { .. } => "not_durable",
+            NodeError::Replicated { .. } => "replicated",
             NodeError::TooOld { .. } => "too_old",
             NodeError::ReadOnly { .. } => "read_only",
             NodeError::NoAuth { .. } => "no_auth",

@@ -31,6 +31,8 @@ pub struct ServerFacts {
     pub mode: String,
     /// `master` or `slave`; a Sentinel tells none.
     pub role: String,
+    /// How many replicas follow it.
+    pub replicas: u64,
     /// How long it has been running, where it tells.
     #[serde(rename = "uptime_ms", serialize_with = "some_millis")]
     pub uptime: Option<Duration>,

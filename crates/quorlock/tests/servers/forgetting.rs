@@ -2,7 +2,7 @@
 
 use crate::setting::{SOON, builder, causes, copies, fresh, init, secs};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Release};
+use quorlock::{AcquireError, Locker, Release, RestartGuard};
 use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::time::Instant;
 
@@ -125,4 +125,29 @@ async fn a_server_that_is_not_durable_cannot_be_marked_so() {
     let locker = builder(&servers).durable(true).build().unwrap();
     let refused = locker.named("a").unwrap().try_acquire().await.unwrap_err();
     assert!(matches!(causes(refused)[..], [NodeError::NotDurable { .. }]));
+}
+
+/// Goal: S7. A failover is one more way to forget, also where every write is on disk: what the primary had answered last
+/// its replica may not have.
+#[tokio::test]
+async fn a_replica_that_took_over_does_not_vote_on_as_its_primary_did() {
+    let durable = || Server::builder().aof(Fsync::Always);
+    let locker = |server: &Server| {
+        let builder = Locker::builder().nodes([server.url()]).durable(true);
+        builder.restart_guard(RestartGuard::Strict).build().unwrap()
+    };
+    let primary = durable().start();
+    init(&locker(&primary)).await;
+    let mut replica = durable().start();
+    replica.cli(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+    until("the mark is copied", SOON, async || replica.cli(&["EXISTS", "quorlock:epoch"]) == "1").await;
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    for _ in 0..2 {
+        let refused = locker(&replica).named("a").unwrap().try_acquire().await.unwrap_err();
+        let quarantined = |cause: &NodeError| matches!(cause, NodeError::Quarantined { .. });
+        let causes = causes(refused);
+        assert!(causes.iter().all(quarantined), "it votes with another's memory: {causes:?}");
+        // From here on it is a primary that remembers, its quarantine included.
+        replica.restart();
+    }
 }

@@ -1,9 +1,10 @@
 //! Servers and values that are no part of the lock.
 
-use crate::setting::{causes, fresh};
+use crate::setting::{SOON, causes, fresh};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Holder, Locker, Release};
-use quorlock_testkit::{Server, Servers};
+use quorlock::{AcquireError, Event, Holder, Locker, Release};
+use quorlock_testkit::{Fsync, Server, Servers, until};
+use std::sync::{Arc, Mutex};
 
 #[tokio::test]
 async fn foreign_values_and_types_are_held_by_someone_else_and_never_deleted() {
@@ -56,6 +57,35 @@ async fn servers_that_would_lose_locks_are_refused_with_what_to_do() {
     }
     let allowed = Locker::builder().nodes([evicting.url()]).allow_eviction(true).build().unwrap();
     drop(allowed.named("a").unwrap().try_acquire().await.unwrap());
+}
+
+/// Goal: a primary with replicas is what a failover loses locks of: nobody is left to find that out by himself.
+#[tokio::test]
+async fn a_primary_with_replicas_is_told_of_and_is_not_durable() {
+    let primary = Server::builder().aof(Fsync::Always).start();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let diary = events.clone();
+    let told = move |event: &Event| diary.lock().unwrap().push(event.clone());
+    let locker = |durable: bool| {
+        let builder = Locker::builder().nodes([primary.url()]).durable(durable).observe(told.clone());
+        builder.build().unwrap()
+    };
+    let (plain, durable) = (locker(false), locker(true));
+    drop(durable.named("a").unwrap().try_acquire().await.unwrap());
+    let replica = Server::builder().replica_of(primary.port()).start();
+    let followed = || primary.cli(&["INFO", "replication"]).contains("state=online");
+    until("it is followed", SOON, async || followed()).await;
+
+    drop(plain.named("a").unwrap().try_acquire().await.unwrap());
+    let warned = |event: &Event| matches!(event, Event::NodeReplicated { replicas: 1, .. });
+    assert_eq!(events.lock().unwrap().iter().filter(|event| warned(event)).count(), 1);
+
+    let refused = locker(true).named("b").unwrap().try_acquire().await.unwrap_err();
+    assert!(refused.to_string().contains("replica"), "{refused}");
+    assert!(matches!(causes(refused)[..], [NodeError::Replicated { replicas: 1 }]));
+    // One that was connected before finds out while it is in use.
+    until("it is refused", SOON, async || durable.named("c").unwrap().try_acquire().await.is_err()).await;
+    drop(replica);
 }
 
 #[tokio::test]

@@ -53,6 +53,7 @@ impl Look<'_> {
             run_id: survey.run_id,
             mode: survey.mode,
             role: survey.role,
+            replicas: survey.replicas,
             uptime: number("uptime_in_seconds").map(Duration::from_secs),
             refusal,
             eviction_policy: survey.policy,
@@ -151,7 +152,7 @@ impl Look<'_> {
 
 /// Whether a server that is refused for `cause` could be a node with other settings.
 fn is_a_setting(cause: &NodeError) -> bool {
-    matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. })
+    matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. } | NodeError::Replicated { .. })
 }
 
 fn plain(value: &Value) -> Option<String> {

@@ -140,7 +140,7 @@ impl Flight {
             }
             (Slot::Survey, info) => {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
-                return Survey::parse(&info).check(link.around.allow_eviction);
+                return link.surveyed(&Survey::parse(&info));
             }
             // Only an error comes as a reply: no hints, which cost time and nothing else.
             (Slot::Hints, Value::Error(_)) => {}

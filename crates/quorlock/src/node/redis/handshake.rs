@@ -36,6 +36,8 @@ pub(super) struct Greeting {
     pub(super) epoch: Option<Reading>,
     /// How far the server's wall clock is ahead of ours, in microseconds.
     pub(super) ahead_micros: i64,
+    /// How many replicas follow the server.
+    pub(super) replicas: u64,
     /// This connection.
     pub(super) visit: Visit,
 }
@@ -69,8 +71,15 @@ pub(super) async fn greet(
     if let Some(last) = last {
         bury(wire, last, &visit).await?;
     }
-    let mut greeting =
-        Greeting { version: survey.version.into(), hashes, fast, epoch: None, ahead_micros: 0, visit };
+    let mut greeting = Greeting {
+        version: survey.version.into(),
+        hashes,
+        fast,
+        epoch: None,
+        ahead_micros: 0,
+        replicas: survey.replicas,
+        visit,
+    };
     let before = around.clock.wall();
     let there = match around.guard {
         RestartGuard::Strict => {

@@ -7,6 +7,7 @@ use super::fast::Fast;
 use super::flight::Flight;
 use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
+use super::survey::Survey;
 use crate::event::Event;
 use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
@@ -134,6 +135,7 @@ impl Link {
             self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
         }
         self.publish(notice);
+        self.followed_by(greeting.replicas);
         // Hints may have been missed while there was no connection.
         bells.iter().for_each(crate::node::Bell::ring);
     }
@@ -161,6 +163,24 @@ impl Link {
         let ahead = super::handshake::ahead(reading.now, wall, wall);
         let notice = self.learn(&mut self.lock(), Some(reading), ahead);
         self.publish(notice);
+    }
+
+    /// Takes in what the server is by now; an error if it can no longer be a node.
+    pub(super) fn surveyed(&self, survey: &Survey) -> Result<(), NodeError> {
+        survey.check(self.around.allow_eviction)?;
+        if self.login.durable {
+            survey.check_durable(None)?;
+        }
+        self.followed_by(survey.replicas);
+        Ok(())
+    }
+
+    /// Takes in how many replicas follow the server, and tells if there were none before.
+    fn followed_by(&self, replicas: u64) {
+        let before = std::mem::replace(&mut self.lock().facts.replicas, replicas);
+        if before == 0 && replicas > 0 {
+            self.around.emit(&Event::NodeReplicated { node: self.id.clone(), replicas });
+        }
     }
 
     /// Takes in how far the server's clock is ahead, and its epoch if that was read.

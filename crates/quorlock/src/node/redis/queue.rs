@@ -54,6 +54,8 @@ pub(super) struct Facts {
     pub(super) version: Option<Arc<str>>,
     pub(super) ahead_micros: Option<i64>,
     pub(super) round_trip: Option<Duration>,
+    /// How many replicas follow it.
+    pub(super) replicas: u64,
 }
 
 /// The shared state of one link.

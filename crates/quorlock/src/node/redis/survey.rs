@@ -18,6 +18,8 @@ pub(super) struct Survey {
     pub(super) policy: String,
     loading: bool,
     pub(super) appends: bool,
+    /// How many replicas follow it.
+    pub(super) replicas: u64,
 }
 
 impl Survey {
@@ -38,6 +40,7 @@ impl Survey {
                 "maxmemory_policy" => survey.policy = value.to_owned(),
                 "loading" | "async_loading" => survey.loading |= value == "1",
                 "aof_enabled" => survey.appends = value == "1",
+                "connected_slaves" => survey.replicas = value.parse().unwrap_or(0),
                 _ => {}
             }
         }
@@ -73,8 +76,11 @@ impl Survey {
         Ok(())
     }
 
-    /// Refuses a server that is said to be durable and is not; `fsync` is what it syncs, if it may be asked.
+    /// Refuses a server that is said to be durable and is not; `fsync` is when it syncs, if that is known.
     pub(super) fn check_durable(&self, fsync: Option<&str>) -> Result<(), NodeError> {
+        if self.replicas > 0 {
+            return Err(NodeError::Replicated { replicas: self.replicas });
+        }
         let found: Arc<str> = match fsync {
             _ if !self.appends => "appendonly no".into(),
             Some("always") | None => return Ok(()),
@@ -149,5 +155,7 @@ mod tests {
         assert!(on.check_durable(Some("everysec")).is_err());
         assert!(on.check_durable(Some("always")).is_ok());
         assert!(on.check_durable(None).is_ok());
+        let followed = Survey { replicas: 2, ..on };
+        assert!(matches!(followed.check_durable(None), Err(NodeError::Replicated { replicas: 2 })));
     }
 }

@@ -1,4 +1,5 @@
--- Reads the epoch, or begins a new one where the server may have forgotten.
+-- Reads the epoch, or begins a new one where the server may have forgotten. One that is durable has not, unless it was a
+-- replica: it then has the epoch of its primary, and not all that this had answered.
 -- ARGV: longest ttl in ms, a fresh nonce, 1 if the server is durable. Answers value, since ms, longest ms, now us.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local time = redis.call('TIME')
@@ -8,7 +9,8 @@ local old_run, since, longest, nonce
 if type(old) == 'string' then
   old_run, since, longest, nonce = string.match(old, '^v1:(%x+):(%d+):(%d+):(%x+)$')
 end
-if not nonce or (old_run ~= run and ARGV[3] ~= '1') then
+local remembers = ARGV[3] == '1' and not string.find(redis.call('INFO', 'replication'), 'second_repl_offset:%d')
+if not nonce or (old_run ~= run and not remembers) then
   since, longest, nonce = now, ARGV[1], ARGV[2]
 end
 -- A clock that was set back since would keep the epoch young until it has caught up.
