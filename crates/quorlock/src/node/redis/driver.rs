@@ -216,7 +216,7 @@ impl Driver {
     /// Asks what the server is, with the next write.
     fn survey(&self, now: Moment) {
         let mut queue = self.link.lock();
-        queue.outbox.survey();
+        queue.outbox.survey(self.link.login.durable);
         queue.outbox.told.age(now);
         drop(queue);
         // It is the first of that write, and nobody else wakes us for what follows it.

@@ -8,7 +8,7 @@ use super::link::Link;
 use super::needs;
 use super::resp::Value;
 use super::session::Session;
-use super::survey::{Survey, field};
+use super::survey::{Survey, check_sync, field, setting};
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use crate::surroundings::{CLOCK_TOLERANCE, RestartGuard};
 use quorlock_core::Wall;
@@ -68,7 +68,7 @@ impl Look<'_> {
 
     fn refusal(&self, survey: &Survey, persistence: &Persistence) -> Option<NodeError> {
         let durable = || match self.link.login.durable {
-            true => survey.check_durable(persistence.append_sync.as_deref()),
+            true => survey.check_durable().and_then(|()| check_sync(persistence.append_sync.as_deref())),
             false => Ok(()),
         };
         survey.check(self.link.around.allow_eviction).and_then(|()| durable()).err()
@@ -87,10 +87,7 @@ impl Look<'_> {
 
     /// A setting of the server; `None` if it does not tell.
     async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
-        Ok(match self.say(&["CONFIG", "GET", name]).await? {
-            Value::Array(pair) => pair.get(1).and_then(plain),
-            _ => None,
-        })
+        Ok(setting(&self.say(&["CONFIG", "GET", name]).await?))
     }
 
     async fn clock_ahead(&mut self) -> Result<Option<i64>, NodeError> {

@@ -9,7 +9,7 @@ use super::link::Link;
 use super::replies;
 use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
-use super::survey::Survey;
+use super::survey::{Survey, check_sync, setting};
 use super::wire::{Wire, protocol};
 use crate::node::{Done, NodeError, Reply};
 use crate::surroundings::RestartGuard;
@@ -142,6 +142,7 @@ impl Flight {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
                 return link.surveyed(&Survey::parse(&info));
             }
+            (Slot::Sync, answer) => return check_sync(setting(answer).as_deref()),
             // Only an error comes as a reply: no hints, which cost time and nothing else.
             (Slot::Hints, Value::Error(_)) => {}
             (Slot::Waiting, Value::Okay | Value::Error(_)) => {}

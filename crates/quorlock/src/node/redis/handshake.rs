@@ -7,7 +7,7 @@ use super::epoch::Reading;
 use super::fast;
 use super::resp::Value;
 use super::script::{Hashes, Script};
-use super::survey::Survey;
+use super::survey::{self, Survey};
 use super::wire::{Wire, protocol};
 use crate::node::{FastRelease, NodeError};
 use crate::surroundings::{RestartGuard, Surroundings};
@@ -60,11 +60,12 @@ pub(super) async fn greet(
     last: Option<&Visit>,
 ) -> Result<Greeting, NodeError> {
     let client = hello(wire, login).await?;
-    let (survey, hashes, fast) = survey(wire, login).await?;
+    let (survey, hashes, fast) = look(wire, login).await?;
     survey.check(around.allow_eviction)?;
     if login.durable {
-        let fsync = fsync(wire).await?;
-        survey.check_durable(fsync.as_deref())?;
+        survey.check_durable()?;
+        commands::raw(&mut wire.out, &survey::FSYNC);
+        survey::check_sync(survey::setting(&wire.reply().await?).as_deref())?;
     }
     around.siblings.claim(id, &survey.run_id)?;
     let visit = Visit { run_id: survey.run_id, client };
@@ -195,7 +196,7 @@ async fn refuse_needless_password(wire: &mut Wire, login: &Login) -> Result<(), 
 }
 
 /// Looks at the server and loads the scripts, all in one round trip.
-async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes, Option<FastRelease>), NodeError> {
+async fn look(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes, Option<FastRelease>), NodeError> {
     let out = &mut wire.out;
     Encoder::command(out, 3).arg("CLIENT").arg("SETNAME").arg("quorlock");
     Encoder::command(out, 1).arg("INFO");
@@ -224,17 +225,6 @@ async fn survey(wire: &mut Wire, login: &Login) -> Result<(Survey, Hashes, Optio
         }
     }
     Ok((survey, hashes, fast))
-}
-
-/// When the server syncs its append-only file; `None` if it does not tell.
-async fn fsync(wire: &mut Wire) -> Result<Option<String>, NodeError> {
-    Encoder::command(&mut wire.out, 3).arg("CONFIG").arg("GET").arg("appendfsync");
-    Ok(match wire.reply().await? {
-        Value::Array(pair) => {
-            pair.get(1).and_then(Value::text).map(|text| String::from_utf8_lossy(text).into_owned())
-        }
-        _ => None,
-    })
 }
 
 /// Ends our last connection if the server still has it: a server that was stopped would otherwise, once it wakes,

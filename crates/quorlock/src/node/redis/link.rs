@@ -169,7 +169,7 @@ impl Link {
     pub(super) fn surveyed(&self, survey: &Survey) -> Result<(), NodeError> {
         survey.check(self.around.allow_eviction)?;
         if self.login.durable {
-            survey.check_durable(None)?;
+            survey.check_durable()?;
         }
         self.followed_by(survey.replicas);
         Ok(())

@@ -8,6 +8,7 @@ use super::resp::Value;
 use super::run::{self, Run};
 use super::script::Hashes;
 use super::slot::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
+use super::survey::FSYNC;
 use crate::node::{Command, FastRelease, NodeError, Question};
 use crate::surroundings::Surroundings;
 use quorlock_core::{Fence, Token};
@@ -171,10 +172,14 @@ impl Outbox {
     }
 
     /// Asks what the server is now; its settings and role may change under us.
-    pub(super) fn survey(&mut self) {
+    pub(super) fn survey(&mut self, durable: bool) {
         self.end_run();
         commands::raw(&mut self.out, &[b"INFO"]);
         self.slots.push_back(Slot::Survey);
+        if durable {
+            commands::raw(&mut self.out, &FSYNC);
+            self.slots.push_back(Slot::Sync);
+        }
     }
 
     /// Sends a command of any kind.

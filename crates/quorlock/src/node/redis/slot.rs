@@ -31,6 +31,8 @@ pub(super) enum Slot {
     Verify(Verify),
     /// Answered by `INFO`: whether the server can still be a node.
     Survey,
+    /// Answered by when a server that is marked durable syncs its file.
+    Sync,
     Call(oneshot::Sender<Result<Value, NodeError>>),
 }
 
@@ -158,7 +160,8 @@ impl Slot {
             | Slot::Hinted
             | Slot::Hints
             | Slot::Waiting
-            | Slot::Survey => {}
+            | Slot::Survey
+            | Slot::Sync => {}
         }
     }
 }

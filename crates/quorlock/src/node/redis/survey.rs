@@ -1,10 +1,14 @@
 //! What `INFO` tells about a server, and whether such a server can be a node.
 
+use super::resp::Value;
 use crate::node::NodeError;
 use std::sync::Arc;
 
 /// The oldest Redis version that has all the commands we use (`ZADD GT`, `SET KEEPTTL`, RESP3).
 const OLDEST: (u32, u32) = (6, 2);
+
+/// Asks when the server syncs its append-only file.
+pub(super) const FSYNC: [&[u8]; 3] = [b"CONFIG", b"GET", b"appendfsync"];
 
 /// The fields of `INFO` that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,17 +80,12 @@ impl Survey {
         Ok(())
     }
 
-    /// Refuses a server that is said to be durable and is not; `fsync` is when it syncs, if that is known.
-    pub(super) fn check_durable(&self, fsync: Option<&str>) -> Result<(), NodeError> {
+    /// Refuses a server that is said to be durable and is not. When it syncs, `INFO` does not tell: see [`check_sync`].
+    pub(super) fn check_durable(&self) -> Result<(), NodeError> {
         if self.replicas > 0 {
             return Err(NodeError::Replicated { replicas: self.replicas });
         }
-        let found: Arc<str> = match fsync {
-            _ if !self.appends => "appendonly no".into(),
-            Some("always") | None => return Ok(()),
-            Some(other) => format!("appendfsync {other}").into(),
-        };
-        Err(NodeError::NotDurable { found })
+        if self.appends { Ok(()) } else { Err(NodeError::NotDurable { found: "appendonly no".into() }) }
     }
 
     fn is_too_old(&self) -> bool {
@@ -96,6 +95,23 @@ impl Survey {
             // A server that does not tell a version in numbers is judged by what it can do.
             _ => false,
         }
+    }
+}
+
+/// Refuses a server that is said to be durable and syncs at times only, or does not tell.
+pub(super) fn check_sync(fsync: Option<&str>) -> Result<(), NodeError> {
+    match fsync {
+        Some("always") => Ok(()),
+        Some(other) => Err(NodeError::NotDurable { found: format!("appendfsync {other}").into() }),
+        None => Err(NodeError::NotDurable { found: "appendfsync ?, as we may not `CONFIG GET` it".into() }),
+    }
+}
+
+/// What a server answers to `CONFIG GET` of one setting; `None` if it does not tell.
+pub(super) fn setting(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Array(pair) => Some(String::from_utf8_lossy(pair.get(1)?.text()?).into_owned()),
+        _ => None,
     }
 }
 
@@ -151,11 +167,12 @@ mod tests {
     #[test]
     fn durable_needs_an_append_only_file_that_is_always_synced() {
         let (off, on) = (Survey::parse(GOOD), Survey::parse(&GOOD.replace("aof_enabled:0", "aof_enabled:1")));
-        assert!(off.check_durable(Some("always")).is_err());
-        assert!(on.check_durable(Some("everysec")).is_err());
-        assert!(on.check_durable(Some("always")).is_ok());
-        assert!(on.check_durable(None).is_ok());
+        assert!(off.check_durable().is_err());
+        assert!(on.check_durable().is_ok());
         let followed = Survey { replicas: 2, ..on };
-        assert!(matches!(followed.check_durable(None), Err(NodeError::Replicated { replicas: 2 })));
+        assert!(matches!(followed.check_durable(), Err(NodeError::Replicated { replicas: 2 })));
+        assert!(check_sync(Some("always")).is_ok());
+        assert!(check_sync(Some("everysec")).is_err());
+        assert!(check_sync(None).is_err(), "what cannot be checked is not trusted");
     }
 }

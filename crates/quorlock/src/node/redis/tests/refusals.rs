@@ -42,6 +42,23 @@ async fn a_server_that_is_not_durable_is_not_taken_for_durable() {
     let around = Surroundings { durable: true, ..calm() };
     let error = refusal(&lazy.url(), around).await;
     assert!(matches!(error, NodeError::NotDurable { found } if found.contains("everysec")));
+    let always = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    always.run_command("ACL SETUSER bob on >pw ~* &* +@all -config");
+    let error = refusal(&(always.url() + "?durable=yes&user=bob&password=pw"), calm()).await;
+    assert!(matches!(error, NodeError::NotDurable { found } if found.contains("CONFIG GET")));
+}
+
+#[tokio::test]
+async fn a_durable_server_that_is_set_to_sync_less_is_given_up() {
+    let server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let node = connect(&(server.url() + "?durable=yes"), calm());
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    server.run_command("CONFIG SET appendfsync everysec");
+    let end = tokio::time::Instant::now() + PATIENCE;
+    while !matches!(ask(&node, vote("b", 1, 7)).await, Reply::Failed(NodeError::NotDurable { .. })) {
+        assert!(tokio::time::Instant::now() < end, "it is still trusted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[tokio::test]
