@@ -53,9 +53,9 @@ struct Young {
 
 impl Young {
     /// Gives the hold, if its guard has it still, a watchdog in the current runtime.
-    fn grow_up(self, alarmed: bool) {
+    fn grow_up(self, alarm: watch::Receiver<u64>, alarmed: bool) {
         if let Some(hold) = self.hold.upgrade().filter(|hold| !hold.closed().is_fired()) {
-            watch_over(hold, self.since, alarmed);
+            watch_over(hold, self.since, alarm, alarmed);
         }
     }
 }
@@ -66,7 +66,7 @@ impl Nursery {
         // The clocks are read here: a sleep before a watchdog's first step must not go unseen.
         let since = Since::at(granted);
         if since.first_look(hold) < 2 * STAY {
-            return watch_over(hold.clone(), since, false);
+            return watch_over(hold.clone(), since, hold.voters.around.alarm.listen(), false);
         }
         let young = Young { hold: Arc::downgrade(hold), since };
         let runtime = Handle::current().id();
@@ -74,10 +74,11 @@ impl Nursery {
         match wards.iter_mut().find(|ward| ward.runtime == runtime) {
             Some(ward) => ward.take_in(young),
             None => {
+                // Before anybody is in the ward: no alarm may find nobody who hears it.
+                let alarm = hold.voters.around.alarm.listen();
                 wards.push(Ward { runtime, young: vec![young], next: 0 });
                 drop(wards);
                 let nurse = Nurse { nursery: self.clone(), runtime, is_over: false };
-                let alarm = hold.voters.around.alarm.listen();
                 tokio::spawn(nurse.look_after(alarm));
             }
         }
@@ -106,7 +107,8 @@ impl Nurse {
                 () = sleep(STAY) => false,
             };
             let Some(young) = self.next() else { return };
-            young.into_iter().for_each(|young| young.grow_up(alarmed));
+            // A watchdog hears what comes from here on by the nurse's own ears, and misses nothing between.
+            young.into_iter().for_each(|young| young.grow_up(alarm.clone(), alarmed));
         }
     }
 

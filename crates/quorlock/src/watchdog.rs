@@ -14,9 +14,10 @@ use tokio::time::{Instant, sleep};
 /// A boot clock that ran ahead of the timers by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_millis(500);
 
-/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go. `alarmed` if it must look at once.
-pub(crate) fn watch_over(hold: Arc<Hold>, since: Since, alarmed: bool) {
-    let mut watchdog = Watchdog::new(hold, since, alarmed);
+/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go. Hears every `alarm` that was not heard;
+/// `alarmed` if it must look at once.
+pub(crate) fn watch_over(hold: Arc<Hold>, since: Since, alarm: watch::Receiver<u64>, alarmed: bool) {
+    let mut watchdog = Watchdog::new(hold, since, alarm, alarmed);
     tokio::spawn(async move { while watchdog.look().await {} });
 }
 
@@ -62,10 +63,10 @@ enum Woken {
 }
 
 impl Watchdog {
-    fn new(hold: Arc<Hold>, since: Since, alarmed: bool) -> Self {
+    fn new(hold: Arc<Hold>, since: Since, alarm: watch::Receiver<u64>, alarmed: bool) -> Self {
         let span = hold.options.ttl.validity();
         Self {
-            alarm: hold.voters.around.alarm.listen(),
+            alarm,
             extend_at: since.boot + span / 3,
             looked: since,
             alarmed,
