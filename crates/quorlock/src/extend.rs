@@ -74,8 +74,11 @@ async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Ve
     if poll.tally.denied_by_answers() {
         return hold.lose(Loss::Taken).into();
     }
-    // The lease stands, so nobody else can have a majority: the next round may count on them.
-    gone.into_iter().for_each(|node| refill(hold, node));
+    // The lease stands, so nobody else can have a majority: the next round may count on them. If no node has it, somebody may
+    // have let it go by force.
+    if poll.tally.yes() > 0 {
+        gone.into_iter().for_each(|node| refill(hold, node));
+    }
     let (answered, left) = (poll.tally.yes(), hold.time_left());
     let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
     hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });

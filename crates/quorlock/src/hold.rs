@@ -35,6 +35,8 @@ struct State {
     tied: bool,
     /// Set once a guard has it: what ends before that was never held here.
     announced: bool,
+    /// Whether its loss was told.
+    told: bool,
     /// Once set, no command may follow that could bring the lock back on a node.
     closed: bool,
 }
@@ -42,7 +44,7 @@ struct State {
 /// Whether a hold was closed by this call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Closing {
-    /// Yes; and why it had been lost before, if it had.
+    /// Yes; and why it had been lost before, if that was told.
     First { lost: Option<Loss> },
     /// That was done before.
     Again,
@@ -74,7 +76,7 @@ impl Hold {
             label,
             is_stored,
             line,
-            state: Mutex::new(State { lease, votes, tied, announced: false, closed: false }),
+            state: Mutex::new(State { lease, votes, tied, announced: false, told: false, closed: false }),
             lost: Signal::default(),
             closed: Signal::default(),
         })
@@ -162,7 +164,8 @@ impl Hold {
     pub(crate) fn lose(&self, loss: Loss) -> Lost {
         let (first, loss) = {
             let mut state = self.state();
-            let first = state.lease.lost().is_none() && state.announced && !state.closed;
+            let first = !state.told && state.announced && !state.closed;
+            state.told |= first;
             (first, state.lease.lose(loss))
         };
         if first {
@@ -204,13 +207,13 @@ impl Hold {
         self.state().tied = false;
     }
 
-    /// Gives the lock back to a node that does not have it, if it is still held.
+    /// Gives the lock back to a node that does not have it, if it is still held here.
     pub(crate) fn top_up(&self, node: usize) -> bool {
         let clock = &self.voters.around.clock;
         // The state stays locked while the command is enqueued, so that no release can come before it.
         let state = self.state();
         let held = matches!(state.lease.standing(clock.now(), clock.wall()), Standing::Held { .. });
-        if state.closed || !held {
+        if state.closed || !state.announced || !held {
             return false;
         }
         let command = Command::Acquire(Acquire {
@@ -230,7 +233,7 @@ impl Hold {
     /// [`Hold::hand_over`] tells everybody.
     pub(crate) fn close(&self) -> Closing {
         let mut state = self.state();
-        let lost = state.lease.lost();
+        let lost = state.lease.lost().filter(|_| state.told);
         state.lease.lose(Loss::Released);
         if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
     }

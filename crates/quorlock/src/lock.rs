@@ -171,9 +171,9 @@ impl Lock {
         let hold = self.hold((lease, 0), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
         let rest = extend(&hold, options.ttl).await?;
-        rest.top_up_later(hold.clone());
         let (name, fence) = (hold.name.clone(), hold.fence());
-        let guard = self.guard(hold, clock.now());
+        let guard = self.guard(hold.clone(), clock.now());
+        rest.top_up_later(hold);
         self.locker.voters().around.emit(&Event::Adopted { name, fence });
         Ok(guard)
     }

@@ -1,7 +1,7 @@
 //! Losing a lock: when and how its holder is told.
 
 use crate::world::{TTL, World, ms};
-use quorlock::{ExtendError, Held, Locker, Loss, Release, Standing};
+use quorlock::{Event, ExtendError, Held, Locker, Loss, Release, Standing};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -171,4 +171,31 @@ async fn the_deadline_for_people_moves_with_each_extension() {
     sleep(ms(4_000)).await;
     guard.extend().await.unwrap();
     assert_eq!(guard.expires_at().since(first), ms(4_000));
+}
+
+/// A pause outlasts the lease while an extension is under way, and its answers come before any timer.
+#[tokio::test(start_paused = true)]
+async fn a_loss_that_an_extension_finds_is_told_once() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(3, &Fault::Slow(ms(20)));
+    let (extended, ()) = tokio::join!(guard.extend(), async { world.clock.suspend(TTL) });
+    assert!(matches!(extended, Err(ExtendError::Lost(_))), "{extended:?}");
+    let lost = |event: &Event| matches!(event, Event::Lost { .. });
+    assert_eq!(world.count_events(lost), 1);
+    drop(guard);
+    let released = |event: &Event| matches!(event, Event::Released { lost: Some(_), .. });
+    assert_eq!((world.count_events(lost), world.count_events(released)), (1, 1));
+}
+
+/// Somebody let the lock go by force while most nodes were not heard: what is left of it must not spread again.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_no_node_confirmed_is_given_to_none() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+    world.break_nodes(2, &Fault::Deaf);
+    assert!(matches!(guard.extend().await, Err(ExtendError::NoQuorum { answered: 0, .. })));
+    world.break_nodes(2, &Fault::None);
+    assert_eq!(world.copies("a").await, 0);
 }

@@ -127,6 +127,22 @@ async fn adopting_on_a_minority_is_no_lock() {
     assert!(!world.nodes[2].received().iter().any(released), "a failed adoption deletes nothing");
 }
 
+/// What an adoption did not prove to be held it must not give to any node: adopted again and again, a lock that was over
+/// long ago would come back, below the fences of those who had it since.
+#[tokio::test(start_paused = true)]
+async fn a_failed_adoption_brings_no_lock_back() {
+    let world = World::of(3);
+    let handle = world.lock("a").acquire().await.unwrap().into_handle().await.unwrap();
+    sleep(2 * TTL).await;
+    for deaf in [[1, 2], [0, 2], [0, 1]] {
+        deaf.map(|node| world.nodes[node].set(Fault::Deaf));
+        let adopted = world.locker().adopt(&handle).await;
+        assert!(matches!(adopted, Err(ExtendError::NoQuorum { .. })), "{adopted:?}");
+        deaf.map(|node| world.nodes[node].set(Fault::None));
+        assert_eq!(world.copies("a").await, 0);
+    }
+}
+
 /// Goal: what users move between threads can be moved.
 #[test]
 fn handles_are_send_and_sync() {
