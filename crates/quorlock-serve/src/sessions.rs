@@ -76,7 +76,7 @@ impl Sessions {
     pub(crate) fn find(&self, name: &Name, token: Token) -> Option<(Held, Duration)> {
         let leases = self.leases();
         let session = leases.get(name)?.iter().find(|session| session.guard.token() == token)?;
-        Some((Held::clone(&session.guard), session.ttl))
+        Some((session.guard.share(), session.ttl))
     }
 
     /// Takes the lease with this token out.

@@ -134,14 +134,25 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// What can be asked of a held lock. Cheap to clone; a clone does not keep the lock.
-#[derive(Clone)]
+/// What can be asked of a held lock. It does not keep the lock: only the [`Guard`] does.
 pub struct Held {
     hold: Arc<Hold>,
     rules: TtlRules,
 }
 
 impl Held {
+    /// The same for another task or thread. Cheap; like this one, it does not keep the lock.
+    ///
+    /// It is no `Clone`, as `guard.clone()` would then look like a second guard.
+    pub fn share(&self) -> Self {
+        Self { hold: self.hold.clone(), rules: self.rules }
+    }
+
+    /// How long a node is waited for.
+    pub(crate) fn patience(&self) -> Duration {
+        self.hold.voters.around.node_timeout
+    }
+
     /// The name of the lock.
     pub fn name(&self) -> &Name {
         &self.hold.name

@@ -108,7 +108,7 @@ impl Lock {
         F: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let result = until_lost(&guard, work(Held::clone(&guard))).await;
+        let result = until_lost(&guard, work(guard.share())).await;
         // The outcome goes to the observers; it must not hide what the work returned.
         let _outcome = guard.release().await;
         result

@@ -63,7 +63,7 @@ impl Mouth {
         let mut current = self.0.lock().unwrap();
         let (name, fence) = (held.name().to_string(), held.fence());
         Self::say(&Line::Granted { name, fence, called, belief: Belief::of(held) });
-        *current = Some(Current { held: held.clone(), was_lost: false });
+        *current = Some(Current { held: held.share(), was_lost: false });
     }
 
     /// The library's observers are called in place: a loss is told before anything follows from it.

@@ -61,7 +61,7 @@ impl Client {
                 if waited > Duration::from_millis(20) {
                     history.contended += 1;
                 }
-                history.granted(self.number, called, self.cast.now(), quorlock::Held::clone(&guard));
+                history.granted(self.number, called, self.cast.now(), guard.share());
                 drop(history);
                 Some((guard, life))
             }

@@ -25,7 +25,7 @@ thread_local! {
 /// # Panics
 /// On the background thread itself, where an observer may run: it would wait for itself for ever.
 pub(super) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> T {
-    assert!(!IS_ENGINE.get(), "quorlock::blocking cannot be called from an observer");
+    assert!(!is_engine(), "quorlock::blocking cannot be called from an observer");
     let (done, result) = mpsc::sync_channel(1);
     ENGINE.spawn(async move {
         let _ = done.send(future.await);
@@ -34,4 +34,9 @@ pub(super) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + '
         Ok(value) => value,
         Err(_) => panic!("a call of quorlock::blocking panicked on its background thread"),
     }
+}
+
+/// Whether this is the background thread, which cannot wait for itself.
+pub(super) fn is_engine() -> bool {
+    IS_ENGINE.get()
 }

@@ -1,39 +1,65 @@
 //! The blocking twins of the guard and of what can be asked of a held lock.
 
-use super::engine::wait;
+use super::engine::{is_engine, wait};
 use crate::error::{ExtendError, Lost};
 use crate::handle::Handle;
 use crate::release::Release;
-use quorlock_core::{Name, Standing, Token, Wall};
+use quorlock_core::{Loss, Name, Standing, Token, Wall};
 use std::ops::Deref;
 use std::time::Duration;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// A held lock, kept alive in the background and released when dropped. The blocking twin of [`crate::Guard`].
+///
+/// A drop waits until a majority has let go, for one node timeout at most: a program may end right after it.
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
-    guard: crate::Guard,
+    /// There until it is given away.
+    guard: Option<crate::Guard>,
     held: Held,
 }
 
 impl Guard {
     pub(super) fn new(guard: crate::Guard) -> Self {
-        let held = Held(crate::Held::clone(&guard));
-        Self { guard, held }
+        let held = Held(guard.share());
+        Self { guard: Some(guard), held }
     }
 
     /// Releases the lock on all nodes and says what became of it.
-    pub fn release(self) -> Release {
-        wait(self.guard.release())
+    pub fn release(mut self) -> Release {
+        match self.guard.take() {
+            Some(guard) => wait(guard.release()),
+            None => Release::AlreadyGone,
+        }
     }
 
     /// Stops keeping the lock alive without releasing it; see [`crate::Guard::into_handle`].
     ///
     /// # Errors
     /// [`ExtendError`] if the last extension fails; the lock is then released.
-    pub fn into_handle(self) -> Result<Handle, ExtendError> {
-        wait(self.guard.into_handle())
+    pub fn into_handle(mut self) -> Result<Handle, ExtendError> {
+        match self.guard.take() {
+            Some(guard) => wait(guard.into_handle()),
+            None => Err(Lost { lock: self.name().clone(), loss: Loss::Released }.into()),
+        }
+    }
+
+    /// Stops looking after the lock without a word to the nodes; see [`crate::Guard::leave`].
+    pub fn leave(mut self) {
+        self.guard.take().into_iter().for_each(crate::Guard::leave);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else { return };
+        // Where an observer drops it there is nobody left to wait for, and the release goes out behind it.
+        if !is_engine() {
+            let limit = guard.patience();
+            let _ = wait(async move { timeout(limit, guard.release()).await });
+        }
     }
 }
 
@@ -46,10 +72,15 @@ impl Deref for Guard {
 }
 
 /// What can be asked of a held lock. The blocking twin of [`crate::Held`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Held(crate::Held);
 
 impl Held {
+    /// The same for another thread; see [`crate::Held::share`].
+    pub fn share(&self) -> Self {
+        Self(self.0.share())
+    }
+
     /// The name of the lock.
     pub fn name(&self) -> &Name {
         self.0.name()
@@ -97,8 +128,8 @@ impl Held {
 
     /// Blocks until the lock is lost, at most `limit` long; `None` if it was not.
     pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
-        let held = self.0.clone();
-        wait(async move { tokio::time::timeout(limit, held.lost()).await.ok() })
+        let held = self.0.share();
+        wait(async move { timeout(limit, held.lost()).await.ok() })
     }
 
     /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of your work.
@@ -111,7 +142,7 @@ impl Held {
     /// # Errors
     /// [`ExtendError`] if it is lost, or too few nodes answered.
     pub fn extend(&self) -> Result<Duration, ExtendError> {
-        let held = self.0.clone();
+        let held = self.0.share();
         wait(async move { held.extend().await })
     }
 
@@ -120,7 +151,7 @@ impl Held {
     /// # Errors
     /// [`ExtendError`] if it is lost, too few nodes answered, or the ttl cannot be used.
     pub fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
-        let held = self.0.clone();
+        let held = self.0.share();
         wait(async move { held.extend_by(ttl).await })
     }
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A lock by its name. The blocking twin of [`crate::Lock`].
 #[derive(Clone, Debug)]
+#[must_use = "a lock is not held until it is acquired"]
 pub struct Lock(crate::Lock);
 
 impl Lock {

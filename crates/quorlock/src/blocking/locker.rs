@@ -57,6 +57,12 @@ impl Locker {
         wait(async move { locker.connect().await });
     }
 
+    /// Waits until every node has answered all that it was sent; see [`crate::Locker::flush`].
+    pub fn flush(&self) {
+        let locker = self.0.clone();
+        wait(async move { locker.flush().await });
+    }
+
     /// Declares all nodes fresh; see [`crate::Locker::init_fresh_nodes`].
     pub fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
         let locker = self.0.clone();

@@ -1,7 +1,7 @@
 //! Keeping a lock alive: extensions and refills.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
-use quorlock::{Event, ExtendError, Held, Release};
+use quorlock::{Event, ExtendError, Release};
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep};
 
@@ -164,7 +164,7 @@ async fn a_failed_extension_is_tried_again_soon() {
 async fn extending_after_the_release_brings_nothing_back() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
-    let held = Held::clone(&guard);
+    let held = guard.share();
     let _ = guard.release().await;
     assert!(matches!(held.extend().await, Err(ExtendError::Lost(_))));
     sleep(ms(100)).await;

@@ -1,7 +1,7 @@
 //! Losing a lock: when and how its holder is told.
 
 use crate::world::{TTL, World, ms};
-use quorlock::{Event, ExtendError, Held, Locker, Loss, Release, Standing};
+use quorlock::{Event, ExtendError, Locker, Loss, Release, Standing};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -140,7 +140,7 @@ async fn an_extension_under_way_does_not_delay_the_announcement() {
 async fn whoever_waits_for_the_loss_is_woken_by_the_release() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
-    let held = Held::clone(&guard);
+    let held = guard.share();
     let waiter = tokio::spawn(async move { held.lost().await });
     tokio::task::yield_now().await;
     let _ = guard.release().await;

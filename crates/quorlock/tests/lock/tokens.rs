@@ -64,7 +64,7 @@ async fn a_guard_that_is_left_stays_held_for_whoever_has_its_token() {
     let world = World::of(3);
     let lock = world.lock("a");
     let guard = lock.clone().acquire().await.unwrap();
-    let (token, held) = (guard.token(), quorlock::Held::clone(&guard));
+    let (token, held) = (guard.token(), guard.share());
     guard.leave();
     assert_eq!(held.lost().await.loss, Loss::Released, "nobody here keeps it alive");
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })));

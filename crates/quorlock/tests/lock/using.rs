@@ -135,10 +135,10 @@ async fn a_failed_adoption_brings_no_lock_back() {
     let handle = world.lock("a").acquire().await.unwrap().into_handle().await.unwrap();
     sleep(2 * TTL).await;
     for deaf in [[1, 2], [0, 2], [0, 1]] {
-        deaf.map(|node| world.nodes[node].set(Fault::Deaf));
+        deaf.into_iter().for_each(|node| world.nodes[node].set(Fault::Deaf));
         let adopted = world.locker().adopt(&handle).await;
         assert!(matches!(adopted, Err(ExtendError::NoQuorum { .. })), "{adopted:?}");
-        deaf.map(|node| world.nodes[node].set(Fault::None));
+        deaf.into_iter().for_each(|node| world.nodes[node].set(Fault::None));
         assert_eq!(world.copies("a").await, 0);
     }
 }
