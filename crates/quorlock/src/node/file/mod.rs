@@ -7,6 +7,7 @@ mod hold;
 mod list;
 mod lockfile;
 mod notify;
+mod owed;
 mod path;
 mod state;
 mod store;

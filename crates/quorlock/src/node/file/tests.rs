@@ -64,6 +64,21 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "unraised 50");
 }
 
+/// Goal: S8. Nobody hears of a release that a dropped guard sent and the node could not carry out: it is for the node to try again.
+#[tokio::test]
+async fn a_release_that_failed_is_carried_out_once_it_can_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let around = Surroundings { node_timeout: Duration::from_millis(10), ..Surroundings::default() };
+    let node: Arc<dyn Node> = Arc::new(FileNode::open(Some(dir.path()), around).unwrap());
+    let asked = open(dir.path());
+    assert_eq!(ask(&asked, &acquire("x", 1, 50, LONG, false)).await, "raised");
+    let busy = std::fs::File::open(dir.path().join("x.lock")).unwrap();
+    busy.lock().unwrap();
+    assert!(ask(&node, &release("x", 1)).await.contains("no answer"), "the file is locked");
+    busy.unlock().unwrap();
+    until(&asked, "free, counter 50").await;
+}
+
 #[tokio::test]
 async fn odd_names_have_files_of_their_own_and_are_listed() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,11 +2,13 @@
 
 use super::super::{Command, NodeError, Question, Reply};
 use super::failed_without_path;
+use super::owed::Owed;
 use super::store::Store;
 use super::watch::Watches;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
 pub(super) const MOST_WAITING: usize = 4096;
@@ -100,36 +102,67 @@ impl fmt::Debug for Jobs {
     }
 }
 
+/// What the thread has to do next.
+enum Next {
+    Command(Question),
+    /// What is owed.
+    Due,
+    /// Nothing any more: the node is gone.
+    Over,
+}
+
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Jobs> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self, mut store: Store, watches: &Watches) {
-        while let Some(question) = self.next() {
-            let executed = store.execute(question.command());
+        let mut owed = Owed::default();
+        let mut execute = |command: &Command| {
+            let executed = store.execute(command);
             if executed.freed {
-                watches.ring(question.command().name());
+                watches.ring(command.name());
             }
-            self.lock().trouble = match &executed.reply {
-                Reply::Failed(error) => Some(error.clone()),
-                Reply::Done(_) | Reply::Denied(_) => None,
-            };
-            question.answer(executed.reply);
+            let failed = if let Reply::Failed(error) = &executed.reply { Some(error.clone()) } else { None };
+            self.lock().trouble = failed;
+            executed.reply
+        };
+        let is_paid = |reply: Reply| !matches!(reply, Reply::Failed(_));
+        loop {
+            match self.next(owed.due()) {
+                Next::Command(question) => {
+                    let reply = execute(question.command());
+                    if matches!(reply, Reply::Failed(_)) {
+                        owed.keep(question.command(), Instant::now());
+                    }
+                    question.answer(reply);
+                }
+                Next::Due => {}
+                Next::Over => return owed.pay_all(|release| is_paid(execute(release))),
+            }
+            owed.pay(Instant::now(), |release| is_paid(execute(release)));
         }
     }
 
-    /// Waits for the next command; `None` once the node is gone and nothing waits.
-    fn next(&self) -> Option<Question> {
+    /// Waits for the next command, at most until something is `due`.
+    fn next(&self, due: Option<Instant>) -> Next {
         let mut jobs = self.lock();
         loop {
             if let Some(job) = jobs.waiting.pop_front() {
-                return Some(job);
+                return Next::Command(job);
             }
             if jobs.closed {
-                return None;
+                return Next::Over;
             }
-            jobs = self.arrived.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            jobs = match due.map(|due| due.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return Next::Due,
+                Some(left) => {
+                    let (jobs, _) =
+                        self.arrived.wait_timeout(jobs, left).unwrap_or_else(PoisonError::into_inner);
+                    jobs
+                }
+                None => self.arrived.wait(jobs).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 }
