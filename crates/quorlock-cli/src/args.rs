@@ -56,7 +56,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
 
-    /// How long one node may take to answer [default: 50ms]
+    /// How long one node may take to answer [default: 50ms; file: up to 500ms]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = "Global options")]
     pub(crate) node_timeout: Option<Duration>,
 

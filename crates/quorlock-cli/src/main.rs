@@ -25,6 +25,9 @@ mod treatment;
 mod view;
 mod waiting;
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("the command line tool needs Linux, whose kernel ends a command together with us");
+
 use args::{Cli, Command};
 use clap::Parser;
 use clap::error::ErrorKind;

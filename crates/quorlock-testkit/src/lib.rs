@@ -36,3 +36,8 @@ pub use server::Server;
 pub use server_config::{Binary, Fsync, ServerBuilder};
 pub use servers::Servers;
 pub use until::{until, until_blocking};
+
+/// The examples of the README are tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -48,6 +48,13 @@
 //! frees the lock.
 //!
 //! The promises, their assumptions and what is not promised stand in the README of the repository.
+//!
+//! # Where it runs
+//! On Linux, where it is tested; other Unix systems have what it needs.
+//!
+//! Connections, watchdogs and timers run on the tokio runtime in which a locker was first used, those of a lock on the one
+//! in which it was acquired. Each must be driven: a current-thread runtime that nobody blocks on sends nothing, extends
+//! nothing, and announces no loss, also for other runtimes that share the locker. [`Held::remaining`] stays true.
 
 mod acquire;
 mod attempt;
@@ -113,7 +120,5 @@ pub use release::Release;
 pub use surroundings::RestartGuard;
 pub use tokio_util::sync::CancellationToken;
 
-/// The examples of the README are tested, too.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[cfg(not(unix))]
+compile_error!("quorlock needs a Unix system: its clocks and file locks are those of one");

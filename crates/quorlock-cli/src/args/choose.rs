@@ -12,27 +12,27 @@ use clap::{ArgAction, Args};
 pub(crate) struct Choose {
     /// All who need the lock run on one machine
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
-          action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) one_machine: Option<bool>,
 
     /// The lock must be right whatever clocks and pauses do, also if it is slower
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
-          action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) strong_consistency: Option<bool>,
 
     /// You run Kubernetes
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
-          action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) kubernetes: Option<bool>,
 
     /// Locks are taken often, and a millisecond counts
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
-          action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) performance: Option<bool>,
 
     /// Rare double holding is tolerable, or what is protected checks the fence
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
-          action = ArgAction::Set, value_parser = BoolishValueParser::new())]
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) edge_cases_ok: Option<bool>,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Hold a lock while a command runs
 ///
 /// Exits as the command does. If the lock is lost, the command and all processes that it started get TERM, and KILL
-/// before anybody else can have the lock; then the exit code is 79.
+/// before the lock's time is over; then the exit code is 79.
 ///
 /// The command finds QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the lock
 /// protects) and QUORLOCK_EXPIRES_AT (Unix time in seconds, unless extended) in its environment.

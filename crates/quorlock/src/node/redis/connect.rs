@@ -57,15 +57,9 @@ impl Address {
     }
 }
 
-#[cfg(unix)]
 async fn open_unix(path: &std::path::Path) -> Result<Box<dyn Stream>, NodeError> {
     let stream = tokio::net::UnixStream::connect(path).await;
     Ok(Box::new(stream.map_err(unreachable)?))
-}
-
-#[cfg(not(unix))]
-async fn open_unix(_: &std::path::Path) -> Result<Box<dyn Stream>, NodeError> {
-    Err(unreachable(io::ErrorKind::Unsupported.into()))
 }
 
 fn no_greeting(limit: Duration) -> String {
