@@ -4,8 +4,9 @@
 mod net;
 
 use net::{NODE_TIMEOUT, Net, SOON, kinds, release, secs, until_granted};
+use quorlock::{AcquireError, Locker, Loss};
 use quorlock_testkit::proxy::{Fault, Proxy};
-use quorlock_testkit::until;
+use quorlock_testkit::{Servers, until};
 use std::time::{Duration, Instant};
 
 /// Everything that a proxy can do, with the cause that it must be given.
@@ -172,4 +173,61 @@ async fn many_lockers_of_one_process_exclude_each_other_on_the_same_servers() {
     for worker in work.collect::<Vec<_>>() {
         worker.await.unwrap();
     }
+}
+
+/// One client's way to five servers, each through a proxy of its own.
+struct Side {
+    proxies: Vec<Proxy>,
+    locker: Locker,
+}
+
+impl Side {
+    async fn of(servers: &Servers) -> Self {
+        let mut proxies = Vec::new();
+        for server in servers.iter() {
+            proxies.push(Proxy::start(server.port()).await);
+        }
+        let builder = Locker::builder().nodes(proxies.iter().map(Proxy::url)).ttl(secs(3));
+        let locker = builder.node_timeout(Duration::from_millis(250)).build().unwrap();
+        Self { proxies, locker }
+    }
+
+    async fn set(&self, numbers: std::ops::Range<usize>, fault: Fault) {
+        for proxy in &self.proxies[numbers] {
+            proxy.set(fault).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_gets_nothing() {
+    let servers = Servers::start(5);
+    let (large, small) = (Side::of(&servers).await, Side::of(&servers).await);
+    net::init(&large.locker).await;
+    until_granted(&small.locker, "warm").await;
+    let kept = large.locker.named("kept").unwrap().acquire().await.unwrap();
+    let held = small.locker.named("held").unwrap().acquire().await.unwrap();
+    large.set(3..5, Fault::Hold).await;
+    small.set(0..3, Fault::Hold).await;
+
+    let refused = small.locker.named("free").unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(kinds(&refused), ["timeout"; 3], "{refused}");
+    release(large.locker.named("free").unwrap().try_acquire().await.unwrap()).await;
+    // What the smaller side held it loses before the larger one gets it.
+    let lost = held.lost().await;
+    assert_eq!(lost.loss, Loss::QuorumLost);
+    let taken = large.locker.named("held").unwrap().wait(SOON).acquire().await.unwrap();
+    assert!(taken.fence() > held.fence() && !held.is_held());
+    assert!(kept.is_held(), "three of five are enough to keep a lock");
+
+    large.set(3..5, Fault::Pass).await;
+    small.set(0..3, Fault::Pass).await;
+    until("the smaller side sees who has it", SOON, async || {
+        let refused = small.locker.named("held").unwrap().try_acquire().await;
+        matches!(refused, Err(AcquireError::Held { .. }))
+    })
+    .await;
+    release(taken).await;
+    release(kept).await;
+    until_granted(&small.locker, "held").await;
 }

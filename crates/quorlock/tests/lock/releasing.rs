@@ -3,7 +3,7 @@
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
 use quorlock::Release;
 use quorlock_testkit::Fault;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_guard_releases() {
@@ -121,4 +121,15 @@ async fn force_release_demands_the_current_token() {
     assert!(matches!(world.lock("a").force_release(old_token).await, Release::AlreadyGone));
     assert!(guard.is_held() && world.copies("a").await == 3);
     assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+}
+
+/// redis-py 3847: a release that is cancelled half-way is a release.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_dropped_half_way_reaches_every_node() {
+    let world = World::of(5);
+    world.break_nodes(5, &Fault::Slow(ms(20)));
+    let guard = world.lock("a").acquire().await.unwrap();
+    assert!(timeout(ms(1), guard.release()).await.is_err(), "nobody has answered");
+    sleep(ms(100)).await;
+    assert_eq!(world.copies("a").await, 0);
 }

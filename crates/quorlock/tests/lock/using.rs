@@ -158,3 +158,18 @@ fn handles_are_send_and_sync() {
     check_future(&lock.acquire());
     check_future(&lock.run(|_| async {}));
 }
+
+/// rslock: work that is cancelled as the lock is lost must not leave it on the nodes that can be reached.
+#[tokio::test(start_paused = true)]
+async fn run_releases_what_is_left_of_a_lost_lock() {
+    let world = World::of(3);
+    let result = world
+        .lock("a")
+        .run(|_| async {
+            world.break_nodes(2, &Fault::Deaf);
+            sleep(Duration::from_secs(3_600)).await;
+        })
+        .await;
+    assert!(matches!(result, Err(RunError::Lost(_))), "{result:?}");
+    assert_eq!(world.nodes[2].verbs().last(), Some(&"release"));
+}

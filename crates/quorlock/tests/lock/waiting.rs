@@ -1,8 +1,8 @@
 //! Waiting for a lock: hints, polls and limits.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
-use quorlock::node::{Bell, BoxFuture, Node, Question};
-use quorlock::{AcquireError, CancellationToken, Holder, Locker, Name, Release};
+use quorlock::node::{Bell, BoxFuture, Command, Node, Question};
+use quorlock::{AcquireError, CancellationToken, Event, Holder, Locker, Name, Release};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,4 +162,37 @@ async fn attempts_wait_for_their_turn_before_they_are_sent() {
     }
     // The last 88 get their turn at 40 ms: too late for those who wait for 30 ms, in time for single tries.
     assert_eq!((refused, asked(&world)), (44, 556));
+}
+
+/// Redisson: the lease of a lock must not grow with the rounds that it took to get it.
+#[tokio::test(start_paused = true)]
+async fn every_attempt_asks_for_the_same_ttl_and_the_last_is_kept_alive() {
+    let world = World::of(3);
+    let holder = world.lock("a").acquire().await.unwrap();
+    let lock = world.lock("a").wait(ms(60_000));
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    sleep(ms(5_000)).await;
+    assert!(matches!(holder.release().await, Release::Released));
+    let guard = waiter.await.unwrap().unwrap();
+    let attempts = world.count_events(|event| matches!(event, Event::Refused { .. }));
+    assert!(attempts > 3, "{attempts}");
+    for command in world.nodes[0].received() {
+        assert!(!matches!(command, Command::Acquire(vote) if vote.ttl != TTL));
+    }
+    assert!(guard.remaining() <= TTL);
+    // RedLock.net 97: what was waited for is renewed like any other.
+    sleep(5 * TTL).await;
+    assert!(guard.is_held());
+}
+
+/// redlock-py: a zero is a zero and not the default.
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_zero_is_one_look() {
+    let world = World::of(3);
+    let _holder = world.lock("a").acquire().await.unwrap();
+    let start = Instant::now();
+    let refused = world.lock("a").wait(Duration::ZERO).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
+    assert!(start.elapsed() <= NODE_TIMEOUT, "{:?}", start.elapsed());
+    drop(world.lock("b").wait(Duration::ZERO).acquire().await.unwrap());
 }
