@@ -46,7 +46,10 @@ fn main() -> ExitCode {
     let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
     let done = dispatch(&cli, screen);
     let exit = done.unwrap_or_else(|failure| {
-        screen.fail(&failure);
+        match &cli.command {
+            Command::Run(_) => run::fail(&failure, screen),
+            _ => screen.fail(&failure),
+        }
         failure.exit
     });
     exit.into()

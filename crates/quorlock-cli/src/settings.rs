@@ -68,7 +68,10 @@ impl Settings {
     /// # Errors
     /// A configuration file that cannot be read or understood; file, line and key are named.
     pub(crate) fn collect(global: &Global) -> Result<Self, Failure> {
-        let given = global.config.clone().or_else(|| env::var_os(CONFIG).map(PathBuf::from));
+        let given = global
+            .config
+            .clone()
+            .or_else(|| env::var_os(CONFIG).filter(|path| !path.is_empty()).map(PathBuf::from));
         let layers = Layers(file::find(given.as_deref())?);
         let mut settings = Self {
             nodes: layers.or(|file| file.nodes.clone(), vec!["file:".to_owned()]),
@@ -117,6 +120,15 @@ impl Settings {
         builder
     }
 
+    /// Refuses nodes that no other process could see: the lock would exclude nobody.
+    pub(crate) fn excludes_others(&self) -> Result<(), Failure> {
+        if !self.nodes.value.iter().any(|url| url.starts_with("memory:")) {
+            return Ok(());
+        }
+        Err(Failure::usage("`memory:` is a node of one process: the lock would exclude nobody")
+            .help("name servers, or `file:` to lock within this machine"))
+    }
+
     /// Builds what [`Settings::builder`] began.
     ///
     /// # Errors
@@ -127,9 +139,21 @@ impl Settings {
 
     /// A setting that cannot be used, with where the nodes came from.
     pub(crate) fn unusable(&self, error: ConfigError) -> Failure {
-        let source = &self.nodes.source;
-        Failure::from(error)
-            .help(format!("the nodes come from {source}; `quorlock config show` lists all settings"))
+        let help = match &error {
+            ConfigError::NoNodes
+            | ConfigError::Quorum(_)
+            | ConfigError::Url(_)
+            | ConfigError::MixedKinds { .. }
+            | ConfigError::SameNode { .. }
+            | ConfigError::Node { .. } => {
+                format!(
+                    "the nodes come from {}; `quorlock config show` lists all settings",
+                    self.nodes.source
+                )
+            }
+            _ => "`quorlock config show` lists all settings and where they come from".to_owned(),
+        };
+        Failure::from(error).help(help)
     }
 }
 

@@ -10,16 +10,23 @@ pub(crate) fn who() -> String {
 
 fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().filter_map(|variable| env::var(variable).ok());
-    let number = rustix::process::getuid().as_raw().to_string();
-    let known = || account(&fs::read_to_string("/etc/passwd").unwrap_or_default(), &number);
+    let number = rustix::process::getuid().as_raw();
+    let known =
+        || field(&fs::read_to_string("/etc/passwd").unwrap_or_default(), number, NAME).map(str::to_owned);
     named.into_iter().find(|user| !user.is_empty()).or_else(known).unwrap_or_else(|| format!("uid{number}"))
 }
 
-/// The name of the account with this number. Jobs of cron and of init systems often have no `USER` set.
-fn account(accounts: &str, number: &str) -> Option<String> {
+/// Where the name of an account stands in its line.
+const NAME: usize = 0;
+/// Where its home directory stands.
+pub(crate) const HOME: usize = 5;
+
+/// A field of the account with this number. Jobs of cron and of init systems often have no `USER` or `HOME` set.
+pub(crate) fn field(accounts: &str, number: u32, field: usize) -> Option<&str> {
+    let number = number.to_string();
     let mut lines = accounts.lines().map(|line| line.split(':'));
-    let mut found = lines.find(|fields| fields.clone().nth(2) == Some(number))?;
-    found.next().filter(|name| !name.is_empty()).map(str::to_owned)
+    let mut found = lines.find(|fields| fields.clone().nth(2) == Some(&number))?;
+    found.nth(field).filter(|text| !text.is_empty())
 }
 
 #[cfg(test)]
@@ -29,8 +36,9 @@ mod tests {
     #[test]
     fn an_account_is_found_by_its_number() {
         let accounts = "root:x:0:0:root:/root:/bin/sh\nann:x:1000:1000::/home/ann:/bin/sh\nodd\n";
-        assert_eq!(account(accounts, "1000").as_deref(), Some("ann"));
-        assert_eq!(account(accounts, "7"), None);
+        assert_eq!(field(accounts, 1000, NAME), Some("ann"));
+        assert_eq!(field(accounts, 1000, HOME), Some("/home/ann"));
+        assert_eq!(field(accounts, 7, NAME), None);
         assert!(who().contains('@'));
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 
-    /// End the command when it holds the lock for so long
+    /// End the command before it holds the lock for longer; TERM comes a kill grace sooner, or at half of it
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) max_hold: Option<Duration>,
 

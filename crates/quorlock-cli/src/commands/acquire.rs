@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 pub(crate) fn acquire(args: &Acquire, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     settings.ttl.set(args.terms.ttl, "--ttl");
     settings.wait.set(args.terms.wait, "--wait");
+    settings.excludes_others()?;
     runtime::start()?.block_on(live(args, &settings, screen))
 }
 

@@ -6,6 +6,7 @@ use super::terminal::Terminal;
 use super::warden::{Ward, Warden};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::signals::ends;
 use crate::tie::spawn_tied;
 use quorlock::Guard;
 use rustix::process::{
@@ -36,7 +37,8 @@ pub(super) struct Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Ended(Exit),
-    Stopped,
+    /// By this signal.
+    Stopped(Option<i32>),
 }
 
 impl Child {
@@ -105,36 +107,47 @@ impl Child {
             } else if let Some(signal) = status.terminating_signal() {
                 changes.push(Change::Ended(Exit::Signal(small(signal))));
             } else if status.stopped() {
-                changes.push(Change::Stopped);
+                changes.push(Change::Stopped(status.stopping_signal()));
             }
         }
         changes
     }
 
-    /// Passes on a signal that we were sent.
+    /// Passes on a signal that we were sent. What is stopped is continued to be ended by it.
     pub(super) fn pass_on(&self, signal: Signal) {
-        if self.terminal.parts() {
-            let _ = kill_process_group(self.pid, signal);
-        } else if ![Signal::INT, Signal::QUIT].contains(&signal) {
-            // Those two the terminal has sent to all of our group already.
-            let _ = kill_process(self.pid, signal);
+        let signals = [Some(signal), ends(signal).then_some(Signal::CONT)];
+        for signal in signals.into_iter().flatten() {
+            if self.terminal.parts() {
+                let _ = kill_process_group(self.pid, signal);
+            } else if ![Signal::INT, Signal::QUIT].contains(&signal) {
+                // Those two the terminal has sent to all of our group already.
+                let _ = kill_process(self.pid, signal);
+            }
         }
     }
 
-    /// Stops with the command (Ctrl-Z), so that the shell gets the terminal, until somebody continues us.
-    pub(super) fn stop_along(&self) {
-        if matches!(self.terminal, Terminal::Ours(_)) {
-            self.terminal.take_back();
-            let _ = kill_process(getpid(), Signal::STOP);
+    /// Stops with the command, until somebody continues us, if the terminal stopped it: so that the shell gets the terminal
+    /// (Ctrl-Z), or can give it to us (a job in the background that wants to read). `false` if it was not the terminal.
+    pub(super) fn stop_along(&mut self, by: Option<i32>) -> bool {
+        let wants_terminal = [Signal::TTIN, Signal::TTOU].iter().any(|signal| by == Some(signal.as_raw()));
+        match self.terminal {
+            Terminal::Ours(_) => {
+                self.terminal.take_back();
+                let _ = kill_process(getpid(), Signal::STOP);
+            }
+            Terminal::None if wants_terminal => {
+                let _ = kill_process(getpid(), Signal::STOP);
+                self.terminal = Terminal::regain();
+            }
+            Terminal::None | Terminal::Shared => return false,
         }
+        true
     }
 
     /// Continues the command after [`Child::stop_along`].
     pub(super) fn go_on(&self) {
-        if matches!(self.terminal, Terminal::Ours(_)) {
-            self.terminal.give(self.pid);
-            let _ = kill_process_group(self.pid, Signal::CONT);
-        }
+        self.terminal.give(self.pid);
+        let _ = kill_process_group(self.pid, Signal::CONT);
     }
 
     /// Asks the command and all that came from it to end. What is stopped is continued, or it could not.

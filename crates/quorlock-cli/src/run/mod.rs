@@ -26,8 +26,14 @@ use tokio::time::sleep;
 
 /// Takes the lock, runs the command, and says how it went.
 pub(crate) fn run(args: &Run, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+    settings.excludes_others()?;
     let plan = Plan::make(args, settings)?;
     runtime::start()?.block_on(live(&plan, screen))
+}
+
+/// Says why nothing was run. Programs get it on stderr, as stdout is the command's.
+pub(crate) fn fail(failure: &Failure, screen: Screen) {
+    if screen.json { outcome::tell(&failure.to_json()) } else { screen.fail(failure) }
 }
 
 async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
@@ -40,6 +46,7 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
         Ok(guard) => guard,
         Err(busy) if busy.exit == Exit::Busy && plan.skip => {
             screen.remark(format_args!("skipped: {}", busy.message()));
+            outcome::tell_skipped(lock.name(), screen);
             locker.flush().await;
             return Ok(Exit::Success);
         }
@@ -58,17 +65,17 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
         }
     };
     let mut report = Report::new(&guard, &watcher, &end);
-    stay(&guard, plan, &end, &mut signals).await;
-    report.let_go(let_go(guard, &end, screen).await);
+    let stayed = stay(&guard, plan, &end, &mut signals).await;
+    report.let_go(let_go(guard, &end, screen).await, stayed);
     locker.flush().await;
     Ok(report.tell(&end, screen))
 }
 
-/// Keeps the lock for as long as the user wants it kept at least. A signal ends it.
-async fn stay(guard: &Guard, plan: &Plan, end: &End, signals: &mut Signals) {
+/// Keeps the lock for as long as the user wants it kept at least; whether that was at all. A signal ends it.
+async fn stay(guard: &Guard, plan: &Plan, end: &End, signals: &mut Signals) -> bool {
     let left = plan.at_least.unwrap_or_default().saturating_sub(end.held);
     if end.lost.is_some() || left.is_zero() {
-        return;
+        return false;
     }
     tokio::select! {
         biased;
@@ -76,6 +83,7 @@ async fn stay(guard: &Guard, plan: &Plan, end: &End, signals: &mut Signals) {
         () = sleep(left) => {}
         _ = signals.end() => {}
     }
+    true
 }
 
 async fn let_go(guard: Guard, end: &End, screen: Screen) -> Release {

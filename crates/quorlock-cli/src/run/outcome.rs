@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::waiting::Watcher;
-use quorlock::{Guard, Release};
+use quorlock::{Guard, Loss, Name, Release};
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -25,21 +25,49 @@ impl Report {
         }))
     }
 
-    /// Adds what became of the release.
-    pub(super) fn let_go(&mut self, outcome: Release) {
+    /// Adds what became of the release. One that finds nothing tells that somebody removed the lock; while the command ran,
+    /// unless we `stayed` behind it.
+    pub(super) fn let_go(&mut self, outcome: Release, stayed: bool) {
         self.0["release"] = outcome.kind().into();
+        if matches!(outcome, Release::AlreadyGone) && self.0["lost"].is_null() && !stayed {
+            self.0["lost"] = json!(Loss::Taken);
+        }
     }
 
     /// Tells it, and how to exit.
     pub(super) fn tell(mut self, end: &End, screen: Screen) -> Exit {
-        let exit = if end.lost.is_some() { Exit::Lost } else { end.exit };
+        let was_taken = end.lost.is_none() && !self.0["lost"].is_null();
+        let exit = if end.lost.is_some() || was_taken { Exit::Lost } else { end.exit };
         self.0["exit_code"] = exit.code().into();
+        let code = end.exit.code();
         if screen.json {
-            let _ = writeln!(anstream::stderr(), "{}", self.0);
+            tell(&self.0);
         } else if let Some(lost) = &end.lost {
             let failure = Failure::new(Exit::Lost, "lost", lost.to_string());
-            screen.fail(&failure.help("the command may not have finished its work; exit code 79"));
+            let help =
+                format!("the command may not have finished its work (it ended with {code}); exit code 79");
+            screen.fail(&failure.help(help));
+        } else if was_taken {
+            let name = self.0["name"].as_str().unwrap_or_default();
+            let words = format!("lock `{name}` was removed by somebody while the command ran");
+            let help = format!(
+                "another may have worked at the same time; the command ended with {code}, exit code 79"
+            );
+            screen.fail(&Failure::new(Exit::Lost, "lost", words).help(help));
         }
         exit
     }
+}
+
+/// Tells programs that nothing was run, and that this is fine.
+pub(super) fn tell_skipped(name: &Name, screen: Screen) {
+    if screen.json {
+        tell(&json!({ "name": name.as_str(), "skipped": true, "exit_code": 0 }));
+    }
+}
+
+/// Tells programs, on stderr, as stdout is the command's.
+pub(super) fn tell(object: &Value) {
+    // Nobody may read it.
+    let _ = writeln!(anstream::stderr(), "{object}");
 }

@@ -56,7 +56,10 @@ pub(super) async fn supervise(
                 Told::Child => for change in child.changes() {
                     match change {
                         Change::Ended(exit) => ended = Some(exit),
-                        Change::Stopped => stop_along(child, guard),
+                        // It goes on only if the lock is still held: it could not be extended meanwhile.
+                        Change::Stopped(by) => if child.stop_along(by) && guard.is_held() {
+                            child.go_on();
+                        }
                     }
                 },
             },
@@ -70,14 +73,6 @@ pub(super) async fn supervise(
                 kill_at = None;
             }
         }
-    }
-}
-
-/// Stops with the command. It goes on only if the lock is still held: it could not be extended meanwhile.
-fn stop_along(child: &Child, guard: &Guard) {
-    child.stop_along();
-    if guard.is_held() {
-        child.go_on();
     }
 }
 

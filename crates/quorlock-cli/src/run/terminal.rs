@@ -29,6 +29,14 @@ impl Terminal {
         if isatty(io::stdin()) && isatty(io::stdout()) { Terminal::Ours(terminal) } else { Terminal::Shared }
     }
 
+    /// For a command in a group of its own: the terminal, if the shell brought us to the foreground.
+    pub(super) fn regain() -> Self {
+        match File::options().read(true).write(true).open("/dev/tty") {
+            Ok(terminal) if tcgetpgrp(&terminal) == Ok(getpgrp()) => Terminal::Ours(terminal),
+            _ => Terminal::None,
+        }
+    }
+
     /// Whether the command gets a process group of its own.
     pub(super) fn parts(&self) -> bool {
         !matches!(self, Terminal::Shared)

@@ -223,6 +223,13 @@ impl Answer {
         serde_json::from_str(&self.out).unwrap()
     }
 
+    /// The one object on stderr, of a command that has stdout for itself.
+    #[track_caller]
+    pub(crate) fn json_aside(&self) -> Value {
+        assert_eq!((self.out.as_str(), self.err.lines().count()), ("", 1), "{self:#?}");
+        serde_json::from_str(&self.err).unwrap()
+    }
+
     /// That stderr contains all of these.
     #[track_caller]
     pub(crate) fn complains(&self, wanted: &[&str]) {

@@ -89,6 +89,14 @@ fn servers_that_lose_locks_are_refused_with_what_to_do() {
 }
 
 #[test]
+fn a_server_without_memory_left_is_not_taken_for_one_that_denies_us_rights() {
+    let full = Server::builder().maxmemory("1mb", "noeviction").start();
+    let report = ask(&home(), &[full.url()], &["doctor"]).exits(69).json();
+    assert!(finding(&report, "out-of-memory")["do"].as_str().unwrap().contains("memory"), "{report:#}");
+    assert!(!troubles(&report).contains(&"permissions"), "{report:#}");
+}
+
+#[test]
 fn one_server_under_two_addresses_is_found() {
     let (home, servers) = (home(), Servers::start(2));
     let mut urls = servers.urls();

@@ -40,17 +40,23 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
 }
 
 #[test]
+fn a_node_that_no_other_process_sees_is_refused() {
+    let home = Home::with_nodes(&["memory:".to_owned()]);
+    for args in [&["run", "x", "--", "touch", "ran"][..], &["acquire", "x"]] {
+        home.run(args).exits(2).complains(&["would exclude nobody", "`file:`"]);
+    }
+    assert!(!home.file("ran").exists());
+}
+
+#[test]
 fn a_mistake_is_told_as_json_if_asked_for() {
     let home = Home::new();
-    for args in [
-        &["--json", "run", "x", "--ttl", "30", "--", "true"][..],
-        &["run", "x", "--json"],
-        &["--json", "config"],
-    ] {
+    for args in [&["--json", "run", "x", "--ttl", "30", "--", "true"][..], &["--json", "config"]] {
         let error = &home.run(args).exits(2).json()["error"];
         assert_eq!(error["exit_code"], 2, "{error}");
         assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
     }
+    assert_eq!(home.run(&["run", "x", "--json"]).exits(2).json_aside()["error"]["kind"], "usage");
     // What stands after the command is not ours.
     let done = home.run(&["run", "x", "--ttl", "30", "--", "echo", "--json"]).exits(2);
     assert_eq!(done.out, "");
@@ -148,7 +154,7 @@ fn unreachable_nodes_are_no_quorum_and_each_is_named() {
         assert!(done.err.contains(url.trim_start_matches("redis://")), "{done:?}");
     }
     assert!(done.err.contains("quorlock doctor"), "{done:?}");
-    let error = &home.run(&["--json", "run", "x", "-n", "--", "true"]).exits(69).json()["error"];
+    let error = &home.run(&["--json", "run", "x", "-n", "--", "true"]).exits(69).json_aside()["error"];
     assert_eq!((&error["kind"], error["nodes"].as_array().unwrap().len()), (&"no_quorum".into(), 3));
 }
 

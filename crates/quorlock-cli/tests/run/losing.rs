@@ -1,6 +1,6 @@
 //! A lost lock: nothing that came from the command lives when somebody else can have the lock.
 
-use crate::kit::Home;
+use crate::kit::{Home, program};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::Signal;
 use std::fs;
@@ -109,6 +109,22 @@ fn a_lock_that_somebody_removed_ends_the_command() {
     servers.iter().for_each(|server| drop(server.cli(&["DEL", "x"])));
     let done = run.end().exits(79);
     assert!(done.err.contains("no longer holds it"), "{done:?}");
+}
+
+/// The command is over before the next extension would have told.
+#[test]
+fn a_lock_that_somebody_removed_during_a_short_command_is_told_at_its_end() {
+    let home = Home::new();
+    let steal = format!("{} release x --token $QUORLOCK_TOKEN; exit 3", program().display());
+    let done = home.run(&["run", "x", "-c", &steal]).exits(79);
+    assert!(done.err.contains("removed by somebody") && done.err.contains("ended with 3"), "{done:?}");
+    let done = home.run(&["run", "x", "--json", "-c", &steal]).exits(79);
+    assert!(
+        done.err.contains(r#""command_exit_code":3"#) && done.err.contains(r#""lost":"taken""#),
+        "{done:?}"
+    );
+    // It may have been let go while nothing ran any more.
+    home.run(&["run", "x", "--at-least", "50ms", "-c", &steal]).exits(3);
 }
 
 #[test]

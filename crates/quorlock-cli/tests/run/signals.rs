@@ -2,7 +2,7 @@
 
 use crate::kit::{Home, Running};
 use quorlock_testkit::until_blocking;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -33,6 +33,20 @@ fn a_command_that_a_passed_signal_ends_exits_with_128_and_the_signal() {
     let home = Home::new();
     let mut run = home.start(&["run", "x", "-c", "touch ready; exec sleep 600"]);
     until_blocking("it runs", SOON, || home.file("ready").exists());
+    run.signal(Signal::TERM);
+    run.end().exits(143);
+    home.run(&["run", "x", "-n", "--", "true"]).exits(0);
+}
+
+/// Stopped, it could not hear; quorlock would keep its lock for ever.
+#[test]
+fn a_stopped_command_can_be_ended_by_a_passed_signal() {
+    let home = Home::new();
+    let mut run = home.start(&["run", "x", "-c", "echo $$ > pid; touch ready; exec sleep 600"]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
+    let pid = std::fs::read_to_string(home.file("pid")).unwrap();
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
     run.signal(Signal::TERM);
     run.end().exits(143);
     home.run(&["run", "x", "-n", "--", "true"]).exits(0);

@@ -39,6 +39,18 @@ fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
     assert!(shown.lines().any(|line| line.trim() == "back"), "{shown}");
 }
 
+/// A job in the background that wants to read is stopped with quorlock, and `fg` gives it the terminal.
+#[test]
+fn a_command_in_the_background_gets_the_terminal_once_it_is_brought_to_the_foreground() {
+    let home = Home::new();
+    let run = format!("{} run x -c 'read word < /dev/tty; echo got $word'", program().display());
+    let script =
+        format!("set -m\n{run} &\nuntil jobs | grep -q Stopped; do sleep 0.05; done\nfg\necho code $?\n");
+    std::fs::write(home.file("job.sh"), script).unwrap();
+    let shown = in_terminal(&home, "timeout --foreground 30 bash job.sh", "word\n");
+    assert!(shown.contains("got word") && shown.contains("code 0"), "{shown}");
+}
+
 #[test]
 fn a_part_of_a_pipeline_leaves_the_terminal_to_the_others() {
     let home = Home::new();

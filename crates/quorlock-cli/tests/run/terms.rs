@@ -37,8 +37,10 @@ fn busy_is_75_at_once_and_tells_who_and_why() {
     let done = home.run(&["run", "x", "-n", "--", "true"]).exits(75);
     assert!(done.err.contains("spring cleaning") && done.err.contains(&holder.id().to_string()), "{done:?}");
     assert!(done.err.contains("quorlock status x"), "{done:?}");
-    let error = &home.run(&["--json", "run", "x", "-n", "--", "true"]).exits(75).json()["error"];
+    let error = &home.run(&["--json", "run", "x", "-n", "--", "true"]).exits(75).json_aside()["error"];
     assert_eq!((&error["kind"], &error["holder"]["pid"]), (&"held".into(), &holder.id().into()));
+    let skipped = home.run(&["--json", "run", "x", "--skip", "--", "true"]).exits(0).json_aside();
+    assert_eq!((&skipped["name"], &skipped["skipped"]), (&"x".into(), &true.into()));
     home.run(&["run", "y", "-n", "--", "true"]).exits(0);
     end(holder);
 }

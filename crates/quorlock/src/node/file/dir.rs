@@ -2,6 +2,7 @@
 
 use super::super::NodeError;
 use super::failed;
+use crate::identity;
 use rustix::fs::Access;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Chooses, makes and checks the directory.
 pub(super) fn prepare(explicit: Option<&Path>) -> Result<PathBuf, NodeError> {
     let uid = rustix::process::geteuid().as_raw();
-    let choice = choose(explicit, |key| std::env::var_os(key), uid);
+    let choice = choose(explicit, |key| std::env::var_os(key), home_of, uid);
     let path = choice.path();
     let make = || DirBuilder::new().recursive(true).mode(0o700).create(path);
     make().map_err(|error| failed("create the state directory", path, error))?;
@@ -48,19 +49,32 @@ impl Choice {
     }
 }
 
-fn choose(explicit: Option<&Path>, var: impl Fn(&str) -> Option<OsString>, uid: u32) -> Choice {
+/// The directory of the user's files. Services and cron jobs without `HOME` must find the same as the user's shell.
+fn choose(
+    explicit: Option<&Path>,
+    var: impl Fn(&str) -> Option<OsString>,
+    home: impl Fn(u32) -> Option<PathBuf>,
+    uid: u32,
+) -> Choice {
     let absolute = |key: &str| var(key).map(PathBuf::from).filter(|path| path.is_absolute());
     let own = var("QUORLOCK_STATE_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
     let named = explicit
         .map(Path::to_owned)
         .or(own)
         .or_else(|| absolute("XDG_STATE_HOME").map(|base| base.join("quorlock")))
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state/quorlock")))
+        .or_else(|| absolute("HOME").or_else(|| home(uid)).map(|home| home.join(".local/state/quorlock")))
         .or_else(|| (uid == 0).then(|| PathBuf::from("/var/lib/quorlock")));
     named.map_or_else(
         || Choice::Temporary(std::env::temp_dir().join(format!("quorlock-{uid}"))),
         Choice::Named,
     )
+}
+
+/// The home directory of an account, if there is one.
+fn home_of(uid: u32) -> Option<PathBuf> {
+    let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
+    let home = PathBuf::from(identity::field(&accounts, uid, identity::HOME)?);
+    (home.is_absolute() && home.parent().is_some() && home.is_dir()).then_some(home)
 }
 
 fn is_private(found: &Metadata, uid: u32) -> bool {
@@ -151,7 +165,7 @@ mod tests {
     fn chosen(explicit: Option<&str>, vars: &[(&str, &str)], uid: u32) -> Choice {
         let var =
             |key: &str| vars.iter().find(|(name, _)| *name == key).map(|(_, value)| OsString::from(value));
-        choose(explicit.map(Path::new), var, uid)
+        choose(explicit.map(Path::new), var, |uid| (uid == 5).then(|| "/home/eve".into()), uid)
     }
 
     #[test]
@@ -162,6 +176,7 @@ mod tests {
         assert_eq!(chosen(None, &all, 1), named("/own"));
         assert_eq!(chosen(None, &all[1..], 1), named("/xdg/quorlock"));
         assert_eq!(chosen(None, &all[2..], 1), named("/home/ann/.local/state/quorlock"));
+        assert_eq!(chosen(None, &[], 5), named("/home/eve/.local/state/quorlock"), "as in her shell");
         assert_eq!(chosen(None, &[("XDG_STATE_HOME", "relative")], 0), named("/var/lib/quorlock"));
         assert!(matches!(chosen(None, &[], 7), Choice::Temporary(path) if path.ends_with("quorlock-7")));
     }

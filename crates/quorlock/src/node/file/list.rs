@@ -8,19 +8,24 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Every name that was ever locked in `dir`. Blocks for the disk.
+/// Every name that was ever locked in `dir`. A file that cannot be read is left out, and that is told. Blocks for the disk.
 pub(super) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> {
     let listed = |error| failed("list", dir, error);
-    let mut names = Vec::new();
+    let (mut names, mut unread) = (Vec::new(), false);
     for entry in dir.read_dir().map_err(listed)? {
         let path = entry.map_err(listed)?.path();
-        let is_state = path.extension() == Some(OsStr::new(&SUFFIX[1..]));
-        if is_state && let Some(file) = LockFile::open_path(path, Mode::Look, patience)? {
-            names.extend(file.name()?);
+        if path.extension() != Some(OsStr::new(&SUFFIX[1..])) {
+            continue;
+        }
+        let file = LockFile::open_path(path, Mode::Look, patience);
+        match file.and_then(|file| file.map_or(Ok(None), |file| file.name())) {
+            Ok(name) => names.extend(name),
+            Err(_) => unread = true,
         }
         if names.len() > Names::MOST {
             break;
         }
     }
-    Ok(Names::new(names))
+    let names = Names::new(names);
+    Ok(if unread { names.incomplete() } else { names })
 }

@@ -62,8 +62,9 @@ pub struct FileNode {
 impl FileNode {
     /// The node of the directory `dir`, which is made if missing.
     ///
-    /// Without `dir`: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `$HOME/.local/state/quorlock`;
-    /// without a home `/var/lib/quorlock` for root, and a private directory among the temporary files for others.
+    /// Without `dir`: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `.local/state/quorlock` in the home
+    /// directory, `$HOME` or that of the account; without one `/var/lib/quorlock` for root, and a private directory among
+    /// the temporary files for others.
     ///
     /// # Errors
     /// [`NodeError::NetworkFileSystem`] if it is not on a local disk, [`NodeError::File`] if it cannot be used,

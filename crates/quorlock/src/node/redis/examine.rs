@@ -43,6 +43,10 @@ impl Look<'_> {
             Some(cause) if !is_a_setting(cause) => Vec::new(),
             _ => needs::denied(&mut self.session, &handshake::nonce(&self.link.around)).await?,
         };
+        // What a server refuses to everybody, as its memory is full, is no matter of rights.
+        let (denied, refused): (Vec<_>, Vec<_>) =
+            denied.into_iter().partition(|denial| is_a_right(&denial.cause));
+        let refusal = refusal.or_else(|| refused.into_iter().next().map(|denial| denial.cause));
         let number = |name| field(&info, name)?.parse::<u64>().ok();
         Ok(ServerFacts {
             epoch: self.epoch(&survey, clock_ahead_micros.unwrap_or_default()).await?,
@@ -150,6 +154,11 @@ impl Look<'_> {
 /// Whether a server that is refused for `cause` could be a node with other settings.
 fn is_a_setting(cause: &NodeError) -> bool {
     matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. } | NodeError::Replicated { .. })
+}
+
+/// Whether a command was refused to us and not to everybody.
+fn is_a_right(cause: &NodeError) -> bool {
+    matches!(cause, NodeError::NoPermission { .. } | NodeError::Server { .. })
 }
 
 fn plain(value: &Value) -> Option<String> {

@@ -89,3 +89,15 @@ async fn a_full_queue_still_takes_releases() {
     drop(kept);
     until(&node, "free, counter 5").await;
 }
+
+/// One file that was spoilt must not hide all the others.
+#[tokio::test]
+async fn a_damaged_file_is_left_out_of_the_list_and_that_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = open(dir.path());
+    ask(&node, &acquire("x", 1, 5, LONG, false)).await;
+    assert!(node.names().await.unwrap().complete);
+    std::fs::write(dir.path().join("bad.lock"), [7; 12 * 1024]).unwrap();
+    let names = node.names().await.unwrap();
+    assert_eq!((names.known, names.complete), (vec![name("x")], false));
+}
