@@ -86,7 +86,7 @@ function showCount(matching, words) {
   if (!parts.length) parts.push(String(shown));
   if (overview.locks_age_ms === null) parts.push("not known yet");
   else if (overview.locks_age_ms > OLD_MS) parts.push(`the nodes told this ${age(overview.locks_age_ms)} ago`);
-  else if (!overview.complete) parts.push("the list may lack some: not all nodes told theirs");
+  else if (!overview.complete) parts.push("the list may lack some");
   setText(byId("locks-count"), parts.join(" · "));
   byId("locks-table").hidden = matching === 0;
   byId("locks-empty").hidden = matching > 0;

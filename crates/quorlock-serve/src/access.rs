@@ -79,6 +79,11 @@ impl Access {
         self.file.is_some()
     }
 
+    /// Whether the sender of `headers` may do something without showing a secret.
+    pub(crate) fn trusts(&self, headers: &HeaderMap, peer: Peer) -> bool {
+        self.anonymous(peer) > Scope::None && !(self.has_secrets() && headers.contains_key(AUTHORIZATION))
+    }
+
     fn anonymous(&self, peer: Peer) -> Scope {
         self.anonymous.unwrap_or(match peer {
             _ if self.has_secrets() => Scope::None,

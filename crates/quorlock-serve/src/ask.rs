@@ -40,7 +40,8 @@ pub(crate) struct Acquire {
 pub(crate) struct Extend {
     /// The token of the lease.
     pub(crate) token: String,
-    /// For how long from now; as long as before if left out.
+    /// For how long from now; if left out as long as last time, or the sidecar's own default if another handed it out. A
+    /// lease never becomes shorter: `remaining_ms` tells what it has.
     pub(crate) ttl_ms: Option<u64>,
 }
 

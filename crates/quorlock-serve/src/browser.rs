@@ -14,8 +14,9 @@ pub(crate) fn check(app: &App, request: &Request) -> Result<(), Problem> {
     let peer = request.extensions().get().copied().unwrap_or(Peer::Remote);
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| text(request.headers(), HOST.as_str()));
-    if peer == Peer::Loopback && !app.access.has_secrets() && !host.is_some_and(is_loopback) {
-        let detail = "call it by localhost or 127.0.0.1, or start the sidecar with a token file";
+    if peer == Peer::Loopback && app.access.trusts(request.headers(), peer) && !host.is_some_and(is_loopback)
+    {
+        let detail = "call it by localhost or 127.0.0.1, or show a secret of the token file";
         return Err(Problem::new(Code::WrongHost, detail));
     }
     if is_cross_site(request, host) {

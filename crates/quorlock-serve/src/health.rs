@@ -6,6 +6,7 @@ use crate::reply::{json, json_with};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use quorlock::Said;
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ready {
     ready: bool,
-    /// How many nodes can vote.
+    /// How many nodes can vote, and answered when they were asked just now.
     up: usize,
     /// How many must.
     quorum: usize,
@@ -31,10 +32,27 @@ pub(crate) async fn alive() -> Response {
 /// Says whether locks can be taken
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = Ready), (status = 503, body = Ready)))]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+    // A node that fell silent while nobody asked it anything looks well until it is asked.
+    let silent = silent(&app).await;
     let nodes = nodes(&app);
-    let up = nodes.iter().filter(|node| node.can_vote).count();
+    let up = nodes.iter().filter(|node| node.can_vote && !silent.contains(&node.node)).count();
     let quorum = app.locker.quorum().needed();
     let ready = up >= quorum && !app.closing.is_cancelled();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json_with(status, &Ready { ready, up, quorum, nodes })
+}
+
+/// The nodes that do not answer a look at a lock within their timeout.
+async fn silent(app: &App) -> Vec<String> {
+    let Ok(lock) = app.locker.named("ready") else { return Vec::new() };
+    match lock.inspect().await {
+        Ok(seen) => {
+            let silent = seen.nodes.into_iter().filter(|node| node.view.is_err());
+            silent.map(|node| node.node.to_string()).collect()
+        }
+        Err(error) => {
+            let silent = error.nodes.into_iter().filter(|report| matches!(report.said, Said::Failed(_)));
+            silent.map(|report| report.node.to_string()).collect()
+        }
+    }
 }

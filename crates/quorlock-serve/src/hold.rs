@@ -5,10 +5,12 @@ use crate::app::App;
 use crate::ask::{self, Asked, LockName};
 use crate::problem::Problem;
 use crate::reply::{ALIVE, event, stream};
+use crate::routes;
 use crate::sessions::{Counted, Room};
 use crate::take::{Wish, take};
 use crate::view::{Lease, millis};
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -32,10 +34,15 @@ const BEAT: Duration = Duration::from_secs(5);
     (status = 408, description = "wait_over"), (status = 409, description = "held")))]
 pub(crate) async fn hold(
     State(app): State<Arc<App>>,
+    method: Method,
     _: CanLock,
     LockName(name): LockName,
     Asked(asked): Asked<ask::Acquire>,
 ) -> Result<Response, Problem> {
+    // A lock for nothing but its headers.
+    if method == Method::HEAD {
+        return Err(routes::wrong_method().await);
+    }
     let wait = asked.wait(WAIT)?;
     let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
     let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: true };

@@ -50,8 +50,9 @@ pub(crate) struct Journal {
     newest: watch::Sender<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Pages {
+    before: u64,
     last: u64,
     rare: Page,
     chatter: Page,
@@ -82,8 +83,12 @@ impl Page {
 }
 
 impl Journal {
-    pub(crate) fn new() -> Self {
-        Self { pages: Mutex::default(), newest: watch::Sender::new(0) }
+    /// A journal whose first event has the number behind `before`. It must be above all that an earlier run gave out, or a
+    /// reader of that one would miss the first events of this.
+    pub(crate) fn beginning_at(before: u64) -> Self {
+        let page = || Page { dropped: before, ..Page::default() };
+        let pages = Pages { before, last: before, rare: page(), chatter: page(), last_loss: None };
+        Self { pages: Mutex::new(pages), newest: watch::Sender::new(before) }
     }
 
     /// The number of the newest event, and a way to wait for newer ones.
@@ -92,11 +97,12 @@ impl Journal {
         (pages.last, self.newest.subscribe())
     }
 
-    /// Everything after `seq`. A number that was never given out is from before a restart: all is news then.
+    /// Everything after `seq`; zero is for the beginning. A number that was never given out is from before a restart: all is
+    /// news then.
     pub(crate) fn after(&self, seq: u64, with_chatter: bool) -> News {
         let pages = self.pages();
-        let is_ours = seq <= pages.last;
-        let seq = if is_ours { seq } else { 0 };
+        let is_ours = seq == 0 || (pages.before..=pages.last).contains(&seq);
+        let seq = if is_ours { seq.max(pages.before) } else { pages.before };
         let mut entries: Vec<_> = pages.rare.after(seq).cloned().collect();
         let mut has_gap = !is_ours || pages.rare.dropped > seq;
         if with_chatter {
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_reader_gets_what_came_after_and_learns_of_what_was_dropped() {
-        let journal = Journal::new();
+        let journal = Journal::beginning_at(0);
         (0..KEPT + 5).for_each(|_| jumped(&journal));
         let news = journal.after(0, false);
         assert!(news.has_gap);
@@ -164,10 +170,13 @@ mod tests {
 
     #[test]
     fn a_number_from_before_a_restart_replays_all() {
-        let journal = Journal::new();
+        let journal = Journal::beginning_at(50);
         jumped(&journal);
-        let news = journal.after(77, false);
-        assert!(news.has_gap);
-        assert_eq!(news.entries.len(), 1);
+        for (seen, has_gap, count) in
+            [(0, false, 1), (13, true, 1), (50, false, 1), (51, false, 0), (77, true, 1)]
+        {
+            let news = journal.after(seen, false);
+            assert_eq!((news.has_gap, news.entries.len()), (has_gap, count), "{seen}");
+        }
     }
 }

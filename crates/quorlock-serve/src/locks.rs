@@ -86,7 +86,10 @@ pub(crate) async fn extend(
     };
     let ttl = ttl.unwrap_or(usual);
     match held.extend_by(ttl).await {
-        Ok(_) => Ok(json(&Lease::of(&held, ttl, app.locker.quorum()))),
+        Ok(_) => {
+            app.sessions.note_ttl(&name, token, ttl);
+            Ok(json(&Lease::of(&held, ttl, app.locker.quorum())))
+        }
         Err(ExtendError::Lost(lost)) => {
             if let Some(guard) = app.sessions.take(&name, token) {
                 guard.leave();

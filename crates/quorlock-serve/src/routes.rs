@@ -67,7 +67,7 @@ async fn nothing() -> Problem {
     Problem::not_found()
 }
 
-async fn wrong_method() -> Problem {
+pub(crate) async fn wrong_method() -> Problem {
     Problem::new(
         Code::MethodNotAllowed,
         "see /openapi.json for the methods of each path, and the header `allow`",

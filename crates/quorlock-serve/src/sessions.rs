@@ -66,6 +66,11 @@ impl Sessions {
         (self.taken.fetch_add(1, Ordering::Relaxed) < self.limit).then_some(room)
     }
 
+    /// Whether there is no room now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken.load(Ordering::Relaxed) >= self.limit
+    }
+
     /// Keeps a lease for whoever has its token.
     pub(crate) fn keep(&self, guard: Guard, ttl: Duration, room: Room) {
         let name = guard.name().clone();
@@ -77,6 +82,15 @@ impl Sessions {
         let leases = self.leases();
         let session = leases.get(name)?.iter().find(|session| session.guard.token() == token)?;
         Some((session.guard.share(), session.ttl))
+    }
+
+    /// Notes for how long the lease with this token was extended last.
+    pub(crate) fn note_ttl(&self, name: &Name, token: Token, ttl: Duration) {
+        let mut leases = self.leases();
+        let mut sessions = leases.get_mut(name).into_iter().flatten();
+        if let Some(session) = sessions.find(|session| session.guard.token() == token) {
+            session.ttl = ttl;
+        }
     }
 
     /// Takes the lease with this token out.

@@ -12,6 +12,7 @@ use crate::routes::router;
 use crate::series::Series;
 use crate::sessions::Sessions;
 use crate::tls::{Tls, TlsError};
+use crate::view::now_ms;
 use crate::waiters::Waiters;
 use axum::Router;
 use metrics_exporter_prometheus::BuildError;
@@ -26,6 +27,8 @@ use tokio_util::task::TaskTracker;
 
 /// How often leases whose time is over are forgotten.
 const SWEEP: Duration = Duration::from_millis(500);
+/// How often all nodes are asked something, so that one that fell silent is noticed also while nobody needs it.
+const ASK: Duration = Duration::from_secs(5);
 /// How long the last releases may take to reach the nodes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -120,7 +123,7 @@ impl SidecarBuilder {
     pub fn build(self) -> Result<Sidecar, SidecarError> {
         let access = Access::new(self.token_file, self.anonymous)?;
         let prometheus = exporter::install()?;
-        let (journal, series) = (Arc::new(Journal::new()), Arc::new(Series::new()));
+        let (journal, series) = (Arc::new(Journal::beginning_at(now_ms() * 1000)), Arc::new(Series::new()));
         let ears = (journal.clone(), series.clone());
         let locker: Locker = self
             .nodes
@@ -265,9 +268,14 @@ impl Bound {
 /// What has to be done from time to time.
 async fn tend(app: &App) {
     app.locker.connect().await;
+    let mut asked = Instant::now();
     loop {
         tokio::time::sleep(SWEEP).await;
         app.sessions.sweep();
         app.prometheus.run_upkeep();
+        if asked.elapsed() >= ASK {
+            app.locker.flush().await;
+            asked = Instant::now();
+        }
     }
 }

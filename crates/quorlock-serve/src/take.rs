@@ -28,7 +28,9 @@ pub(crate) async fn take(app: &App, wish: Wish) -> Result<(Guard, Room), Problem
     if app.closing.is_cancelled() {
         return Err(Problem::shutting_down());
     }
-    let room = app.sessions.room().ok_or_else(|| full(app))?;
+    if app.sessions.is_full() {
+        return Err(full(app));
+    }
     let lock = app.locker.named(wish.name.as_str())?;
     let mut lock = lock
         .ttl(wish.ttl)?
@@ -57,6 +59,8 @@ pub(crate) async fn take(app: &App, wish: Wish) -> Result<(Guard, Room), Problem
         let detail = format!("lock `{}` was granted, but its time is over; use a longer ttl_ms", wish.name);
         return Err(Problem::new(Code::TooSlow, detail).with_nodes(&app.locker));
     }
+    // Whoever waits holds nothing, so the place is taken when there is something to keep. Without one the guard lets go.
+    let room = app.sessions.room().ok_or_else(|| full(app))?;
     Ok((guard, room))
 }
 

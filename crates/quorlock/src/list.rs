@@ -22,7 +22,8 @@ const LONGEST_TELLING: Duration = Duration::from_secs(10);
 pub struct Listing {
     /// Each lock that somebody has on a majority of nodes, in the order of their names.
     pub held: Vec<Inspection>,
-    /// Whether these are all. Not if the nodes know over [`Names::MOST`] names, or too few could tell all of theirs.
+    /// Whether these are all. Not if the nodes hold over [`Names::MOST`] names, too few could tell all of theirs, or a
+    /// name could not be looked at.
     pub complete: bool,
 }
 
@@ -38,7 +39,7 @@ pub enum ListError {
         /// What each node said.
         nodes: Vec<NodeReport>,
     },
-    /// Too few nodes answered when a name was looked at.
+    /// Too few nodes answered when names were looked at.
     #[error(transparent)]
     Inspect(#[from] InspectError),
 }
@@ -51,21 +52,26 @@ pub(crate) async fn list(voters: &Voters) -> Result<Listing, ListError> {
     let names = names(voters).await?;
     let mut waiting = names.known.into_iter();
     let mut looks = JoinSet::new();
-    let mut held = Vec::new();
+    let (mut held, mut unseen) = (Vec::new(), None);
     loop {
         for name in waiting.by_ref().take(AT_ONCE - looks.len()) {
             let voters = voters.clone();
             looks.spawn(async move { inspect(&voters, &name, Hear::All).await });
         }
         match looks.join_next().await {
-            Some(Ok(seen)) => held.extend(Some(seen?).filter(Inspection::is_held)),
+            Some(Ok(Ok(seen))) => held.extend(Some(seen).filter(Inspection::is_held)),
+            // One name that could not be looked at hides no others.
+            Some(Ok(Err(error))) => unseen = Some(error),
             // Only a runtime that shuts down ends a look early.
             Some(Err(_)) => {}
             None => break,
         }
     }
-    held.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(Listing { held, complete: names.complete })
+    match unseen {
+        Some(error) if held.is_empty() => return Err(error.into()),
+        _ => held.sort_by(|one, other| one.name.cmp(&other.name)),
+    }
+    Ok(Listing { held, complete: names.complete && unseen.is_none() })
 }
 
 /// The names that a majority of nodes knows between them.

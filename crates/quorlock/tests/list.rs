@@ -4,6 +4,7 @@
 mod net;
 
 use net::{Net, SOON, init};
+use quorlock::node::Names;
 use quorlock::{Holder, ListError, Listing, Locker, RestartGuard};
 use quorlock_testkit::{Server, Servers, until};
 use std::time::Duration;
@@ -58,13 +59,19 @@ async fn a_server_with_many_other_keys_is_walked_in_steps_and_in_its_own_databas
 }
 
 #[tokio::test]
-async fn more_names_than_the_bound_are_cut_and_that_is_told() {
+async fn names_that_were_used_once_hide_no_lock_and_too_many_that_are_held_are_cut() {
     let servers = Servers::start(1);
     let locker = Locker::builder().nodes(servers.urls()).build().unwrap();
     let fill = "for i = 1, 12000 do redis.call('ZADD', 'quorlock:fence:old:' .. i, i, 'f') end";
     servers[0].cli(&["EVAL", fill, "0"]);
+    let guard = locker.named("zz").unwrap().acquire().await.unwrap();
     let listing = locker.list().await.unwrap();
-    assert!(listing.held.is_empty() && !listing.complete);
+    assert_eq!((names(&listing), listing.complete), (vec!["zz"], true));
+    let fill = "for i = 1, 12000 do redis.call('SET', 'old:' .. i, 'x') end";
+    servers[0].cli(&["EVAL", fill, "0"]);
+    let listing = locker.list().await.unwrap();
+    assert!(listing.held.len() <= Names::MOST && !listing.complete);
+    drop(guard);
 }
 
 #[tokio::test]

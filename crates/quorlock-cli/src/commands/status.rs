@@ -55,7 +55,11 @@ pub(super) fn one(lock: &Inspection, now: Wall) -> String {
 
 /// All held locks for people.
 pub(super) fn all(listing: &Listing, now: Wall) -> String {
-    if listing.held.is_empty() { "no lock is held".to_owned() } else { view::locks_table(&listing.held, now) }
+    match (listing.held.is_empty(), listing.complete) {
+        (true, true) => "no lock is held".to_owned(),
+        (true, false) => "no lock was found".to_owned(),
+        _ => view::locks_table(&listing.held, now),
+    }
 }
 
 /// All held locks for programs.

@@ -33,6 +33,27 @@ fn the_more_servers_are_down_the_louder_it_gets() {
     until_blocking("the last list is old", LIMIT, || sidecar.get("/v1/locks").0 == 503);
 }
 
+/// A machine that hangs, or a network that swallows: connections stand, and nobody asked for a while.
+#[test]
+fn servers_that_fall_silent_are_noticed_also_while_nobody_needs_them() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    let sidecar = Sidecar::start(&home, &[]);
+    until_blocking("it is ready", LIMIT, || sidecar.get("/readyz").0 == 200);
+    servers[0].pause();
+    servers[1].pause();
+    let (status, ready) = sidecar.get("/readyz");
+    assert_eq!((status, &ready["up"]), (503, &1.into()), "{ready}");
+    // What shows the nodes' health without asking them learns of it soon.
+    until_blocking("they are down", LIMIT, || {
+        let nodes = sidecar.get("/v1/overview").1["nodes"].clone();
+        nodes.as_array().unwrap().iter().filter(|node| node["up"] == false).count() == 2
+    });
+    servers[0].resume();
+    servers[1].resume();
+    until_blocking("it is ready again", LIMIT, || sidecar.get("/readyz").0 == 200);
+}
+
 #[test]
 fn a_release_that_too_few_servers_hear_is_not_confirmed() {
     let mut servers = Servers::start(3);

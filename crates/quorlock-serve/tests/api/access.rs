@@ -10,11 +10,15 @@ use tempfile::TempDir;
 const SECRETS: &str = "read:reader-reader-reader\nlock:locker-locker-locker\nwrite:writer-writer-writer\n";
 
 fn guarded(anonymous: Option<Scope>) -> (Lab, TempDir) {
+    guarded_from(Peer::Remote, anonymous)
+}
+
+fn guarded_from(peer: Peer, anonymous: Option<Scope>) -> (Lab, TempDir) {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("tokens");
     fs::write(&path, SECRETS).unwrap();
     let builder = Lab::builder(&["memory:"]).token_file(Some(path)).anonymous(anonymous);
-    (Lab::from(builder.build().unwrap(), Peer::Remote), dir)
+    (Lab::from(builder.build().unwrap(), peer), dir)
 }
 
 async fn status(lab: &Lab, secret: Option<&str>, path: &str) -> StatusCode {
@@ -119,6 +123,10 @@ async fn a_name_that_leads_to_this_machine_from_outside_is_not_served() {
     let (guarded, _dir) = guarded(None);
     let shown = [("host", "locks.example"), ("authorization", "Bearer reader-reader-reader")];
     assert_eq!(guarded.get_with("/v1/locks", &shown).await.status, 200);
+    // What anybody may do without a secret a page that was given our address must not.
+    let (open, _dir) = guarded_from(Peer::Loopback, Some(Scope::Write));
+    open.get_with("/v1/locks", &[("host", "evil.example")]).await.problem(421, "wrong_host");
+    assert_eq!(open.get_with("/v1/locks", &shown).await.status, 200);
 }
 
 #[tokio::test]

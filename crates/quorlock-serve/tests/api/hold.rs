@@ -1,6 +1,8 @@
 //! Locks that live as long as a connection.
 
 use crate::kit::{Lab, event};
+use axum::body::Body;
+use axum::http::Request;
 use quorlock_serve::Peer;
 use serde_json::json;
 use std::time::Duration;
@@ -77,4 +79,14 @@ async fn a_shutdown_releases_holds_keeps_leases_and_turns_the_others_away() {
     let token = json!({ "token": lease["token"] });
     assert_eq!(other.post("/v1/locks/leased/extend", &token).await.ok()["fence"], lease["fence"]);
     other.post("/v1/locks/leased/release", &token).await.ok();
+}
+
+#[tokio::test]
+async fn a_look_at_the_headers_takes_no_lock() {
+    let lab = Lab::new();
+    let head = Request::builder().method("HEAD").uri("/v1/locks/a/hold").header("host", "localhost");
+    assert_eq!(lab.send(head.body(Body::empty()).unwrap()).await.status, 405);
+    let events = lab.get("/v1/overview").await.ok();
+    assert_eq!(events["holds"], 0);
+    assert!(!lab.is_held("a").await);
 }

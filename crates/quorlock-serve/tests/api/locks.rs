@@ -96,6 +96,40 @@ async fn a_lease_that_nobody_extends_ends_and_makes_room() {
     serving.abort();
 }
 
+/// Whoever waits holds nothing.
+#[tokio::test]
+async fn waiting_takes_no_room_from_others() {
+    let lab = Lab::within(|limits| limits.sessions = 2);
+    lab.post("/v1/locks/hot/acquire", &json!({ "ttl_ms": 20_000 })).await.ok();
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let lab = lab.clone();
+            tokio::spawn(
+                async move { lab.post("/v1/locks/hot/acquire", &json!({ "wait_ms": 20_000 })).await },
+            )
+        })
+        .collect();
+    quorlock_testkit::until("they wait", Duration::from_secs(30), async || {
+        lab.get("/v1/overview").await.ok()["waiters_total"] == 3
+    })
+    .await;
+    assert_eq!(lab.get("/v1/overview").await.ok()["sessions"], 1);
+    lab.post("/v1/locks/other/acquire", &json!({})).await.ok();
+    lab.post("/v1/locks/third/acquire", &json!({})).await.problem(503, "full");
+    waiting.iter().for_each(|call| call.abort());
+}
+
+/// The ttl that was asked for last is the one that counts on.
+#[tokio::test]
+async fn an_extension_without_a_ttl_is_as_long_as_the_last() {
+    let lab = Lab::new();
+    let lease = lab.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 5_000 })).await.ok();
+    let token = &lease["token"];
+    let longer = json!({ "token": token, "ttl_ms": 20_000 });
+    assert_eq!(lab.post("/v1/locks/a/extend", &longer).await.ok()["ttl_ms"], 20_000);
+    assert_eq!(lab.post("/v1/locks/a/extend", &json!({ "token": token })).await.ok()["ttl_ms"], 20_000);
+}
+
 #[tokio::test]
 async fn at_most_so_many_may_wait() {
     let lab = Lab::within(|limits| limits.waiters = 1);

@@ -1,4 +1,4 @@
-//! Which names a directory knows.
+//! Which names a directory holds.
 
 use super::super::{Names, NodeError};
 use super::failed;
@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Every name that was ever locked in `dir`. A file that cannot be read is left out, and that is told. Blocks for the disk.
+/// Every name that is locked in `dir`, or was when it was last looked at. A file that cannot be read is left out, and that is told. Blocks for the disk.
 pub(super) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> {
     let listed = |error| failed("list", dir, error);
     let (mut names, mut unread) = (Vec::new(), false);
@@ -18,7 +18,7 @@ pub(super) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> 
             continue;
         }
         let file = LockFile::open_path(path, Mode::Look, patience);
-        match file.and_then(|file| file.map_or(Ok(None), |file| file.name())) {
+        match file.and_then(|file| file.map_or(Ok(None), |file| file.held_name())) {
             Ok(name) => names.extend(name),
             Err(_) => unread = true,
         }

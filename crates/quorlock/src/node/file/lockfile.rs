@@ -99,11 +99,12 @@ impl LockFile {
         }
     }
 
-    /// The name that the file belongs to; `None` if a crash came before the first state was written.
-    pub(super) fn name(&self) -> Result<Option<Name>, NodeError> {
+    /// The name that the file belongs to, if somebody holds it or did so when last looked at; `None` also if a crash came
+    /// before the first state was written.
+    pub(super) fn held_name(&self) -> Result<Option<Name>, NodeError> {
         let bytes = read(&self.file).map_err(|error| failed("read", &self.path, error))?;
         match Image::read(&bytes) {
-            Ok(image) => Ok(Some(image.state.name)),
+            Ok(image) => Ok(image.state.record.hold.is_some().then_some(image.state.name)),
             Err(Unreadable::Corrupt) if bytes.iter().all(|byte| *byte == 0) => Ok(None),
             Err(reason) => Err(unreadable(&self.path, reason)),
         }
