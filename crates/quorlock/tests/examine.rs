@@ -217,8 +217,9 @@ async fn a_server_that_is_full_is_told_before_a_lock_fails() {
     let one = Server::start();
     one.cli(&["CONFIG", "SET", "maxmemory", "1"]);
     let examined = examine([one.url()]).await;
-    let denied = &server(&examined[0]).denied;
-    assert!(denied.iter().any(|denial| denial.command == "SET" && denial.cause.kind() == "out_of_memory"));
+    let facts = server(&examined[0]);
+    assert_eq!(facts.refusal.as_ref().map(|cause| cause.kind()), Some("out_of_memory"));
+    assert!(facts.denied.is_empty(), "nothing is denied to us alone");
 }
 
 #[tokio::test]

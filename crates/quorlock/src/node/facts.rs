@@ -36,7 +36,7 @@ pub struct ServerFacts {
     /// How long it has been running, where it tells.
     #[serde(rename = "uptime_ms", serialize_with = "some_millis")]
     pub uptime: Option<Duration>,
-    /// Why it cannot be a node as it is set up, if it cannot.
+    /// Why it cannot be a node as it is set up, or as full as it is, if it cannot.
     pub refusal: Option<NodeError>,
     /// What it may drop when its memory is full: `noeviction` is what locks need.
     pub eviction_policy: String,
