@@ -5,9 +5,9 @@ use crate::event::Event;
 use crate::hold::Hold;
 use crate::node::{Denied, Reply};
 use crate::planted::Planted;
+use crate::poll::Poll;
 use crate::round::Round;
 use crate::trace;
-use crate::voters::Poll;
 use quorlock_core::{Loss, Standing, Ttl, Verdict};
 use std::sync::Arc;
 use tracing::Instrument;
@@ -42,15 +42,11 @@ async fn ask_to_extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     let mut poll = Poll::new(&hold.voters);
     let mut round = hold.voters.ask(hold.extension(ttl));
     let mut gone = Vec::new();
-    let mut verdict = Verdict::Refused;
-    while let Some((node, reply)) = round.next().await {
-        if matches!(reply, Reply::Denied(Denied::Gone)) {
-            gone.push(node);
-        }
-        verdict = poll.count(node, &reply);
-        if verdict != Verdict::Pending {
-            break;
-        }
+    let mut verdict = Verdict::Pending;
+    while verdict == Verdict::Pending
+        && let Some(next) = hear(&mut round, &mut poll, &mut gone).await
+    {
+        verdict = next;
     }
     let votes = poll.tally.yes();
     if verdict == Verdict::Granted {
@@ -63,14 +59,18 @@ async fn ask_to_extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
     Err(refused(hold, round, poll, gone).await)
 }
 
+/// Hears the next node and notes if it no longer has the lock; what the round stands at, `None` after the last.
+async fn hear(round: &mut Round, poll: &mut Poll<'_>, gone: &mut Vec<usize>) -> Option<Verdict> {
+    let (node, reply) = round.next().await?;
+    if matches!(reply, Reply::Denied(Denied::Gone)) {
+        gone.push(node);
+    }
+    Some(poll.count(node, &reply))
+}
+
 /// Hears the remaining nodes to tell "lost" from "unreachable".
 async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Vec<usize>) -> ExtendError {
-    while let Some((node, reply)) = round.next().await {
-        if matches!(reply, Reply::Denied(Denied::Gone)) {
-            gone.push(node);
-        }
-        poll.count(node, &reply);
-    }
+    while hear(&mut round, &mut poll, &mut gone).await.is_some() {}
     if poll.tally.denied_by_answers() {
         return hold.lose(Loss::Taken).into();
     }

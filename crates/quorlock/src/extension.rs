@@ -2,8 +2,9 @@
 
 use crate::error::{ExtendError, Lost};
 use crate::node::{Command, Content, Done, Reply, Tie};
+use crate::poll::Poll;
 use crate::round::Round;
-use crate::voters::{Poll, Voters};
+use crate::voters::Voters;
 use quorlock_core::{Fence, Loss, Name, Token, Ttl, Verdict};
 use std::time::Duration;
 

@@ -85,6 +85,7 @@ mod nursery;
 pub mod optimistic;
 mod options;
 mod planted;
+mod poll;
 mod queue;
 mod release;
 mod round;

@@ -3,8 +3,9 @@
 use crate::entropy;
 use crate::error::{NodeReport, Said, listed};
 use crate::node::{Done, Reply};
+use crate::poll::Words;
 use crate::round::Round;
-use crate::voters::{Voters, Words};
+use crate::voters::Voters;
 use quorlock_core::{Backoff, NodeSet};
 use std::fmt;
 use tokio::time::sleep;
