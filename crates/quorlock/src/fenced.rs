@@ -17,7 +17,7 @@
 //! ```
 
 use crate::error::ConfigError;
-use crate::node::{NodeError, NodeUrl, RedisNode, Value};
+use crate::node::{MAX_BULK, NodeError, NodeUrl, RedisNode, Value};
 use crate::surroundings::{RestartGuard, Surroundings};
 use std::time::Duration;
 
@@ -36,6 +36,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 pub struct FencedStore {
     node: RedisNode,
 }
+
+/// The highest number that Lua, whose numbers are doubles, tells from the next.
+const EXACT: u64 = 1 << 53;
 
 /// What became of a fenced write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,15 +69,22 @@ impl FencedStore {
         Ok(Self { node: node.map_err(|source| ConfigError::Node { node: url.to_string(), source })? })
     }
 
-    /// Writes `value` under `key` if no fence above `fence` has written it. One atomic step on the server.
+    /// Writes `value` of at most 64 KiB under `key` if no fence above `fence` has written it. One atomic step on the server.
     ///
     /// # Errors
     /// [`NodeError`] if the server did not answer: the value may or may not have been written. The same call can be
-    /// made again.
+    /// made again. A value that is too long, and a fence above 2^53, which no lock has, are refused.
     ///
     /// # Cancel safety
     /// Dropped half-way, the value may or may not have been written.
     pub async fn set(&self, key: &str, value: impl AsRef<[u8]>, fence: u64) -> Result<Written, NodeError> {
+        let refused = |reason: &str| Err(NodeError::Protocol { reason: reason.into() });
+        if value.as_ref().len() > MAX_BULK {
+            return refused("a value of over 64 KiB could not be read again; nothing was written");
+        }
+        if fence > EXACT {
+            return refused("a fence above 2^53 is not compared exactly; nothing was written");
+        }
         let (seen, fence) = (fence_key(key), fence.to_string());
         let words: [&[u8]; 7] = [
             b"EVAL",

@@ -29,6 +29,18 @@ async fn large_fences_are_compared_exactly() {
     assert_eq!(store.set("k", "old", fence - 1).await.unwrap(), Written::Stale { seen: fence });
 }
 
+#[tokio::test]
+async fn what_could_not_be_read_or_compared_again_is_not_written() {
+    let server = Server::start();
+    let store = FencedStore::open(&server.url()).unwrap();
+    let longest = "x".repeat(64 * 1024);
+    assert_eq!(store.set("k", &longest, 1).await.unwrap(), Written::Yes);
+    assert_eq!(store.get("k").await.unwrap().unwrap().len(), longest.len());
+    assert!(store.set("k", longest + "x", 2).await.unwrap_err().to_string().contains("64 KiB"));
+    assert!(store.set("k", "v", u64::MAX).await.unwrap_err().to_string().contains("2^53"));
+    assert_eq!(store.seen("k").await.unwrap(), Some(1));
+}
+
 /// Goal: a process paused past its ttl. Two believe that they hold the lock; the resource decides.
 #[tokio::test]
 async fn a_paused_holder_cannot_overwrite_the_next_one() {
