@@ -24,7 +24,7 @@ pub(crate) fn force_release(
     let token = token(&args.token)?;
     let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal() && !screen.json;
     if !args.yes && !can_ask {
-        return Err(Failure::usage("taking a lock away needs a yes, and there is no terminal to ask on")
+        return Err(Failure::usage("taking a lock away needs a yes, and there is nobody to ask")
             .help("look at the holder with `quorlock status`, then give --yes"));
     }
     let runtime = runtime::start()?;

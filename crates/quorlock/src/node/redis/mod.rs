@@ -12,6 +12,7 @@ mod fast;
 mod flight;
 mod handshake;
 mod kept;
+mod learnt;
 mod link;
 mod needs;
 mod outbox;

@@ -2,6 +2,7 @@
 
 use super::company::Company;
 use super::epoch::{Reading, Standing, Verified};
+use super::learnt::Learnt;
 use super::outbox::Outbox;
 use super::owed::Owed;
 use super::slot::{Releasing, Slot, Verify};
@@ -9,7 +10,6 @@ use crate::node::{Bell, Command, NodeError, Question};
 use crate::surroundings::{RestartGuard, Surroundings};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
@@ -48,16 +48,6 @@ struct Waiting {
     since: Moment,
 }
 
-/// What was learnt about the server on the way.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Facts {
-    pub(super) version: Option<Arc<str>>,
-    pub(super) ahead_micros: Option<i64>,
-    pub(super) round_trip: Option<Duration>,
-    /// How many replicas follow it.
-    pub(super) replicas: u64,
-}
-
 /// The shared state of one link.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -67,7 +57,7 @@ pub(super) struct Queue {
     pub(super) standing: Standing,
     /// The last epoch that was verified, also while it is in doubt.
     pub(super) epoch: Option<Verified>,
-    pub(super) facts: Facts,
+    pub(super) facts: Learnt,
     pub(super) outbox: Outbox,
     pub(super) owed: Owed,
     /// Who watches which name; as many as there are names that somebody in this process waits for.
@@ -92,7 +82,7 @@ impl Queue {
                 RestartGuard::Off => Standing::Unguarded,
             },
             epoch: None,
-            facts: Facts::default(),
+            facts: Learnt::default(),
             outbox: Outbox::new(&around.kept),
             owed: Owed::default(),
             bells: BTreeMap::new(),
