@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use quorlock::Said;
+use quorlock::node::NodeError;
 use serde::Serialize;
 use serde_json::json;
 use std::sync::Arc;
@@ -47,12 +48,23 @@ async fn silent(app: &App) -> Vec<String> {
     let Ok(lock) = app.locker.named("ready") else { return Vec::new() };
     match lock.inspect().await {
         Ok(seen) => {
-            let silent = seen.nodes.into_iter().filter(|node| node.view.is_err());
+            let silent = seen.nodes.into_iter().filter(|node| node.view.as_ref().is_err_and(is_silence));
             silent.map(|node| node.node.to_string()).collect()
         }
         Err(error) => {
-            let silent = error.nodes.into_iter().filter(|report| matches!(report.said, Said::Failed(_)));
+            let silent = error
+                .nodes
+                .into_iter()
+                .filter(|report| matches!(&report.said, Said::Failed(cause) if is_silence(cause)));
             silent.map(|report| report.node.to_string()).collect()
         }
     }
+}
+
+/// Whether a node that gave this did not answer at all. That we may not look at some name is an answer.
+fn is_silence(cause: &NodeError) -> bool {
+    matches!(
+        cause,
+        NodeError::Timeout { .. } | NodeError::Unreachable { .. } | NodeError::Disconnected { .. }
+    )
 }

@@ -10,8 +10,9 @@ use crate::sessions::{Counted, Room};
 use crate::take::{Wish, take};
 use crate::view::{Lease, millis};
 use axum::extract::State;
-use axum::http::Method;
-use axum::response::Response;
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method};
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
 use quorlock::{Guard, Lost};
@@ -41,7 +42,9 @@ pub(crate) async fn hold(
 ) -> Result<Response, Problem> {
     // A lock for nothing but its headers.
     if method == Method::HEAD {
-        return Err(routes::wrong_method().await);
+        let mut refused = routes::wrong_method().await.into_response();
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return Ok(refused);
     }
     let wait = asked.wait(WAIT)?;
     let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);

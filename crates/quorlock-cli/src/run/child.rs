@@ -10,7 +10,7 @@ use crate::signals::ends;
 use crate::tie::spawn_tied;
 use quorlock::Guard;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, wait,
+    Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, kill_process_group, set_child_subreaper, wait,
 };
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -131,16 +131,14 @@ impl Child {
     pub(super) fn stop_along(&mut self, by: Option<i32>) -> bool {
         let wants_terminal = [Signal::TTIN, Signal::TTOU].iter().any(|signal| by == Some(signal.as_raw()));
         match self.terminal {
-            Terminal::Ours(_) => {
-                self.terminal.take_back();
-                let _ = kill_process(getpid(), Signal::STOP);
-            }
-            Terminal::None if wants_terminal => {
-                let _ = kill_process(getpid(), Signal::STOP);
-                self.terminal = Terminal::regain();
-            }
+            Terminal::Ours(_) => self.terminal.take_back(),
+            Terminal::None if wants_terminal => {}
             Terminal::None | Terminal::Shared => return false,
         }
+        // With the script that we may be a part of, as the terminal would have stopped it.
+        let _ = kill_process_group(getpgrp(), Signal::STOP);
+        // We may go on in the background.
+        self.terminal = Terminal::regain();
         true
     }
 

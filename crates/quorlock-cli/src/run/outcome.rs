@@ -49,7 +49,8 @@ impl Report {
             screen.fail(&failure.help(help));
         } else if was_taken {
             let name = self.0["name"].as_str().unwrap_or_default();
-            let words = format!("lock `{name}` was removed by somebody while the command ran");
+            let words =
+                format!("lock `{name}` was gone when the command ended: somebody removed it while it ran");
             let help = format!(
                 "another may have worked at the same time; the command ended with {code}, exit code 79"
             );

@@ -117,7 +117,7 @@ fn a_lock_that_somebody_removed_during_a_short_command_is_told_at_its_end() {
     let home = Home::new();
     let steal = format!("{} release x --token $QUORLOCK_TOKEN; exit 3", program().display());
     let done = home.run(&["run", "x", "-c", &steal]).exits(79);
-    assert!(done.err.contains("removed by somebody") && done.err.contains("ended with 3"), "{done:?}");
+    assert!(done.err.contains("somebody removed it") && done.err.contains("ended with 3"), "{done:?}");
     let done = home.run(&["run", "x", "--json", "-c", &steal]).exits(79);
     assert!(
         done.err.contains(r#""command_exit_code":3"#) && done.err.contains(r#""lost":"taken""#),

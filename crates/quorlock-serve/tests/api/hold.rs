@@ -2,7 +2,7 @@
 
 use crate::kit::{Lab, event};
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request};
 use quorlock_serve::Peer;
 use serde_json::json;
 use std::time::Duration;
@@ -85,7 +85,8 @@ async fn a_shutdown_releases_holds_keeps_leases_and_turns_the_others_away() {
 async fn a_look_at_the_headers_takes_no_lock() {
     let lab = Lab::new();
     let head = Request::builder().method("HEAD").uri("/v1/locks/a/hold").header("host", "localhost");
-    assert_eq!(lab.send(head.body(Body::empty()).unwrap()).await.status, 405);
+    let refused = lab.send(head.body(Body::empty()).unwrap()).await;
+    assert_eq!((refused.status.as_u16(), &refused.headers["allow"]), (405, &HeaderValue::from_static("GET")));
     let events = lab.get("/v1/overview").await.ok();
     assert_eq!(events["holds"], 0);
     assert!(!lab.is_held("a").await);

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::{LazyLock, mpsc};
+use std::time::Duration;
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 
 /// The one background thread. Never shut down: held locks of any part of the program may depend on it.
@@ -34,6 +35,17 @@ pub(super) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + '
         Ok(value) => value,
         Err(_) => panic!("a call of quorlock::blocking panicked on its background thread"),
     }
+}
+
+/// Runs `future` on the background thread and waits for its end, at most for `limit`, whatever that thread does. A process
+/// that was forked has none.
+pub(super) fn wait_briefly(future: impl Future + Send + 'static, limit: Duration) {
+    let (done, result) = mpsc::sync_channel(1);
+    ENGINE.spawn(async move {
+        future.await;
+        let _ = done.send(());
+    });
+    let _ = result.recv_timeout(limit);
 }
 
 /// Whether this is the background thread, which cannot wait for itself.

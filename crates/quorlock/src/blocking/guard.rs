@@ -1,6 +1,6 @@
 //! The blocking twins of the guard and of what can be asked of a held lock.
 
-use super::engine::{is_engine, wait};
+use super::engine::{is_engine, wait, wait_briefly};
 use crate::error::{ExtendError, Lost};
 use crate::handle::Handle;
 use crate::release::Release;
@@ -58,7 +58,7 @@ impl Drop for Guard {
         // Where an observer drops it there is nobody left to wait for, and the release goes out behind it.
         if !is_engine() {
             let limit = guard.patience();
-            let _ = wait(async move { timeout(limit, guard.release()).await });
+            wait_briefly(guard.release(), limit);
         }
     }
 }

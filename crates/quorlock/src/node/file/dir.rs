@@ -74,7 +74,10 @@ fn choose(
 fn home_of(uid: u32) -> Option<PathBuf> {
     let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
     let home = PathBuf::from(identity::field(&accounts, uid, identity::HOME)?);
-    (home.is_absolute() && home.parent().is_some() && home.is_dir()).then_some(home)
+    // Many accounts of services have the directory of another, or none.
+    let is_own =
+        home.is_absolute() && home.metadata().is_ok_and(|found| found.is_dir() && found.uid() == uid);
+    is_own.then_some(home)
 }
 
 fn is_private(found: &Metadata, uid: u32) -> bool {

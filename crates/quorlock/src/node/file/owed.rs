@@ -1,6 +1,7 @@
 //! Releases that could not be carried out, to be tried again.
 
 use super::super::Command;
+use quorlock_core::{Name, Token};
 use std::time::{Duration, Instant};
 
 /// The delays between tries: each twice as long as the one before.
@@ -18,17 +19,21 @@ pub(super) struct Owed(Vec<Owing>);
 #[derive(Debug)]
 struct Owing {
     release: Command,
+    name: Name,
+    token: Token,
     since: Instant,
     due: Instant,
     delay: Duration,
 }
 
 impl Owed {
-    /// Keeps `command`, which failed, if it is a release.
+    /// Keeps `command`, which failed, if it is a release and not kept already.
     pub(super) fn keep(&mut self, command: &Command, now: Instant) {
-        if matches!(command, Command::Release { .. }) && self.0.len() < MOST {
-            let delay = DELAYS.0;
-            self.0.push(Owing { release: command.clone(), since: now, due: now + delay, delay });
+        let Command::Release { name, token, .. } = command else { return };
+        let is_same = |owing: &Owing| owing.name == *name && owing.token == *token;
+        if self.0.len() < MOST && !self.0.iter().any(is_same) {
+            let (name, token, delay) = (name.clone(), *token, DELAYS.0);
+            self.0.push(Owing { release: command.clone(), name, token, since: now, due: now + delay, delay });
         }
     }
 
@@ -37,16 +42,20 @@ impl Owed {
         self.0.iter().map(|owing| owing.due).min()
     }
 
-    /// Tries those that are due, by `release`, which tells whether it went well.
-    pub(super) fn pay(&mut self, now: Instant, mut release: impl FnMut(&Command) -> bool) {
-        self.0.retain_mut(|owing| {
-            if owing.due > now {
-                return true;
-            }
+    /// Tries the one that is due first, by `release`, which tells whether it went well. If it did not, what else is owed for that
+    /// name has to wait, too.
+    pub(super) fn pay_one(&mut self, now: Instant, release: impl FnOnce(&Command) -> bool) {
+        let due = |owing: &&mut Owing| owing.due <= now;
+        let Some(owing) = self.0.iter_mut().filter(due).min_by_key(|owing| owing.due) else { return };
+        let (name, token) = (owing.name.clone(), owing.token);
+        let is_over = release(&owing.release) || now.duration_since(owing.since) >= LONGEST;
+        if is_over {
+            return self.0.retain(|owing| owing.name != name || owing.token != token);
+        }
+        for owing in self.0.iter_mut().filter(|owing| owing.name == name) {
             owing.delay = (owing.delay * 2).min(DELAYS.1);
             owing.due = now + owing.delay;
-            !release(&owing.release) && now.duration_since(owing.since) < LONGEST
-        });
+        }
     }
 
     /// Tries all a last time.
@@ -67,13 +76,15 @@ mod tests {
         let (mut owed, start) = (Owed::default(), Instant::now());
         owed.keep(&Command::Inspect { name: name("x") }, start);
         assert_eq!(owed.due(), None, "only releases are owed");
-        owed.keep(&release("x", 1), start);
+        for by in [1, 2, 2] {
+            owed.keep(&release("x", by), start);
+        }
         owed.keep(&release("y", 1), start);
+        assert_eq!(owed.0.len(), 3, "one for each");
         let (mut tries, mut now) = (0, start);
         while let Some(due) = owed.due() {
-            assert!(due > now, "not at once");
-            now = due;
-            owed.pay(now, |command| {
+            now = now.max(due);
+            owed.pay_one(now, |command| {
                 tries += 1;
                 command.name().as_str() == "y"
             });

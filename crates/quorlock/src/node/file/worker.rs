@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
 pub(super) const MOST_WAITING: usize = 4096;
+/// How long a release that failed before may wait for a file.
+const HURRY: Duration = Duration::from_millis(5);
 /// So many more releases may wait, so that an undo finds room where its acquire did.
 const RELEASE_HEADROOM: usize = 4096;
 
@@ -117,30 +119,35 @@ impl Queue {
     }
 
     fn work(&self, mut store: Store, watches: &Watches) {
-        let mut owed = Owed::default();
-        let mut execute = |command: &Command| {
+        let (mut owed, patience) = (Owed::default(), store.patience);
+        let mut execute = |command: &Command, patience: Duration| {
+            store.patience = patience;
             let executed = store.execute(command);
             if executed.freed {
                 watches.ring(command.name());
             }
-            let failed = if let Reply::Failed(error) = &executed.reply { Some(error.clone()) } else { None };
-            self.lock().trouble = failed;
+            match &executed.reply {
+                Reply::Failed(error) => self.lock().trouble = Some(error.clone()),
+                // Looking goes well also where nothing can be written.
+                Reply::Done(_) | Reply::Denied(_) if matches!(command, Command::Inspect { .. }) => {}
+                Reply::Done(_) | Reply::Denied(_) => self.lock().trouble = None,
+            }
             executed.reply
         };
         let is_paid = |reply: Reply| !matches!(reply, Reply::Failed(_));
         loop {
             match self.next(owed.due()) {
                 Next::Command(question) => {
-                    let reply = execute(question.command());
+                    let reply = execute(question.command(), patience);
                     if matches!(reply, Reply::Failed(_)) {
                         owed.keep(question.command(), Instant::now());
                     }
                     question.answer(reply);
                 }
-                Next::Due => {}
-                Next::Over => return owed.pay_all(|release| is_paid(execute(release))),
+                // Whoever comes meanwhile is not to wait for it.
+                Next::Due => owed.pay_one(Instant::now(), |release| is_paid(execute(release, HURRY))),
+                Next::Over => return owed.pay_all(|release| is_paid(execute(release, HURRY))),
             }
-            owed.pay(Instant::now(), |release| is_paid(execute(release)));
         }
     }
 

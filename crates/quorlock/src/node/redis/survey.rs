@@ -44,7 +44,8 @@ impl Survey {
                 "maxmemory_policy" => survey.policy = value.to_owned(),
                 "loading" | "async_loading" => survey.loading |= value == "1",
                 "aof_enabled" => survey.appends = value == "1",
-                "connected_slaves" => survey.replicas = value.parse().unwrap_or(0),
+                // Not one that is still copying, as a backup does.
+                _ if is_replica(field) && value.contains("state=online") => survey.replicas += 1,
                 _ => {}
             }
         }
@@ -115,6 +116,11 @@ pub(super) fn setting(answer: &Value) -> Option<String> {
     }
 }
 
+/// Whether a field of `INFO` is about one replica: `slave0`, `slave1`.
+fn is_replica(field: &str) -> bool {
+    field.strip_prefix("slave").is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 /// One field of `INFO`.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
@@ -169,7 +175,9 @@ mod tests {
         let (off, on) = (Survey::parse(GOOD), Survey::parse(&GOOD.replace("aof_enabled:0", "aof_enabled:1")));
         assert!(off.check_durable().is_err());
         assert!(on.check_durable().is_ok());
-        let followed = Survey { replicas: 2, ..on };
+        let replicas = "aof_enabled:1\r\nconnected_slaves:3\r\nslave0:ip=::1,state=online\r\n\
+            slave1:ip=::1,state=online\r\nslave2:ip=::1,state=send_bulk\r\nslave_read_repl_offset:1";
+        let followed = Survey::parse(replicas);
         assert!(matches!(followed.check_durable(), Err(NodeError::Replicated { replicas: 2 })));
         assert!(check_sync(Some("always")).is_ok());
         assert!(check_sync(Some("everysec")).is_err());
