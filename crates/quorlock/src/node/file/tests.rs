@@ -75,6 +75,8 @@ async fn a_release_that_failed_is_carried_out_once_it_can_be() {
     let busy = std::fs::File::open(dir.path().join("x.lock")).unwrap();
     busy.lock().unwrap();
     assert!(ask(&node, &release("x", 1)).await.contains("no answer"), "the file is locked");
+    assert_eq!(inspect(&node, "y").await, "free, counter none");
+    assert!(node.health().trouble.is_some(), "that it can be looked at does not mend it");
     busy.unlock().unwrap();
     until(&asked, "free, counter 50").await;
 }
