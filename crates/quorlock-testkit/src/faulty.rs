@@ -86,7 +86,7 @@ impl Node for FaultyNode {
                     question.answer(reply.await);
                 });
             }
-            Fault::Broken(error) => question.answer(Reply::Failed(error)),
+            Fault::Broken(error) => question.answer(Reply::failed(error)),
         }
     }
 

@@ -55,16 +55,37 @@ pub(crate) struct Contender<'a> {
     limits: Limits,
     start: Moment,
     attempts: u32,
+    turn: Option<Turn<'a>>,
+    /// Kept apart, as most are granted at once, and thousands may be about to try.
+    patience: Option<Box<Patience<'a>>>,
+}
+
+/// What a contender needs once an attempt was refused.
+#[derive(Debug)]
+struct Patience<'a> {
     retry: Backoff,
     poll: Backoff,
     watching: Option<Watching<'a>>,
     last: Option<Refusal>,
     seen: Option<Inspection>,
-    turn: Option<Turn<'a>>,
     /// How many hints came so far.
     hints: usize,
     /// Whether the last attempt followed a hint.
     hinted: bool,
+}
+
+impl Default for Patience<'_> {
+    fn default() -> Self {
+        Self {
+            retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
+            poll: Backoff::new(POLL_FLOOR, POLL_CAP),
+            watching: None,
+            last: None,
+            seen: None,
+            hints: 0,
+            hinted: false,
+        }
+    }
 }
 
 impl<'a> Contender<'a> {
@@ -81,14 +102,8 @@ impl<'a> Contender<'a> {
             limits,
             start: voters.around.clock.now(),
             attempts: 0,
-            retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
-            poll: Backoff::new(POLL_FLOOR, POLL_CAP),
-            watching: None,
-            last: None,
-            seen: None,
             turn: None,
-            hints: 0,
-            hinted: false,
+            patience: None,
         }
     }
 
@@ -123,7 +138,7 @@ impl<'a> Contender<'a> {
             }),
         }
         // The subscription ends before the next in line can begin its own.
-        self.watching = None;
+        self.patience = None;
         result.map(|grant| (grant, self.turn.take()))
     }
 
@@ -197,7 +212,6 @@ impl<'a> Contender<'a> {
 
     fn note(&mut self, refusal: Refusal) {
         self.attempts += 1;
-        self.retry.raise_floor(refusal.took.min(self.voters.around.node_timeout * 3));
         self.voters.around.emit(&Event::Refused {
             name: self.candidate.name.clone(),
             attempt: self.attempts,
@@ -206,68 +220,85 @@ impl<'a> Contender<'a> {
             missing: refusal.missing,
         });
         self.line.note(false);
-        self.last = Some(refusal);
+        let longest = self.voters.around.node_timeout * 3;
+        let patience = self.patience.get_or_insert_default();
+        patience.retry.raise_floor(refusal.took.min(longest));
+        patience.last = Some(refusal);
     }
 
     /// Waits as long as makes sense after a refusal.
     async fn pause(&mut self) {
-        let was_hinted = std::mem::take(&mut self.hinted);
-        let Some(refusal) = self.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
-            let delay = self.retry.next(self.random());
-            return sleep(delay.min(self.left())).await;
+        let patience = self.patience.get_or_insert_default();
+        let was_hinted = std::mem::take(&mut patience.hinted);
+        let Some(refusal) = patience.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
+            return self.hold_off().await;
         };
         // Others used the hint first, and their release will be heard: no need to look who it is.
-        let is_taken = was_hinted && refusal.votes == 0 && self.watching.is_some();
+        let is_taken = was_hinted && refusal.votes == 0 && patience.watching.is_some();
         let mut ends = POLL_CAP;
         if !is_taken {
             // Subscribed before the look: a release between the two rings the bell.
-            self.watching.get_or_insert_with(|| Watching::start(self.voters, self.candidate.name, self.line));
-            self.look().await;
-            let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) else {
+            let (voters, name, line) = (self.voters, self.candidate.name, self.line);
+            patience.watching.get_or_insert_with(|| Watching::start(voters, name, line));
+            let Some(seen) = self.look().await.filter(|seen| seen.is_held()) else {
                 // Nobody has a majority: several contend, or it was just released.
-                let delay = self.retry.next(self.random());
-                return sleep(delay.min(self.left())).await;
+                return self.hold_off().await;
             };
             ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
         }
-        let delay = self.poll.next(self.random()).min(ends).min(self.left());
+        let random = self.random();
+        let delay = self.patience.get_or_insert_default().poll.next(random).min(ends).min(self.left());
         if timeout(delay, self.line.bell().heard()).await.is_ok() {
             self.follow_hint().await;
         }
     }
 
+    /// Waits for those who contend to be through.
+    async fn hold_off(&mut self) {
+        let random = self.random();
+        let delay = self.patience.get_or_insert_default().retry.next(random);
+        sleep(delay.min(self.left())).await;
+    }
+
     /// Holds back after a hint as long as others should go first.
     async fn follow_hint(&mut self) {
-        self.poll.reset();
-        let delay = hold_back(self.line.bell().crowd(), self.hints, self.random());
-        self.hints += 1;
-        self.hinted = true;
+        let random = self.random();
+        let patience = self.patience.get_or_insert_default();
+        patience.poll.reset();
+        let delay = hold_back(self.line.bell().crowd(), patience.hints, random);
+        patience.hints += 1;
+        patience.hinted = true;
         if !delay.is_zero() {
             sleep(delay.min(self.left())).await;
         }
     }
 
-    /// Asks who has the lock, for the wait and for the error.
-    async fn look(&mut self) {
+    /// Asks who has the lock, for the wait and for the error; tells what was seen last.
+    async fn look(&mut self) -> Option<&Inspection> {
         let look = inspect(self.voters, self.candidate.name, Hear::Majority);
-        match timeout(self.left(), look).await {
-            Ok(seen) => self.seen = seen.ok(),
-            Err(_) => return,
+        if let Ok(seen) = timeout(self.left(), look).await {
+            let holder = seen.as_ref().ok().filter(|seen| seen.is_held());
+            if let Some(seen) = holder {
+                self.tell_of(seen);
+            }
+            self.patience.get_or_insert_default().seen = seen.ok();
         }
-        if let Some(seen) = self.seen.as_ref().filter(|seen| seen.is_held()) {
-            let holder = match &seen.holder {
-                Holder::Owner { owner, .. } => Some(owner.clone()),
-                Holder::Foreign(_) | Holder::Nobody => None,
-            };
-            let name = self.candidate.name.clone();
-            self.voters.around.emit(&Event::Waiting { name, holder, left: seen.left });
-        }
+        self.patience.as_ref()?.seen.as_ref()
+    }
+
+    fn tell_of(&self, seen: &Inspection) {
+        let holder = match &seen.holder {
+            Holder::Owner { owner, .. } => Some(owner.clone()),
+            Holder::Foreign(_) | Holder::Nobody => None,
+        };
+        let name = self.candidate.name.clone();
+        self.voters.around.emit(&Event::Waiting { name, holder, left: seen.left });
     }
 
     /// The error that says why, from the last attempt, or from a look if there was none.
     async fn give_up(&mut self) -> Result<Grant, AcquireError> {
         let lock = self.candidate.name.clone();
-        match self.last.take() {
+        match self.patience.as_mut().and_then(|patience| patience.last.take()) {
             Some(refusal) if refusal.cause == Cause::NoQuorum => Err(AcquireError::NoQuorum {
                 lock,
                 quorum: self.voters.quorum,
@@ -294,7 +325,7 @@ impl<'a> Contender<'a> {
                 let answered = nodes.iter().filter(|report| matches!(report.said, Said::Yes)).count();
                 return Err(AcquireError::NoQuorum { lock, quorum, answered, nodes });
             }
-            Err(_) => self.seen.take(),
+            Err(_) => self.patience.as_mut().and_then(|patience| patience.seen.take()),
         };
         match seen {
             Some(seen) => {

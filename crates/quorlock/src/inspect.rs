@@ -92,7 +92,7 @@ pub(crate) async fn inspect(voters: &Voters, name: &Name, hear: Hear) -> Result<
 fn view_of(voters: &Voters, node: usize, reply: Reply) -> Result<View, NodeError> {
     let cause = match reply {
         Reply::Done(Done::Seen(view)) => return Ok(*view),
-        Reply::Failed(cause) => cause,
+        Reply::Failed(cause) => *cause,
         Reply::Done(_) | Reply::Denied(_) => NodeError::Protocol { reason: "not an inspection".into() },
     };
     voters.around.emit(&Event::NodeFailed { node: voters.id(node), cause: cause.clone() });

@@ -8,7 +8,7 @@ use crate::handle::Handle;
 use crate::list::{ListError, Listing, list};
 use crate::lock::Lock;
 use crate::node::{Command, Health, NodeError};
-use crate::options::{Options, TtlRules};
+use crate::options::{Defaults, Options, TtlRules};
 use crate::queue::Lines;
 use crate::voters::Voters;
 use quorlock_core::{FenceClock, Name, NameError, Quorum};
@@ -27,7 +27,7 @@ pub struct Locker(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     voters: Voters,
-    defaults: Arc<Options>,
+    defaults: Defaults,
     rules: TtlRules,
     fences: Mutex<FenceClock>,
     lines: Lines,
@@ -49,7 +49,7 @@ impl Locker {
 
     pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
         let (fences, lines) = Default::default();
-        Self(Arc::new(Shared { voters, defaults: Arc::new(defaults), rules, fences, lines }))
+        Self(Arc::new(Shared { voters, defaults: Defaults::new(defaults), rules, fences, lines }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -57,7 +57,7 @@ impl Locker {
     /// # Errors
     /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
     pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
-        Ok(Lock::new(self.clone(), Name::new(name)?, Arc::new(self.0.defaults.copy())))
+        Ok(self.lock(Name::new(name)?))
     }
 
     /// Takes over a lock that another process gave away with
@@ -70,7 +70,7 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the lock stays as the handle describes it.
     pub async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
-        let lock = Lock::new(self.clone(), handle.name.clone(), self.0.defaults.clone());
+        let lock = self.lock(handle.name.clone());
         lock.ttl(handle.ttl())?.adopt(handle).await
     }
 
@@ -156,6 +156,11 @@ impl Locker {
     /// How many nodes decide.
     pub fn quorum(&self) -> Quorum {
         self.0.voters.quorum
+    }
+
+    fn lock(&self, name: Name) -> Lock {
+        let options = self.0.defaults.of(&name);
+        Lock::new(self.clone(), name, options)
     }
 
     pub(crate) fn voters(&self) -> &Voters {

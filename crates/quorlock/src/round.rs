@@ -1,24 +1,33 @@
 //! One command to several nodes at the same moment, and their replies as they come.
 
 use crate::node::{Board, Command, Enough, Node, NodeError, Question, Replies, Reply};
+use pin_project_lite::pin_project;
 use quorlock_core::NodeSet;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, sleep};
 
 /// A round under way. Dropping it forgets the replies, never the commands.
+///
+/// It is used for a moment, so its memory is of those that are used again and again, not of a task that waits.
 #[derive(Debug)]
-pub(crate) struct Round {
-    board: Arc<Board>,
-    /// Nodes that have not been counted.
-    open: NodeSet,
-    /// Replies that were taken from the board and not given out.
-    taken: <Replies as IntoIterator>::IntoIter,
-    timeout: Duration,
-    timer: Pin<Box<Sleep>>,
+pub(crate) struct Round(Pin<Box<State>>);
+
+pin_project! {
+    #[derive(Debug)]
+    struct State {
+        board: Arc<Board>,
+        // Nodes that have not been counted.
+        open: NodeSet,
+        // Replies that were taken from the board and not given out.
+        taken: <Replies as IntoIterator>::IntoIter,
+        timeout: Duration,
+        #[pin]
+        timer: Sleep,
+    }
 }
 
 impl Round {
@@ -33,13 +42,13 @@ impl Round {
         enough: Enough,
     ) -> Self {
         let board = enqueue(nodes, to, command, enough);
-        let timer = Box::pin(tokio::time::sleep(timeout));
-        Self { board, open: to, taken: Replies::new().into_iter(), timeout, timer }
+        let (taken, timer) = (Replies::new().into_iter(), sleep(timeout));
+        Self(Box::pin(State { board, open: to, taken, timeout, timer }))
     }
 
     /// What was sent.
     pub(crate) fn command(&self) -> &Command {
-        self.board.command()
+        self.0.board.command()
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
@@ -47,29 +56,32 @@ impl Round {
     /// # Cancel safety
     /// Cancel safe: a reply that is not returned is not taken.
     pub(crate) async fn next(&mut self) -> Option<(usize, Reply)> {
-        if self.open.is_empty() {
+        if self.0.open.is_empty() {
             return None;
         }
-        let (node, reply) = poll_fn(|context| self.poll_reply(context)).await;
-        self.open.remove(node);
+        let (node, reply) = poll_fn(|context| self.0.as_mut().poll_reply(context)).await;
+        self.0.as_mut().project().open.remove(node);
         Some((node, reply))
     }
+}
 
-    fn poll_reply(&mut self, context: &mut Context<'_>) -> Poll<(usize, Reply)> {
+impl State {
+    fn poll_reply(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(usize, Reply)> {
+        let this = self.project();
         loop {
             // A node that timed out has been counted; what it says after that is too late.
-            if let Some((node, reply)) = self.taken.find(|(node, _)| self.open.contains(*node)) {
+            if let Some((node, reply)) = this.taken.find(|(node, _)| this.open.contains(*node)) {
                 return Poll::Ready((node, reply));
             }
-            match self.board.poll_take(context) {
-                Poll::Ready(replies) => self.taken = replies.into_iter(),
+            match this.board.poll_take(context) {
+                Poll::Ready(replies) => *this.taken = replies.into_iter(),
                 Poll::Pending => break,
             }
         }
-        let silent = self.open.iter().next();
-        match (self.timer.as_mut().poll(context), silent) {
+        let silent = this.open.iter().next();
+        match (this.timer.poll(context), silent) {
             (Poll::Ready(()), Some(node)) => {
-                Poll::Ready((node, Reply::Failed(NodeError::Timeout { after: self.timeout })))
+                Poll::Ready((node, Reply::failed(NodeError::Timeout { after: *this.timeout })))
             }
             _ => Poll::Pending,
         }

@@ -116,8 +116,8 @@ impl Voters {
             Reply::Done(_) => Said::Yes,
             Reply::Denied(_) => Said::No,
             Reply::Failed(cause) => {
-                self.around.emit(&Event::NodeFailed { node: self.id(node), cause: cause.clone() });
-                Said::Failed(cause.clone())
+                self.around.emit(&Event::NodeFailed { node: self.id(node), cause: NodeError::clone(cause) });
+                Said::Failed(NodeError::clone(cause))
             }
         }
     }

@@ -156,7 +156,7 @@ impl Link {
                 self.state().owed.push(pending.command().clone());
             }
             let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
-            pending.answer(Reply::Failed(NodeError::Disconnected { source }));
+            pending.answer(Reply::failed(NodeError::Disconnected { source }));
         }
         let link = self.clone();
         self.0.agenda.plan(Instant::now() + RECONNECT, move || link.connect());
@@ -247,13 +247,13 @@ impl Node for Link {
                 state.owed.push(command);
             }
             drop(state);
-            return question.answer(Reply::Failed(cause));
+            return question.answer(Reply::failed(cause));
         }
         if let Command::Release { token, .. } = &command {
             state.released.insert(token.to_string(), Instant::now());
             if self.is_neglected(&state, *token) {
                 drop(state);
-                return question.answer(Reply::Failed(NodeError::Abandoned));
+                return question.answer(Reply::failed(NodeError::Abandoned));
             }
         }
         if let Command::Acquire(vote) = &command {

@@ -156,7 +156,7 @@ impl Server {
             Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
             Command::Release { name, token, .. } => self.release(name, token),
             Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now).into())),
-            _ => Reply::Failed(NodeError::Abandoned),
+            _ => Reply::failed(NodeError::Abandoned),
         };
         if had && !self.stored.contains_key(command.name()) {
             let watched = self.watches.iter().filter(|((name, _), _)| name == command.name());
@@ -190,7 +190,7 @@ impl Server {
         let counter = self.counters.entry(name.clone()).or_default();
         let above = if self.plant == Some(Plant::LooseRaise) { Some(*counter) } else { counter.next() };
         let Some(to) = above.map(|above| above.max(at_least)) else {
-            return Reply::Failed(NodeError::Abandoned);
+            return Reply::failed(NodeError::Abandoned);
         };
         *counter = to;
         if let Some(entry) = self.stored.get_mut(name) {

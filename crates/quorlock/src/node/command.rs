@@ -115,8 +115,16 @@ pub enum Reply {
     Done(Done),
     /// It is well, but did not do it.
     Denied(Denied),
-    /// It is not well, or nobody knows: no vote, and "maybe done" for the undo.
-    Failed(NodeError),
+    /// It is not well, or nobody knows: no vote, and "maybe done" for the undo. Boxed, as it is rare and all others are
+    /// small.
+    Failed(Box<NodeError>),
+}
+
+impl Reply {
+    /// No vote, because of `cause`.
+    pub fn failed(cause: NodeError) -> Self {
+        Reply::Failed(Box::new(cause))
+    }
 }
 
 /// How a command was done.

@@ -150,7 +150,7 @@ impl Kept {
             return reply;
         }
         if self.records.len() >= MemoryNode::MOST_NAMES {
-            return Reply::Failed(NodeError::OutOfMemory {
+            return Reply::failed(NodeError::OutOfMemory {
                 message: format!("it keeps {} names already", MemoryNode::MOST_NAMES).into(),
             });
         }

@@ -32,7 +32,7 @@ impl Question {
         let question = Self::new(&board, 0);
         let reply = async move {
             let mut replies = poll_fn(|context| board.poll_take(context)).await;
-            replies.pop().map_or(Reply::Failed(NodeError::Abandoned), |(_, reply)| reply)
+            replies.pop().map_or(Reply::failed(NodeError::Abandoned), |(_, reply)| reply)
         };
         (question, reply)
     }
@@ -68,7 +68,7 @@ impl Question {
 impl Drop for Question {
     fn drop(&mut self) {
         if self.is_open {
-            self.post(Reply::Failed(NodeError::Abandoned));
+            self.post(Reply::failed(NodeError::Abandoned));
         }
     }
 }
@@ -186,7 +186,7 @@ mod tests {
             let context = Context::from_waker(&waker);
             for (node, reply) in replies.chars().enumerate() {
                 assert!(board.poll_take(&context).is_pending());
-                let failed = Reply::Failed(NodeError::Abandoned);
+                let failed = Reply::failed(NodeError::Abandoned);
                 board.post(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
                 assert_eq!(count.0.load(Ordering::Relaxed), woken[node], "{replies} at {node}");
                 assert!(matches!(board.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));

@@ -101,7 +101,7 @@ impl Record {
         let above = counter.map_or(Some(at_least), Fence::next);
         let Some(to) = above.map(|above| above.max(at_least)) else {
             let message = "the fence counter of this name is used up".into();
-            return Reply::Failed(NodeError::Server { message });
+            return Reply::failed(NodeError::Server { message });
         };
         hold.note(to);
         self.counter = Some(to);

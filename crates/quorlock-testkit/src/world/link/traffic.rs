@@ -115,11 +115,11 @@ impl Link {
             let (epoch, now) = self.0.ends.server.lock().unwrap().verify();
             self.learn(&mut state, epoch, now);
             drop(state);
-            return pending.answer(Reply::Failed(NodeError::EpochChanged));
+            return pending.answer(Reply::failed(NodeError::EpochChanged));
         }
         // The epoch may have been verified anew since the vote was sent: the quarantine holds for it, too.
         let verdict = if is_vote { self.admit(&state, pending.command()) } else { Ok(()) };
         drop(state);
-        pending.answer(verdict.map_or_else(Reply::Failed, |()| reply));
+        pending.answer(verdict.map_or_else(Reply::failed, |()| reply));
     }
 }

@@ -45,7 +45,7 @@ impl Store {
             Command::Inspect { name } => self.inspect(name, command),
             _ => self.change(command),
         };
-        done.unwrap_or_else(|error| Executed { reply: Reply::Failed(error), freed: false })
+        done.unwrap_or_else(|error| Executed { reply: Reply::failed(error), freed: false })
     }
 
     fn inspect(&self, name: &Name, command: &Command) -> Result<Executed, NodeError> {

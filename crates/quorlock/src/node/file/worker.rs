@@ -44,7 +44,7 @@ impl Worker {
         let mut jobs = self.0.lock();
         if jobs.waiting.len() >= limit {
             drop(jobs);
-            return question.answer(Reply::Failed(NodeError::QueueFull { limit }));
+            return question.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
         if let Some(run) = jobs.unstarted.take() {
             let queue = self.0.clone();
@@ -58,7 +58,7 @@ impl Worker {
         if jobs.closed {
             let trouble = jobs.trouble.clone().unwrap_or(NodeError::Abandoned);
             drop(jobs);
-            return question.answer(Reply::Failed(trouble));
+            return question.answer(Reply::failed(trouble));
         }
         jobs.waiting.push_back(question);
         drop(jobs);
@@ -127,7 +127,7 @@ impl Queue {
                 watches.ring(command.name());
             }
             match &executed.reply {
-                Reply::Failed(error) => self.lock().trouble = Some(error.clone()),
+                Reply::Failed(error) => self.lock().trouble = Some(NodeError::clone(error)),
                 // Looking goes well also where nothing can be written.
                 Reply::Done(_) | Reply::Denied(_) if matches!(command, Command::Inspect { .. }) => {}
                 Reply::Done(_) | Reply::Denied(_) => self.lock().trouble = None,

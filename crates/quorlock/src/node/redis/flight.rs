@@ -191,7 +191,7 @@ impl Flight {
                 (Err(cause), _) => Err(cause.clone()),
             };
             let Err(cause) = verdict else { continue };
-            *reply = Reply::Failed(cause);
+            *reply = Reply::failed(cause);
             if let Some(undo) = vote.undo() {
                 queue.outbox.release(undo);
             }
@@ -230,7 +230,7 @@ fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), 
 /// An answer of another shape belongs to another command: whatever follows it on the connection may, too.
 fn believable(reply: &Reply) -> Result<(), NodeError> {
     match reply {
-        Reply::Failed(cause @ NodeError::Protocol { .. }) => Err(cause.clone()),
+        Reply::Failed(cause) if matches!(**cause, NodeError::Protocol { .. }) => Err(NodeError::clone(cause)),
         _ => Ok(()),
     }
 }

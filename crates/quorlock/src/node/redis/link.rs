@@ -61,7 +61,7 @@ impl Link {
             Err(cause) => {
                 queue.owe(question.command(), &self.around);
                 drop(queue);
-                return question.answer(Reply::Failed(cause));
+                return question.answer(Reply::failed(cause));
             }
         };
         let verdict = queue.accept(question, &self.around);
@@ -75,7 +75,7 @@ impl Link {
                 if matches!(cause, NodeError::Quarantined { .. }) {
                     self.look_again();
                 }
-                question.answer(Reply::Failed(cause));
+                question.answer(Reply::failed(cause));
             }
         }
     }
@@ -129,7 +129,7 @@ impl Link {
         drop(queue);
         self.settled.send_replace(true);
         for (question, cause) in refused {
-            question.answer(Reply::Failed(cause));
+            question.answer(Reply::failed(cause));
         }
         if self.announces(true) {
             self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });

@@ -15,11 +15,11 @@ pub(super) const YES_AND_RAISED: &[u8] = b"+OK\r\n:1\r\n";
 /// The reply to a vote, from those to `SET` and to `ZADD` if it raises. Whether it counts is for the epoch to say.
 pub(super) fn vote(set: &Value, raise: Option<&Value>) -> Reply {
     match (set, raise) {
-        (Value::Error(text), _) => Reply::Failed(classify(text)),
+        (Value::Error(text), _) => Reply::failed(classify(text)),
         // Denied is denied, whatever became of the counter.
         (Value::Null, _) => Reply::Denied(Denied::Taken),
         (Value::Okay, None) => Reply::Done(Done::Raised),
-        (Value::Okay, Some(Value::Error(text))) => Reply::Failed(classify(text)),
+        (Value::Okay, Some(Value::Error(text))) => Reply::failed(classify(text)),
         (Value::Okay, Some(Value::Integer(1))) => Reply::Done(Done::Raised),
         (Value::Okay, Some(Value::Integer(0))) => Reply::Done(Done::Unraised { counter: None }),
         _ => odd("a vote"),
@@ -55,7 +55,7 @@ pub(super) fn change(answer: &Value, kind: ChangeKind, mark: u64) -> Reply {
 /// What all scripts answer where they changed nothing.
 fn refusal(answer: &Value) -> Reply {
     match answer {
-        Value::Error(text) => Reply::Failed(classify(text)),
+        Value::Error(text) => Reply::failed(classify(text)),
         Value::Integer(0) => Reply::Denied(Denied::Gone),
         Value::Integer(-1) => Reply::Denied(Denied::Taken),
         _ => odd("a script"),
@@ -70,12 +70,12 @@ pub(super) fn view(stored: &Value, left: &Value, counter: &Value) -> Reply {
         (Value::Text(value), _) => Content::from_value(value),
         (Value::Error(text), _) => match classify(text) {
             NodeError::WrongType { .. } => Content::Foreign("(another type)".to_owned()),
-            cause => return Reply::Failed(cause),
+            cause => return Reply::failed(cause),
         },
         _ => return odd("an inspection"),
     };
     if let Value::Error(text) = left {
-        return Reply::Failed(classify(text));
+        return Reply::failed(classify(text));
     }
     Reply::Done(Done::Seen(Box::new(View {
         content,
@@ -93,7 +93,7 @@ pub(super) fn raw(answer: Value) -> Result<Value, NodeError> {
 }
 
 fn odd(what: &str) -> Reply {
-    Reply::Failed(NodeError::Protocol { reason: format!("{what} is answered by another shape").into() })
+    Reply::failed(NodeError::Protocol { reason: format!("{what} is answered by another shape").into() })
 }
 
 #[cfg(test)]

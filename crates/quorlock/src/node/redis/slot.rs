@@ -151,7 +151,7 @@ impl Slot {
             | Slot::Change(Change { question, .. })
             | Slot::Release(Releasing { question, .. })
             | Slot::Fast(Releasing { question, .. })
-            | Slot::Inspect(question) => question.answer(Reply::Failed(cause.clone())),
+            | Slot::Inspect(question) => question.answer(Reply::failed(cause.clone())),
             // Whoever waited for these may have gone, which is no harm.
             Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),

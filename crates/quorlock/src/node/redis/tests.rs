@@ -95,7 +95,7 @@ async fn view(node: &Arc<RedisNode>, lock: &str) -> View {
 
 fn cause(reply: Reply) -> NodeError {
     match reply {
-        Reply::Failed(cause) => cause,
+        Reply::Failed(cause) => *cause,
         other => panic!("not failed: {other:?}"),
     }
 }

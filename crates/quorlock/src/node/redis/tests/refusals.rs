@@ -55,7 +55,8 @@ async fn a_durable_server_that_is_set_to_sync_less_is_given_up() {
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     server.run_command("CONFIG SET appendfsync everysec");
     let end = tokio::time::Instant::now() + PATIENCE;
-    while !matches!(ask(&node, vote("b", 1, 7)).await, Reply::Failed(NodeError::NotDurable { .. })) {
+    while !matches!(ask(&node, vote("b", 1, 7)).await, Reply::Failed(cause) if matches!(*cause, NodeError::NotDurable { .. }))
+    {
         assert!(tokio::time::Instant::now() < end, "it is still trusted");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
