@@ -118,13 +118,18 @@ async fn keep_door(
             _ = orders.wait_for(|state| state.fault == Fault::Refuse) => {}
             () = accept(&listener, server_port, &watched, &mut connections) => {}
         }
-        drop(listener);
+        close(listener);
         announce.send_replace(false);
         let reopened = orders.wait_for(|state| state.fault != Fault::Refuse).await;
         if reopened.is_err() {
             return;
         }
     }
+}
+
+/// Closes the port. Dropping is not enough: a process that is being started by another thread has a copy until it runs.
+fn close(listener: TcpListener) {
+    let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
 }
 
 async fn accept(

@@ -194,3 +194,22 @@ async fn assert_closed(client: &mut TcpStream) {
     let end = timeout(LONG, client.read(&mut [0; 16])).await;
     assert!(matches!(end.expect("an end"), Ok(0) | Err(_)));
 }
+
+#[tokio::test]
+async fn a_refusing_port_is_closed_though_another_thread_starts_processes() {
+    let (_server, proxy, _client) = setting().await;
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let starter = std::thread::spawn(move || {
+        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+            std::process::Command::new("true").status().unwrap();
+        }
+    });
+    for _ in 0..200 {
+        proxy.set(Fault::Refuse).await;
+        assert!(connect(&proxy).await.is_err());
+        proxy.set(Fault::Pass).await;
+        connect(&proxy).await.unwrap();
+    }
+    drop(stop);
+    starter.join().unwrap();
+}
