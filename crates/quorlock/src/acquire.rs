@@ -170,7 +170,8 @@ impl<'a> Contender<'a> {
                 return Box::pin(self.give_up()).await;
             };
             let until = self.start + self.limits.wait.saturating_add(self.voters.around.node_timeout);
-            let tried = attempt(self.voters, &self.candidate, until).await;
+            // Thousands may wait before this, and few come here at a time.
+            let tried = Box::pin(attempt(self.voters, &self.candidate, until)).await;
             drop(pass);
             match tried {
                 Ok(grant) => {

@@ -6,10 +6,11 @@ use crate::node::{Acquire, Command, Done, Reply};
 use crate::options::Options;
 use crate::planted::Planted;
 use crate::poll::Poll;
-use crate::round::Round;
+use crate::round::Hearing;
 use crate::voters::Voters;
 use quorlock_core::attempt::Mark;
 use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, Lease, Moment, Name, Step, Token, Wall};
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -83,8 +84,8 @@ pub(crate) async fn attempt(
     let mut ask = Ask { voters, candidate, token, until, state: Attempt::new(voters.quorum, proposal) };
 
     let mut poll = Poll::new(voters);
-    let mut round = voters.ask_within(ballot, ask.limit(start));
-    let mut step = ask.vote(&mut poll, &mut round).await;
+    let mut round = pin!(voters.hear_within(ballot, ask.limit(start)));
+    let mut step = ask.vote(&mut poll, round.as_mut()).await;
     while step == Step::Stamp {
         step = Box::pin(ask.stamp()).await;
     }
@@ -118,8 +119,8 @@ pub(crate) async fn attempt(
 }
 
 /// Hears the nodes that have not answered yet, so that the error can name each one's cause.
-async fn hear_out<'a>(mut poll: Poll<'a>, mut round: Round) -> Poll<'a> {
-    while let Some((node, reply)) = round.next().await {
+async fn hear_out<'a>(mut poll: Poll<'a>, mut round: Pin<&mut Hearing>) -> Poll<'a> {
+    while let Some((node, reply)) = round.as_mut().next().await {
         poll.count(node, &reply);
     }
     poll
@@ -160,9 +161,9 @@ impl Ask<'_> {
         self.voters.around.node_timeout.min(now.until(self.until))
     }
 
-    async fn vote(&mut self, poll: &mut Poll<'_>, round: &mut Round) -> Step {
+    async fn vote(&mut self, poll: &mut Poll<'_>, mut round: Pin<&mut Hearing>) -> Step {
         let mut step = Step::Refused;
-        while let Some((node, reply)) = round.next().await {
+        while let Some((node, reply)) = round.as_mut().next().await {
             poll.count(node, &reply);
             step = self.state.on_ballot(node, ballot_of(&reply));
             if step != Step::Wait {

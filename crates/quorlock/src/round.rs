@@ -12,13 +12,41 @@ use tokio::time::{Sleep, sleep};
 
 /// A round under way. Dropping it forgets the replies, never the commands.
 ///
-/// It is used for a moment, so its memory is of those that are used again and again, not of a task that waits.
+/// It has memory of its own, of that which is used again and again: a task that holds a lock or waits for one may be one of
+/// thousands, and cold.
 #[derive(Debug)]
-pub(crate) struct Round(Pin<Box<State>>);
+pub(crate) struct Round(Pin<Box<Hearing>>);
+
+impl Round {
+    /// Sends `command` to the nodes `to`, as [`Hearing::begin`].
+    pub(crate) fn send(
+        nodes: &[Arc<dyn Node>],
+        to: NodeSet,
+        command: Command,
+        timeout: Duration,
+        enough: Enough,
+    ) -> Self {
+        Self(Box::pin(Hearing::begin(nodes, to, command, timeout, enough)))
+    }
+
+    /// What was sent.
+    pub(crate) fn command(&self) -> &Command {
+        self.0.board.command()
+    }
+
+    /// As [`Hearing::next`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a reply that is not returned is not taken.
+    pub(crate) async fn next(&mut self) -> Option<(usize, Reply)> {
+        self.0.as_mut().next().await
+    }
+}
 
 pin_project! {
+    /// A round that stays where it is.
     #[derive(Debug)]
-    struct State {
+    pub(crate) struct Hearing {
         board: Arc<Board>,
         // Nodes that have not been counted.
         open: NodeSet,
@@ -30,11 +58,11 @@ pin_project! {
     }
 }
 
-impl Round {
+impl Hearing {
     /// Sends `command` to the nodes `to`. When this returns, it is on its way to all of them.
     ///
-    /// [`Round::next`] sleeps until there is `enough` for the caller to decide on.
-    pub(crate) fn send(
+    /// [`Hearing::next`] sleeps until there is `enough` for the caller to decide on.
+    pub(crate) fn begin(
         nodes: &[Arc<dyn Node>],
         to: NodeSet,
         command: Command,
@@ -42,30 +70,22 @@ impl Round {
         enough: Enough,
     ) -> Self {
         let board = enqueue(nodes, to, command, enough);
-        let (taken, timer) = (Replies::new().into_iter(), sleep(timeout));
-        Self(Box::pin(State { board, open: to, taken, timeout, timer }))
-    }
-
-    /// What was sent.
-    pub(crate) fn command(&self) -> &Command {
-        self.0.board.command()
+        Self { board, open: to, taken: Replies::new().into_iter(), timeout, timer: sleep(timeout) }
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
     ///
     /// # Cancel safety
     /// Cancel safe: a reply that is not returned is not taken.
-    pub(crate) async fn next(&mut self) -> Option<(usize, Reply)> {
-        if self.0.open.is_empty() {
+    pub(crate) async fn next(mut self: Pin<&mut Self>) -> Option<(usize, Reply)> {
+        if self.open.is_empty() {
             return None;
         }
-        let (node, reply) = poll_fn(|context| self.0.as_mut().poll_reply(context)).await;
-        self.0.as_mut().project().open.remove(node);
+        let (node, reply) = poll_fn(|context| self.as_mut().poll_reply(context)).await;
+        self.project().open.remove(node);
         Some((node, reply))
     }
-}
 
-impl State {
     fn poll_reply(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<(usize, Reply)> {
         let this = self.project();
         loop {

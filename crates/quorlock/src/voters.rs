@@ -4,7 +4,7 @@ use crate::error::{NodeReport, Said};
 use crate::event::Event;
 use crate::gate::Gate;
 use crate::node::{Command, Enough, Node, NodeError, Reply};
-use crate::round::{Round, send_and_forget};
+use crate::round::{Hearing, Round, send_and_forget};
 use crate::surroundings::Surroundings;
 use quorlock_core::{NodeSet, Quorum};
 use std::ops::Deref;
@@ -44,12 +44,13 @@ impl Voters {
 
     /// Sends `command` to all nodes. The round sleeps until a majority has done it, or cannot any more.
     pub(crate) fn ask(&self, command: Command) -> Round {
-        self.ask_within(command, self.around.node_timeout)
+        let (limit, enough) = (self.around.node_timeout, Enough::of(self.quorum));
+        Round::send(&self.nodes, self.all(), command, limit, enough)
     }
 
-    /// The same with a limit for all answers.
-    pub(crate) fn ask_within(&self, command: Command, limit: Duration) -> Round {
-        Round::send(&self.nodes, self.all(), command, limit, Enough::of(self.quorum))
+    /// The same with a limit for all answers, to be pinned by the caller.
+    pub(crate) fn hear_within(&self, command: Command, limit: Duration) -> Hearing {
+        Hearing::begin(&self.nodes, self.all(), command, limit, Enough::of(self.quorum))
     }
 
     /// Sends `command` to some nodes.
