@@ -151,7 +151,7 @@ impl<'a> Contender<'a> {
         if self.limits.attempts > 1 {
             match line.turn(|| self.left()).await {
                 Ok(Some(turn)) => self.turn = Some(turn),
-                Ok(None) => return self.give_up().await,
+                Ok(None) => return Box::pin(self.give_up()).await,
                 Err(waiters) => {
                     return Err(AcquireError::Crowded { lock: self.candidate.name.clone(), waiters });
                 }
