@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until};
 const MOST_ATTEMPTS: usize = 256;
 
 /// How late somebody may be told that its time is over.
-const LOOK: Duration = Duration::from_millis(10);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// The longest wait that is told apart from waiting for ever.
 const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
