@@ -1,12 +1,15 @@
 //! Bounds how many attempts of one locker are under way, so that votes do not time out in our own queue.
 
+mod porter;
+
+use porter::Porter;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::runtime::{Handle, Id};
-use tokio::time::{Instant, sleep_until};
+use tokio::runtime::Id;
+use tokio::time::Instant;
 
 /// So many attempts of one locker may be under way at the same moment; the others wait for their turn, first come, first
 /// served.
@@ -211,184 +214,5 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// The one task of a runtime that tells those who wait that their time is over, as long as somebody waits.
-struct Porter {
-    gate: Gate,
-    runtime: Id,
-    /// Whether another one may be called.
-    has_left: bool,
-}
-
-impl Porter {
-    /// Sees to it that the current runtime has a porter.
-    fn call(gate: &Gate, mut queue: MutexGuard<'_, Queue>) {
-        let runtime = Handle::current().id();
-        if !queue.porters.contains(&runtime) {
-            queue.porters.push(runtime);
-            drop(queue);
-            tokio::spawn(Self { gate: gate.clone(), runtime, has_left: false }.stand());
-        }
-    }
-
-    async fn stand(mut self) {
-        while let Some(next) = self.look() {
-            sleep_until(next).await;
-        }
-    }
-
-    /// Wakes those whose time is over, and says when to look again; `None` if nobody waits.
-    fn look(&mut self) -> Option<Instant> {
-        let now = Instant::now();
-        let gate = self.gate.clone();
-        let mut queue = gate.queue();
-        if queue.waiting.is_empty() {
-            self.leave(&mut queue);
-            return None;
-        }
-        let late = queue.late(now);
-        let next = queue.earliest.min(now + LOOK);
-        drop(queue);
-        late.into_iter().for_each(Waker::wake);
-        Some(next)
-    }
-
-    fn leave(&mut self, queue: &mut Queue) {
-        if !std::mem::replace(&mut self.has_left, true) {
-            queue.porters.retain(|runtime| *runtime != self.runtime);
-        }
-    }
-}
-
-impl Drop for Porter {
-    /// Dropped before its end, its runtime is shut down, and those who wait there go with it.
-    fn drop(&mut self) {
-        let gate = self.gate.clone();
-        self.leave(&mut gate.queue());
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::time::timeout;
-
-    const SHORT: Duration = Duration::from_millis(20);
-    const LONG: Duration = Duration::from_secs(9);
-
-    /// A gate whose passes are all taken.
-    async fn busy(gate: &Gate) -> Vec<Pass<'_>> {
-        let mut passes = Vec::new();
-        for _ in 0..MOST_ATTEMPTS {
-            passes.push(gate.pass(|| SHORT).await.unwrap());
-        }
-        passes
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_comes_too_many_waits_for_a_pass_to_come_back_and_not_longer_than_allowed() {
-        let gate = Gate::default();
-        let mut passes = busy(&gate).await;
-        let start = Instant::now();
-        assert!(gate.pass(|| SHORT).await.is_none());
-        assert!((SHORT..=SHORT + LOOK).contains(&start.elapsed()), "{:?}", start.elapsed());
-        let (next, ()) = tokio::join!(gate.pass(|| SHORT), async { drop(passes.pop()) });
-        assert!(next.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_has_all_the_time_in_the_world_waits() {
-        let gate = Gate::default();
-        let mut passes = busy(&gate).await;
-        let (next, ()) = tokio::join!(gate.pass(|| Duration::MAX), async { drop(passes.pop()) });
-        assert!(next.is_some());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_impatient_are_told_in_time_though_others_have_longer() {
-        let gate = Gate::default();
-        let _passes = busy(&gate).await;
-        let start = Instant::now();
-        let wait = |limit| {
-            let gate = &gate;
-            async move { (gate.pass(|| limit).await.is_some(), start.elapsed()) }
-        };
-        let late = async {
-            tokio::time::sleep(LONG / 2).await;
-            wait(SHORT).await
-        };
-        let (long, short, late) = tokio::join!(wait(LONG), wait(SHORT), late);
-        for ((passed, took), limit) in [(long, LONG), (short, SHORT), (late, LONG / 2 + SHORT)] {
-            assert!(!passed && (limit..=limit + LOOK).contains(&took), "{took:?} instead of {limit:?}");
-        }
-        assert!(gate.queue().waiting.is_empty(), "who left takes no place");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn passes_are_given_in_the_order_of_coming_and_those_who_left_get_none() {
-        let gate = Gate::default();
-        let mut passes = busy(&gate).await;
-        let order = Mutex::new(Vec::new());
-        let wait = |number| {
-            let (gate, order) = (&gate, &order);
-            async move {
-                let _pass = gate.pass(|| LONG).await.unwrap();
-                order.lock().unwrap().push(number);
-            }
-        };
-        let gives_up = timeout(SHORT, wait(9));
-        let comes_back = async {
-            tokio::time::sleep(2 * SHORT).await;
-            drop(passes.pop());
-        };
-        let (_, (), left, (), ()) = tokio::join!(wait(0), wait(1), gives_up, wait(2), comes_back);
-        assert!(left.is_err());
-        assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
-        drop(passes);
-        assert_eq!(gate.queue().free, MOST_ATTEMPTS);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pass_that_came_to_somebody_who_left_goes_to_the_next() {
-        let gate = Gate::default();
-        let mut passes = busy(&gate).await;
-        let mut first = Box::pin(gate.pass(|| LONG));
-        assert!(poll_once(&mut first).is_pending());
-        let mut second = Box::pin(gate.pass(|| LONG));
-        assert!(poll_once(&mut second).is_pending());
-        drop(passes.pop());
-        // It is the first one's now, who does not look any more.
-        drop(first);
-        assert!(matches!(poll_once(&mut second), Poll::Ready(Some(_))));
-    }
-
-    fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-        future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_porter_goes_when_nobody_waits_and_is_called_again() {
-        let gate = Gate::default();
-        let passes = busy(&gate).await;
-        for _ in 0..2 {
-            assert!(gate.pass(|| SHORT).await.is_none());
-            assert_eq!(gate.queue().porters.len(), 1);
-            tokio::time::sleep(2 * LOOK).await;
-            assert!(gate.queue().porters.is_empty());
-        }
-        drop(passes);
-    }
-
-    #[test]
-    fn who_waits_in_one_runtime_does_not_depend_on_another() {
-        let gate = Gate::default();
-        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let (idle, other) = (runtime(), runtime());
-        let _passes = idle.block_on(busy(&gate));
-        // Its porter stands still from here on, as nobody drives this runtime.
-        let mut waits = Box::pin(gate.pass(|| LONG));
-        idle.block_on(async { assert!(poll_once(&mut waits).is_pending()) });
-        assert!(other.block_on(async { timeout(LONG, gate.pass(|| SHORT)).await.unwrap() }).is_none());
-        drop((waits, idle));
-        assert!(gate.queue().porters.iter().all(|porter| *porter == other.handle().id()));
-    }
-}
+mod tests;
