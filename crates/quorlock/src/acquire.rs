@@ -173,17 +173,8 @@ impl<'a> Contender<'a> {
             // Thousands may wait before this, and few come here at a time.
             let tried = Box::pin(attempt(self.voters, &self.candidate, until)).await;
             drop(pass);
-            match tried {
-                Ok(grant) => {
-                    self.attempts += 1;
-                    self.line.note(true);
-                    return Ok(grant);
-                }
-                // Nodes whose time was cut short may be well.
-                Err(refusal) if refusal.cause == Cause::NoQuorum && self.grace().is_zero() => {
-                    return Box::pin(self.give_up()).await;
-                }
-                Err(refusal) => self.note(refusal),
+            if let Some(grant) = self.take(tried) {
+                return Ok(grant);
             }
             if self.attempts >= self.limits.attempts || self.left().is_zero() {
                 return Box::pin(self.give_up()).await;
@@ -209,6 +200,21 @@ impl<'a> Contender<'a> {
             let _ = timeout(left.min(self.left()), self.line.bell().heard()).await;
         }
         Ok(())
+    }
+
+    /// Takes note of how an attempt went; gives the grant, if it is one.
+    fn take(&mut self, tried: Result<Grant, Refusal>) -> Option<Grant> {
+        match tried {
+            Ok(grant) => {
+                self.attempts += 1;
+                self.line.note(true);
+                return Some(grant);
+            }
+            // Nodes whose time was cut short may be well.
+            Err(refusal) if refusal.cause == Cause::NoQuorum && self.grace().is_zero() => {}
+            Err(refusal) => self.note(refusal),
+        }
+        None
     }
 
     fn note(&mut self, refusal: Refusal) {

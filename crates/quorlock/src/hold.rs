@@ -256,6 +256,7 @@ impl Hold {
     pub(crate) fn hand_over(&self) {
         self.closed.fire();
         self.lost.fire();
+        self.line.forget(self);
         self.line.hand_over();
     }
 

@@ -136,6 +136,15 @@ impl Line {
     pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {
         *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(hold);
     }
+
+    /// Lets the memory of a hold that is over go with its last user, instead of keeping it until the next one comes.
+    pub(crate) fn forget(&self, hold: &Hold) {
+        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else of this process may have adopted the lock meanwhile.
+        if std::ptr::eq(holder.as_ptr(), hold) {
+            *holder = Weak::new();
+        }
+    }
 }
 
 impl Drop for Line {
@@ -225,6 +234,21 @@ mod tests {
         (0..MOST_UNAWAITED).for_each(|_| line.note(true));
         line.hand_over();
         assert!(!line.owes_a_turn() && !line.has_next());
+    }
+
+    #[tokio::test]
+    async fn a_hold_that_is_over_leaves_no_memory_behind_and_does_not_take_the_next_ones_away() {
+        let locker = crate::Locker::builder().nodes(["memory:"]).build().unwrap();
+        let lock = locker.named("a").unwrap();
+        let line = locker.lines().of(lock.name());
+        let first = lock.acquire().await.unwrap();
+        let over = line.holder().unwrap();
+        let _ = first.release().await;
+        assert!(Weak::ptr_eq(&line.holder.lock().unwrap(), &Weak::new()));
+
+        let _second = lock.acquire().await.unwrap();
+        line.forget(&over);
+        assert!(line.holder().is_some_and(|hold| !Arc::ptr_eq(&hold, &over)));
     }
 
     #[tokio::test]
