@@ -45,10 +45,10 @@ Try it:  quorlock run hello -- echo mine";
 /// Options that every command takes.
 #[derive(Args, Debug)]
 pub(crate) struct Global {
-    /// Nodes that vote: redis://host:port, rediss:// (TLS), valkey://, unix://path, or one file:
+    /// Nodes that vote: redis://host:port, rediss:// (TLS), valkey://, unix://path, or one etcd:// or file:
     ///
-    /// 1, 3 or 5 independent servers, separated by commas or given several times. `file:` or `file:/directory` locks
-    /// within this machine.
+    /// 1, 3 or 5 independent servers, separated by commas or given several times. `etcd://host,host,host` (`etcds://` with
+    /// TLS) is a cluster, which is one node. `file:` or `file:/directory` locks within this machine.
     #[arg(long, global = true, value_name = "URL", value_delimiter = ',', help_heading = "Global options")]
     pub(crate) nodes: Vec<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
 
-    /// How long one node may take to answer [default: 50ms; file: up to 500ms]
+    /// How long one node may take to answer [default: 50ms; file: and etcd: up to 500ms]
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, help_heading = "Global options")]
     pub(crate) node_timeout: Option<Duration>,
 

@@ -5,6 +5,7 @@ mod file;
 use crate::args::{Global, OnLost};
 use crate::failure::Failure;
 use file::{Contents, Found};
+use quorlock::node::split_list;
 use quorlock::{Builder, ConfigError, Locker, RestartGuard};
 use std::env;
 use std::fmt;
@@ -93,7 +94,7 @@ impl Settings {
             settings.nodes = Setting { value: urls, source: Source::Environment(NODES) };
         }
         if !global.nodes.is_empty() {
-            settings.nodes.set(Some(global.nodes.clone()), "--nodes");
+            settings.nodes.set(Some(split_list(&global.nodes.join(","))), "--nodes");
         }
         settings.longest_ttl.set(global.longest_ttl, "--longest-ttl");
         settings.node_timeout.set(global.node_timeout.map(Some), "--node-timeout");
@@ -144,6 +145,7 @@ impl Settings {
             | ConfigError::Quorum(_)
             | ConfigError::Url(_)
             | ConfigError::MixedKinds { .. }
+            | ConfigError::ManyClusters { .. }
             | ConfigError::SameNode { .. }
             | ConfigError::Node { .. } => {
                 format!(
@@ -188,8 +190,7 @@ fn nodes_variable() -> Result<Option<Vec<String>>, Failure> {
     let Some(text) = given.to_str() else {
         return Err(Failure::usage(format!("{NODES} cannot be used: it is not UTF-8")));
     };
-    let urls: Vec<_> =
-        text.split(',').map(str::trim).filter(|url| !url.is_empty()).map(str::to_owned).collect();
+    let urls = split_list(text);
     if urls.is_empty() {
         return Err(Failure::usage(format!("{NODES} is set but names no node"))
             .help("unset it to lock within this machine, or list addresses: redis://a,redis://b,redis://c"));

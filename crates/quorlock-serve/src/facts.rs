@@ -51,6 +51,9 @@ pub(crate) fn guarantee(facts: Option<&Facts>) -> (&'static str, &'static str) {
         Some(Facts::Directory(_)) => {
             ("this-machine", "locks within this machine only; they end with a reboot")
         }
+        Some(Facts::Store(_)) => {
+            ("consensus", "its own consensus decides: a member that fails or restarts loses nothing")
+        }
         Some(Facts::Process) => ("this-process", "locks within this process only: for tests"),
         _ => ("unknown", "the node has not told yet how it is set up"),
     }

@@ -24,7 +24,7 @@ pub(crate) struct Node {
     /// How long it may not vote yet, if it restarted.
     pub(crate) quarantine_ms: Option<u64>,
     pub(crate) version: Option<String>,
-    /// `durable`, `restart-guarded`, `unguarded`, `this-machine`, `this-process` or `unknown`.
+    /// `durable`, `restart-guarded`, `unguarded`, `consensus`, `this-machine`, `this-process` or `unknown`.
     pub(crate) guarantee: &'static str,
     /// The same for people.
     pub(crate) guarantee_text: &'static str,

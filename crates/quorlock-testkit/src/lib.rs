@@ -7,6 +7,7 @@
 mod certs;
 mod clock;
 mod clockshim;
+mod etcd;
 pub mod exposition;
 mod faulty;
 mod freeze;
@@ -27,6 +28,7 @@ pub mod world;
 pub use certs::Certs;
 pub use clock::TestClock;
 pub use clockshim::ClockShim;
+pub use etcd::Etcd;
 pub use faulty::{Fault, FaultyNode};
 pub use peer::Peer;
 pub use port::Port;

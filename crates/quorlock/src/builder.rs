@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::event::{Observer, Observers};
 use crate::identity;
 use crate::locker::{Locker, NODES_VARIABLE};
-use crate::node::{Node, NodeUrl};
+use crate::node::{Node, NodeUrl, split_list};
 use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, signature};
 use crate::surroundings::{RestartGuard, Surroundings};
 use crate::voters::Voters;
@@ -77,7 +77,7 @@ impl<L: From<Locker>> Builder<L> {
     /// [`ConfigError::NoEnvironment`] if it is not set or empty.
     pub fn from_env() -> Result<Self, ConfigError> {
         let urls = std::env::var(NODES_VARIABLE).unwrap_or_default();
-        let urls: Vec<&str> = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
+        let urls = split_list(&urls);
         if urls.is_empty() {
             return Err(ConfigError::NoEnvironment { variable: NODES_VARIABLE });
         }
@@ -85,9 +85,11 @@ impl<L: From<Locker>> Builder<L> {
     }
 
     /// Adds nodes by their URLs: `redis://[user:password@]host[:port][/db]`, `rediss://` (TLS), `unix://path`,
-    /// `valkey://`, `file:` (this machine, no server) or `memory:` (this process, for tests).
+    /// `valkey://`, `etcd://host,host,host` (a cluster), `file:` (this machine, no server) or `memory:` (this process, for
+    /// tests); see [`NodeUrl`](crate::node::NodeUrl).
     ///
-    /// One node is a single-instance lock; 3 or 5 independent servers are Redlock.
+    /// One node is a single-instance lock; 3 or 5 independent servers are Redlock. An etcd cluster is one node: its own
+    /// consensus does the rest.
     pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.urls.extend(urls.into_iter().map(Into::into));
         self
@@ -135,7 +137,7 @@ impl<L: From<Locker>> Builder<L> {
 
     /// How long one node may take to answer. Far below the ttl, so that a dead node costs little.
     ///
-    /// Default: 50 ms; for `file:`, whose answer may wait for a slow disk, a twentieth of the ttl up to 500 ms.
+    /// Default: 50 ms; for `file:` and `etcd:`, whose answers may wait for a slow disk, a twentieth of the ttl up to 500 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self

@@ -39,6 +39,16 @@ pub enum ConfigError {
         /// Another of another kind.
         second: String,
     },
+    /// More than one etcd cluster is named.
+    #[error(
+        "`{first}` and `{second}`: an etcd cluster is one node, and its consensus decides; name its members in one address, etcd://a,b,c"
+    )]
+    ManyClusters {
+        /// One node.
+        first: String,
+        /// Another.
+        second: String,
+    },
     /// A node is named twice.
     #[error("the node `{node}` is named twice; each node must be a server of its own")]
     SameNode {

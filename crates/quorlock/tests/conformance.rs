@@ -4,6 +4,8 @@
 mod suite;
 
 use quorlock::Locker;
+#[cfg(feature = "etcd")]
+use quorlock_testkit::Etcd;
 use quorlock_testkit::{Binary, Server, Servers};
 use suite::conforms;
 
@@ -83,4 +85,25 @@ async fn redis_with_a_user_a_password_and_a_database_conforms() {
     let servers = Servers::start_like(&Server::builder().password("root").acl(acl), 3);
     let url = |server: &Server| format!("redis://locker:s3cr%25t@127.0.0.1:{}/3", server.port());
     on(servers.iter().map(url).collect()).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test]
+async fn an_etcd_member_alone_conforms() {
+    let etcd = Etcd::start(1);
+    on(vec![etcd.url()]).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_conforms() {
+    let etcd = Etcd::start(3);
+    on(vec![etcd.url()]).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test]
+async fn etcd_over_tls_conforms() {
+    let etcd = Etcd::start_with_tls(1);
+    on(vec![etcd.url()]).await;
 }

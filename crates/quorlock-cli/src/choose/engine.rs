@@ -80,11 +80,15 @@ const REDLOCK: About = About {
 
 const ETCD: About = About {
     key: "etcd",
-    name: "etcd",
-    is_quorlock: false,
+    name: "etcd, through quorlock",
+    is_quorlock: true,
     why: "consensus (Raft) decides who holds the lock, not clocks alone; and who runs Kubernetes knows how to run etcd.",
-    know: "a lease still ends by time: a holder that pauses needs a fence here as well (the key's mod revision is\none). Run an etcd of your own: the one of the cluster belongs to its API server.",
-    begin: &["etcdctl lock my-job ./job.sh"],
+    know: "a lease still ends by time: a holder that pauses needs a fence here as well, and\nquorlock gives one. Run an etcd of your own: the one of the cluster belongs to its API server.",
+    begin: &[
+        "export QUORLOCK_NODES=etcd://etcd1,etcd2,etcd3    (the cluster is one node, however many members it has)",
+        "quorlock doctor",
+        "quorlock run my-job -- ./job.sh",
+    ],
 };
 
 const ZOOKEEPER: About = About {

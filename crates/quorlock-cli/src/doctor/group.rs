@@ -34,6 +34,14 @@ pub(super) fn findings(look: &Look) -> Vec<Finding> {
                 .remedy(format!("use {} nodes, or {}", nodes - 1, nodes + 1)),
         );
     }
+    if look.store().is_some_and(|store| store.members == Some(1)) {
+        found.push(
+            Finding::note("single-member")
+                .what("the cluster has one member")
+                .why("when it is down, nobody can take a lock")
+                .remedy("nothing if that is fine; 3 members bear one failure, 5 bear two"),
+        );
+    }
     if nodes == 1 && look.servers().next().is_some() {
         found.push(
             Finding::note("single-node")

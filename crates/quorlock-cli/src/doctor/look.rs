@@ -2,7 +2,7 @@
 
 use super::state::{self, State};
 use crate::settings::Settings;
-use quorlock::node::{DirectoryFacts, Facts, ServerFacts};
+use quorlock::node::{DirectoryFacts, Facts, ServerFacts, StoreFacts};
 use quorlock::{Examination, Locker, Quorum, RestartGuard};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -75,12 +75,17 @@ impl<'a> Look<'a> {
         self.nodes.iter().filter_map(|seen| Some((seen, seen.server()?)))
     }
 
+    /// The store with a consensus of its own, if that is what locks are in. It is the only node then.
+    pub(super) fn store(&self) -> Option<&StoreFacts> {
+        self.nodes.first()?.store()
+    }
+
     /// The longest round trip of the nodes that vote; of a directory, the time of a sync.
     pub(super) fn latency(&self) -> Duration {
         let voting = self.nodes.iter().filter(|seen| seen.state.votes());
         let times = voting.filter_map(|seen| match seen.directory() {
             Some(directory) => Some(directory.sync),
-            None => seen.server()?.round_trip,
+            None => seen.round_trip(),
         });
         times.max().unwrap_or_default()
     }
@@ -88,8 +93,12 @@ impl<'a> Look<'a> {
     /// How long one node may take to answer.
     pub(super) fn node_timeout(&self) -> Duration {
         let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
-        let is_directory = self.nodes.iter().any(|seen| seen.directory().is_some());
-        let default = if is_directory { (self.settings.ttl.value / 20).clamp(least, most) } else { least };
+        let on_disk = |seen: &Seen| seen.directory().is_some() || seen.store().is_some();
+        let default = if self.nodes.iter().any(on_disk) {
+            (self.settings.ttl.value / 20).clamp(least, most)
+        } else {
+            least
+        };
         self.settings.node_timeout.value.unwrap_or(default)
     }
 }
@@ -103,6 +112,21 @@ impl Seen {
         match &self.examination.found {
             Ok(Facts::Server(facts)) => Some(facts),
             _ => None,
+        }
+    }
+
+    pub(super) fn store(&self) -> Option<&StoreFacts> {
+        match &self.examination.found {
+            Ok(Facts::Store(facts)) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// How long it takes to answer over a network.
+    pub(super) fn round_trip(&self) -> Option<Duration> {
+        match self.store() {
+            Some(store) => Some(store.round_trip),
+            None => self.server()?.round_trip,
         }
     }
 

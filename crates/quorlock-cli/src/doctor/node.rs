@@ -5,7 +5,7 @@ use super::look::{Look, Seen};
 use super::state::State;
 use super::{memory, permissions, trouble};
 use crate::duration::show;
-use quorlock::node::{DirectoryFacts, Recall, ServerFacts};
+use quorlock::node::{DirectoryFacts, Recall};
 use std::time::Duration;
 
 /// A longer round trip is worth a warning.
@@ -19,8 +19,8 @@ pub(super) fn findings(look: &Look, seen: &Seen) -> Vec<Finding> {
     if let State::Silent(error) | State::Refused(error) = &seen.state {
         found.push(trouble::finding(error));
     }
+    found.extend(seen.round_trip().and_then(|time| speed(look, time)));
     if let Some(facts) = seen.server() {
-        found.extend(speed(look, facts));
         found.extend(permissions::findings(look, facts));
         // A server that cannot be a node at all need not remember anything.
         if !matches!(seen.state, State::Refused(_)) {
@@ -33,8 +33,8 @@ pub(super) fn findings(look: &Look, seen: &Seen) -> Vec<Finding> {
     found.into_iter().map(|finding| finding.on(seen.name())).collect()
 }
 
-fn speed(look: &Look, facts: &ServerFacts) -> Option<Finding> {
-    let (time, limit) = (facts.round_trip?, look.node_timeout());
+fn speed(look: &Look, time: Duration) -> Option<Finding> {
+    let limit = look.node_timeout();
     if time * 2 > limit {
         return Some(
             Finding::warning("node-timeout")
@@ -47,7 +47,7 @@ fn speed(look: &Look, facts: &ServerFacts) -> Option<Finding> {
         Finding::warning("slow")
             .what(format!("a round trip takes {}", exact(time)))
             .why("a lock takes as long as the slowest node of the quickest majority; over 10 ms is far for a lock")
-            .remedy("use a server nearer to the clients, or find what makes it slow (`redis-cli --latency`)")
+            .remedy("use a server nearer to the clients, or find what makes it slow")
     })
 }
 

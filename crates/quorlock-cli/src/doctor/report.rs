@@ -81,6 +81,7 @@ impl Report<'_> {
             return format!("no quorum: {voters} of {nodes} {plural} can vote, {needed} needed");
         }
         let may_fail = match self.look.may_fail() {
+            _ if self.look.store().is_some() => self.members(),
             0 => "none may fail".to_owned(),
             count => format!("{count} may fail"),
         };
@@ -92,6 +93,15 @@ impl Report<'_> {
             format!("works, with {} and {}", counted(errors, "error"), counted(warnings, "warning"))
         };
         format!("{how}: {voters} of {nodes} {plural} can vote; {may_fail}")
+    }
+
+    /// How many members of a store must be up.
+    fn members(&self) -> String {
+        match self.look.store().and_then(|store| store.members) {
+            Some(1) => "it has one member, which must be up".to_owned(),
+            Some(members) => format!("{} of its {members} members must be up", members / 2 + 1),
+            None => "more than half of its members must be up".to_owned(),
+        }
     }
 
     fn count(&self, severity: Severity) -> usize {
@@ -117,6 +127,9 @@ impl Report<'_> {
         if self.look.nodes.iter().any(|seen| seen.directory().is_some()) {
             return self.directory_table();
         }
+        if self.look.store().is_some() {
+            return self.store_table();
+        }
         let mut table = table::with(&[
             "NODE",
             "STATE",
@@ -139,6 +152,22 @@ impl Report<'_> {
                 or_dash(facts.map(|facts| release(facts.fast_release).to_owned())),
                 or_dash(facts.map(|facts| recall(facts.recall).to_owned())),
                 or_dash(facts.and_then(|facts| facts.epoch.as_ref()).map(|epoch| show(epoch.age))),
+            ]);
+        }
+        table::text(&table)
+    }
+
+    fn store_table(&self) -> String {
+        let mut table = table::with(&["NODE", "STATE", "ROUND TRIP", "VERSION", "MEMBERS", "DATA"]);
+        for seen in &self.look.nodes {
+            let Some(facts) = seen.store() else { continue };
+            table.add_row([
+                seen.name().to_owned(),
+                state(&seen.state),
+                exact(facts.round_trip),
+                facts.version.clone(),
+                facts.members.map_or_else(|| "-".to_owned(), |members| members.to_string()),
+                format!("{} KiB", facts.size >> 10),
             ]);
         }
         table::text(&table)

@@ -1,7 +1,7 @@
 //! Whether a node can vote, and if not, why.
 
 use crate::settings::Settings;
-use quorlock::node::{Facts, NodeError, Purpose, ServerFacts};
+use quorlock::node::{Facts, NodeError, Purpose, ServerFacts, StoreFacts};
 use quorlock::{Examination, RestartGuard};
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ impl State {
         match &examination.found {
             Err(error) => State::Silent(error.clone()),
             Ok(Facts::Server(facts)) => Self::of_server(facts, guard),
+            Ok(Facts::Store(facts)) => Self::of_store(facts),
             Ok(_) => State::Votes,
         }
     }
@@ -48,6 +49,18 @@ impl State {
             None => State::Unmarked,
             Some(epoch) if epoch.quarantine.is_zero() => State::Votes,
             Some(epoch) => State::Quarantined { left: epoch.quarantine },
+        }
+    }
+
+    fn of_store(facts: &StoreFacts) -> Self {
+        let message = facts.errors.join(", ").into();
+        match facts.errors.iter().any(|error| error.contains("NOSPACE")) {
+            true => State::Refused(NodeError::OutOfMemory { message }),
+            false if !facts.errors.is_empty() => State::Refused(NodeError::Server { message }),
+            false if !facts.has_leader => {
+                State::Refused(NodeError::Server { message: "no member leads".into() })
+            }
+            false => State::Votes,
         }
     }
 

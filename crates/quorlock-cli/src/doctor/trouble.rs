@@ -67,7 +67,7 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
             ("it lacks commands that are needed", "use Redis 6.2 or later, or any Valkey")
         }
         NodeError::NoAuth { .. } => {
-            (NO_VOTE, "put user and password into the URL: redis://user:password@host")
+            (NO_VOTE, "put user and password into the URL, before the host: user:password@host")
         }
         NodeError::NoPermission { .. } => {
             (NO_VOTE, "allow the user what is needed: see `quorlock doctor --json`")

@@ -8,10 +8,10 @@ use quorlock_core::Quorum;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limit of one node's answer, if none was set: a disk takes longer than a network.
+/// The limit of one node's answer, if none was set: a disk takes longer than a network, and a consensus waits for disks.
 pub(super) fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
     let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
-    let on_disk = urls.iter().any(|url| url.kind() == NodeKind::File);
+    let on_disk = urls.iter().any(|url| matches!(url.kind(), NodeKind::File | NodeKind::Etcd));
     if on_disk { (ttl / 20).clamp(least, most) } else { least }
 }
 
@@ -51,6 +51,9 @@ pub(super) fn open_all(
     for (at, url) in urls.iter().enumerate() {
         if let Some(other) = urls[..at].iter().find(|other| other.kind() != url.kind()) {
             return Err(ConfigError::MixedKinds { first: other.to_string(), second: url.to_string() });
+        }
+        if at > 0 && url.kind() == NodeKind::Etcd {
+            return Err(ConfigError::ManyClusters { first: urls[0].to_string(), second: url.to_string() });
         }
         if urls[..at].iter().any(|other| other.identity() == url.identity()) {
             return Err(ConfigError::SameNode { node: url.to_string() });

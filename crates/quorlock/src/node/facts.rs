@@ -13,6 +13,8 @@ pub enum Facts {
     Server(Box<ServerFacts>),
     /// It is a directory of this machine.
     Directory(DirectoryFacts),
+    /// It is a store with a consensus of its own, such as an etcd cluster.
+    Store(StoreFacts),
     /// It is the memory of this process, of which there is nothing to tell.
     Process,
     /// It is a node of another kind, which cannot tell.
@@ -191,6 +193,25 @@ pub struct DirectoryFacts {
     pub sync: Duration,
     /// What it remembers after a crash of the machine. Locks end with a reboot, so it is the fences that matter.
     pub recall: Recall,
+}
+
+/// What a store with a consensus of its own tells.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct StoreFacts {
+    /// Kind and version, such as `etcd 3.5.9`.
+    pub version: String,
+    /// Whether the member that answered sees a leader.
+    pub has_leader: bool,
+    /// How many members it has, where it tells. More than half of them must be up.
+    pub members: Option<usize>,
+    /// How large its data is, in bytes.
+    pub size: u64,
+    /// What is wrong with it, in its own words.
+    pub errors: Vec<String>,
+    /// How long it took to answer.
+    #[serde(rename = "round_trip_us", serialize_with = "micros")]
+    pub round_trip: Duration,
 }
 
 fn millis<S: Serializer>(span: &Duration, out: S) -> Result<S::Ok, S::Error> {

@@ -5,6 +5,8 @@ mod command;
 #[cfg(test)]
 mod contract;
 mod error;
+#[cfg(feature = "etcd")]
+mod etcd;
 mod facts;
 mod file;
 mod memory;
@@ -12,13 +14,18 @@ mod names;
 mod question;
 mod record;
 mod redis;
+mod stream;
+mod tls;
 mod url;
 
 pub use bell::Bell;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 pub use error::NodeError;
+#[cfg(feature = "etcd")]
+pub use etcd::EtcdNode;
 pub use facts::{
     Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
+    StoreFacts,
 };
 pub use file::FileNode;
 pub use memory::MemoryNode;
@@ -27,7 +34,7 @@ pub use question::Question;
 pub(crate) use question::{Board, Enough, Replies};
 pub use redis::RedisNode;
 pub(crate) use redis::{Kept, MAX_BULK, Session, Switchboard, Value};
-pub use url::{NodeKind, NodeUrl, UrlError};
+pub use url::{NodeKind, NodeUrl, UrlError, split_list};
 
 use crate::surroundings::Surroundings;
 use quorlock_core::Name;
@@ -41,7 +48,8 @@ use url::Place;
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One voter: a Redis or Valkey server, a directory of the file engine, or anything else that can keep a name.
+/// One voter: a Redis or Valkey server, an etcd cluster, a directory of the file engine, or anything else that can keep a
+/// name.
 ///
 /// # The contract
 /// - **Ordered.** Commands for one name take effect in the order of the [`Node::send`] calls, and an inspection comes
@@ -123,6 +131,11 @@ pub(crate) fn open(url: &NodeUrl, around: &Surroundings) -> Result<Arc<dyn Node>
     Ok(match &url.place {
         Place::Server(_) => Arc::new(RedisNode::new(url, around.clone())?),
         Place::Directory(path) => Arc::new(FileNode::open(path.as_deref(), around.clone())?),
+        #[cfg(feature = "etcd")]
+        Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, around)?),
+        // Such an address is refused before.
+        #[cfg(not(feature = "etcd"))]
+        Place::Cluster(_) => return Err(NodeError::Abandoned),
         Place::Process(label) if label.is_empty() => Arc::new(MemoryNode::new("memory:", clock)),
         Place::Process(label) => Arc::new(MemoryNode::shared(label, clock)),
     })

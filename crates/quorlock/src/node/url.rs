@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// What `scheme` may be, for error messages.
-const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, unix://, file: or memory:";
+const SCHEMES: &str =
+    "redis://, rediss://, valkey://, valkeys://, unix://, etcd://, etcds://, file: or memory:";
 
 /// What kind of node an address names. A locker uses one kind only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ const SCHEMES: &str = "redis://, rediss://, valkey://, valkeys://, unix://, file
 pub enum NodeKind {
     /// A Redis or Valkey server.
     Redis,
+    /// An etcd cluster.
+    Etcd,
     /// A directory on this machine.
     File,
     /// This process, for tests.
@@ -30,6 +33,8 @@ pub enum NodeKind {
 /// | `redis://[user:password@]host[:port][/db]`, also `valkey://` | a server over TCP, port 6379 unless given |
 /// | `rediss://…`, `valkeys://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
 /// | `unix:///path/to/socket`, also `redis+unix://` | a server on this machine; `?db=N&user=U&password=P` |
+/// | `etcd://[user:password@]host[:port][,host[:port]..][/prefix]` | an etcd cluster by its members, port 2379 unless given |
+/// | `etcds://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
 /// | `file:`, `file:/directory` | a directory on this machine |
 /// | `memory:`, `memory:label` | this process |
 ///
@@ -44,6 +49,8 @@ pub struct NodeUrl {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Server(Server),
+    #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
+    Cluster(Cluster),
     /// `None` leaves the directory to the file node.
     Directory(Option<PathBuf>),
     Process(String),
@@ -58,6 +65,22 @@ pub(crate) struct Server {
     pub(crate) password: Option<String>,
     /// Whether the address says that the server syncs every write.
     pub(crate) durable: Option<bool>,
+}
+
+/// How to reach an etcd cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    /// Its members; one at least.
+    pub(crate) endpoints: Vec<Endpoint>,
+    /// User and password.
+    pub(crate) login: Option<(String, String)>,
+    /// What all keys begin with.
+    pub(crate) prefix: String,
+}
+
+impl Cluster {
+    /// What keys begin with unless the address says otherwise.
+    const PREFIX: &str = "quorlock";
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +107,7 @@ impl NodeUrl {
     pub fn kind(&self) -> NodeKind {
         match self.place {
             Place::Server(_) => NodeKind::Redis,
+            Place::Cluster(_) => NodeKind::Etcd,
             Place::Directory(_) => NodeKind::File,
             Place::Process(_) => NodeKind::Memory,
         }
@@ -98,6 +122,7 @@ impl NodeUrl {
                 Endpoint::Tcp { host, port, .. } => format!("redis:{}", authority(host, *port)),
                 Endpoint::Unix(path) => format!("unix:{}", tidy(path).display()),
             },
+            Place::Cluster(cluster) => cluster.to_string(),
             Place::Directory(path) => match path {
                 Some(path) => format!("file:{}", tidy(path).display()),
                 None => "file:".to_owned(),
@@ -113,9 +138,32 @@ impl NodeUrl {
                 Endpoint::Tcp { host, port, .. } => authority(host, *port),
                 Endpoint::Unix(path) => path.display().to_string(),
             },
-            Place::Directory(_) | Place::Process(_) => self.to_string(),
+            Place::Cluster(_) | Place::Directory(_) | Place::Process(_) => self.to_string(),
         }
     }
+}
+
+/// The addresses in a text that separates them by commas. The members of an etcd cluster are one address, although commas
+/// stand between them, too: what has no scheme belongs to the address before it.
+pub fn split_list(text: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
+        match urls.last_mut().filter(|last| is_cluster(last) && !has_scheme(piece)) {
+            Some(last) => *last = format!("{last},{piece}"),
+            None => urls.push(piece.to_owned()),
+        }
+    }
+    urls
+}
+
+fn is_cluster(url: &str) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    scheme.is_some_and(|scheme| matches!(scheme.as_str(), "etcd" | "etcds"))
+}
+
+fn has_scheme(piece: &str) -> bool {
+    let scheme = piece.split(':').next().unwrap_or_default().to_ascii_lowercase();
+    piece.contains("://") || matches!(scheme.as_str(), "file" | "memory")
 }
 
 /// `path` without doubled or trailing slashes and single dots.
@@ -139,6 +187,7 @@ impl fmt::Display for NodeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::Server(server) => server.fmt(f),
+            Place::Cluster(cluster) => cluster.fmt(f),
             Place::Directory(Some(path)) => write!(f, "file:{}", path.display()),
             Place::Directory(None) => f.write_str("file:"),
             Place::Process(label) => write!(f, "memory:{label}"),
@@ -174,6 +223,29 @@ impl fmt::Display for Server {
     }
 }
 
+impl fmt::Display for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_tls = |endpoint: &Endpoint| matches!(endpoint, Endpoint::Tcp { tls: Some(_), .. });
+        f.write_str(if self.endpoints.iter().any(is_tls) { "etcds://" } else { "etcd://" })?;
+        for (at, endpoint) in self.endpoints.iter().enumerate() {
+            write!(f, "{}{endpoint}", if at == 0 { "" } else { "," })?;
+        }
+        if self.prefix != Self::PREFIX {
+            write!(f, "/{}", self.prefix)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Tcp { host, port, .. } => f.write_str(&authority(host, *port)),
+            Endpoint::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({self})")
@@ -195,6 +267,14 @@ pub enum UrlError {
     Scheme {
         /// What stands where the scheme should be; empty if there is none.
         scheme: String,
+    },
+    /// This program was built without that kind of node.
+    #[error("`{scheme}://` is not part of this program; build it with the feature `{feature}`")]
+    NotBuilt {
+        /// The scheme.
+        scheme: String,
+        /// The feature of this library that brings it.
+        feature: &'static str,
     },
     /// There is no host or path.
     #[error("`{scheme}` needs a {what} after it")]

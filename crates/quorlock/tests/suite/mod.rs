@@ -40,7 +40,8 @@ async fn excludes_until_released(one: &Locker, other: &Locker) {
     };
     assert_eq!((token, fence.get()), (guard.token(), guard.fence()));
     assert_eq!(owner.reason.as_deref(), Some("suite"));
-    assert!(left.is_some_and(|left| left <= TTL), "{left:?}");
+    // Nodes that count whole seconds keep it somewhat longer.
+    assert!(left.is_some_and(|left| left <= TTL + Duration::from_secs(1)), "{left:?}");
     assert!(matches!(guard.release().await, Release::Released));
     let seen = other.named("excludes").unwrap().inspect().await.unwrap();
     assert!(!seen.is_held(), "{seen:?}");

@@ -1,6 +1,5 @@
 //! One server's link as everybody else sees it: commands in, states and events out.
 
-use super::connect::Address;
 use super::driver::Driver;
 use super::epoch::{Reading, Standing};
 use super::fast::Fast;
@@ -9,6 +8,7 @@ use super::handshake::{Greeting, Login};
 use super::queue::{Phase, Queue};
 use super::survey::Survey;
 use crate::event::Event;
+use crate::node::stream::Address;
 use crate::node::{NodeError, Question, Reply};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

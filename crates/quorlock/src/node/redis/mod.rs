@@ -3,7 +3,6 @@
 mod classify;
 mod commands;
 mod company;
-mod connect;
 mod driver;
 mod encode;
 mod epoch;
@@ -30,7 +29,6 @@ mod slot;
 mod survey;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod watch;
 mod wire;
 
@@ -38,10 +36,10 @@ pub(crate) use kept::Kept;
 pub(crate) use resp::{MAX_BULK, Value};
 pub(crate) use session::{Session, Switchboard};
 
+use super::stream::Address;
 use super::url::{NodeUrl, Place};
 use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
-use connect::Address;
 use epoch::Standing;
 use handshake::Login;
 use link::Link;

@@ -2,11 +2,11 @@
 
 use super::classify::classify;
 use super::commands;
-use super::connect::Address;
 use super::handshake::{self, Login, Visit};
 use super::link::Link;
 use super::resp::Value;
 use super::wire::{Wire, protocol};
+use crate::node::stream::Address;
 use crate::node::{NodeError, NodeUrl};
 use crate::surroundings::Surroundings;
 use std::fmt;

@@ -1,8 +1,8 @@
 //! One connection: bytes out, replies in.
 
-use super::connect::Stream;
 use super::resp::{self, Value};
 use crate::node::NodeError;
+use crate::node::stream::Stream;
 use bytes::{Buf, BytesMut};
 use std::future::{Future, poll_fn};
 use std::io;

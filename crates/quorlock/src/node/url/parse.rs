@@ -1,14 +1,17 @@
 //! Taking a node's address apart.
 
-use super::{Endpoint, Place, Server, TlsFiles, UrlError};
+use super::{Cluster, Endpoint, Place, Server, TlsFiles, UrlError};
 use std::path::PathBuf;
 
-const DEFAULT_PORT: u16 = 6379;
+const REDIS_PORT: u16 = 6379;
+const ETCD_PORT: u16 = 2379;
 /// A database number over this is a typing error.
 const MAX_DB: u32 = 1 << 24;
 /// Stands in errors for what may be a piece of a password.
 const HIDDEN: &str = "...";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
+const CLUSTER_OPTIONS: &str = "user, password";
+const TLS_CLUSTER_OPTIONS: &str = "user, password, ca, cert, key";
 const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 
 /// The place that `text` names.
@@ -19,6 +22,11 @@ pub(super) fn parse(text: &str) -> Result<Place, UrlError> {
         "redis" | "valkey" => tcp(scheme, rest, None),
         "rediss" | "valkeys" => tcp(scheme, rest, Some(TlsFiles::default())),
         "unix" | "redis+unix" | "valkey+unix" => unix(scheme, rest),
+        "etcd" | "etcds" if !cfg!(feature = "etcd") => {
+            Err(UrlError::NotBuilt { scheme: scheme.to_owned(), feature: "etcd" })
+        }
+        "etcd" => cluster(scheme, rest, None),
+        "etcds" => cluster(scheme, rest, Some(TlsFiles::default())),
         "file" => file(rest),
         "memory" => Ok(Place::Process(decode(rest.trim_start_matches('/'), "label")?)),
         // `host:6379` has no scheme but looks like one; the text after it may hold a secret.
@@ -62,21 +70,10 @@ fn unix(scheme: &str, rest: &str) -> Result<Place, UrlError> {
 }
 
 fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, UrlError> {
-    let missing = || UrlError::Missing { scheme: format!("{scheme}://"), what: "host" };
-    let (place, query) = split_query(rest.strip_prefix("//").ok_or_else(missing)?);
-    // A password with a bare `?` would be taken apart there, and its pieces shown in an error.
-    if query.is_some_and(|query| query.contains('@')) {
-        return Err(UrlError::Encoding { part: "password or option" });
-    }
-    // The last `@` ends the credentials, so that a password may hold one; a path never does.
-    let (credentials, place) = match place.rsplit_once('@') {
-        Some((credentials, place)) => (Some(credentials), place),
-        None => (None, place),
-    };
-    let (address, db) = place.split_once('/').unwrap_or((place, ""));
-    let (host, port) = host_and_port(address)?;
+    let Parts { credentials, address, path: db, query } = Parts::of(scheme, rest)?;
+    let (host, port) = host_and_port(address, REDIS_PORT)?;
     if host.is_empty() {
-        return Err(missing());
+        return Err(no_host(scheme));
     }
     let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
     let mut server = Server {
@@ -92,6 +89,68 @@ fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, Url
     Ok(Place::Server(server))
 }
 
+/// An etcd cluster: its members, and what keys begin with.
+fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, UrlError> {
+    let Parts { credentials, address, path, query } = Parts::of(scheme, rest)?;
+    let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
+    // Options are those of a server, but for what only servers have.
+    let of_servers = ["db", "durable"];
+    let options = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
+    if let Some(option) = options.into_iter().find(|option| of_servers.contains(option)) {
+        let allowed = if tls.is_some() { TLS_CLUSTER_OPTIONS } else { CLUSTER_OPTIONS };
+        return Err(UrlError::Option { option: option.into(), allowed });
+    }
+    let mut server =
+        Server { endpoint: Endpoint::Unix(PathBuf::new()), db: 0, user, password, durable: None };
+    apply(&mut server, tls.as_mut(), query)?;
+    let login = match (server.user, server.password) {
+        (Some(user), Some(password)) => Some((user, password)),
+        (None, None) => None,
+        (user, _) => {
+            let what = if user.is_some() { "password" } else { "user" };
+            return Err(UrlError::Missing { scheme: format!("{scheme}://"), what });
+        }
+    };
+    let member = |address: &str| match host_and_port(address.trim(), ETCD_PORT)? {
+        (host, _) if host.is_empty() => Err(no_host(scheme)),
+        (host, port) => Ok(Endpoint::Tcp { host, port, tls: tls.clone() }),
+    };
+    let endpoints = address.split(',').map(member).collect::<Result<_, _>>()?;
+    let prefix = decode(path.trim_matches('/'), "prefix")?;
+    let prefix = if prefix.is_empty() { Cluster::PREFIX.to_owned() } else { prefix };
+    Ok(Place::Cluster(Cluster { endpoints, login, prefix }))
+}
+
+/// What an address with a host consists of.
+struct Parts<'a> {
+    credentials: Option<&'a str>,
+    address: &'a str,
+    /// What stands behind the slash.
+    path: &'a str,
+    query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(scheme: &str, rest: &'a str) -> Result<Self, UrlError> {
+        let (place, query) = split_query(rest.strip_prefix("//").ok_or_else(|| no_host(scheme))?);
+        // A password with a bare `?` would be taken apart there, and its pieces shown in an error.
+        if query.is_some_and(|query| query.contains('@')) {
+            return Err(UrlError::Encoding { part: "password or option" });
+        }
+        // The last `@` ends the credentials, so that a password may hold one; a path never does.
+        let (credentials, place) = match place.rsplit_once('@') {
+            Some((credentials, place)) => (Some(credentials), place),
+            None => (None, place),
+        };
+        let (address, path) = place.split_once('/').unwrap_or((place, ""));
+        Ok(Self { credentials, address, path, query })
+    }
+}
+
+fn no_host(scheme: &str) -> UrlError {
+    UrlError::Missing { scheme: format!("{scheme}://"), what: "host" }
+}
+
 fn user_and_password(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
     let (user, password) = match text.split_once(':') {
         Some((user, password)) => (user, Some(decode(password, "password")?)),
@@ -105,8 +164,8 @@ fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// Host in lower case and port; the default port unless given.
-fn host_and_port(address: &str) -> Result<(String, u16), UrlError> {
+/// Host in lower case and port; `default` unless one is given.
+fn host_and_port(address: &str, default: u16) -> Result<(String, u16), UrlError> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or_else(|| bad_host(address))?;
@@ -130,7 +189,7 @@ fn host_and_port(address: &str) -> Result<(String, u16), UrlError> {
         return Err(bad_host(host));
     }
     let port = match port {
-        None | Some("") => DEFAULT_PORT,
+        None | Some("") => default,
         Some(text) => match text.parse() {
             Ok(port) if port != 0 => port,
             // Where the host was forgotten, the password stands in the place of the port.

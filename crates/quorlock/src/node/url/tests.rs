@@ -77,6 +77,49 @@ fn tls_takes_files_and_plain_tcp_does_not() {
     assert!(matches!(refused("rediss://a?cert=/c"), UrlError::Value { option: "key", .. }));
 }
 
+#[cfg(feature = "etcd")]
+#[test]
+fn the_members_of_a_cluster_are_one_address() {
+    let Place::Cluster(read) = url("etcd://ann:s%40cret@A,b:7000,[::1]/team%2Fx/").place else { panic!() };
+    let member = |host: &str, port| Endpoint::Tcp { host: host.into(), port, tls: None };
+    assert_eq!(read.endpoints, [member("a", 2379), member("b", 7000), member("::1", 2379)]);
+    assert_eq!(read.login, Some(("ann".into(), "s@cret".into())));
+    assert_eq!(read.prefix, "team/x");
+    let shown = url("etcds://ann:hunter2@a,b?ca=/ca.pem");
+    assert_eq!((shown.to_string().as_str(), shown.kind()), ("etcds://a:2379,b:2379", NodeKind::Etcd));
+    assert!(
+        !format!("{shown:?} {:?} {} {}", shown.place, shown.identity(), shown.short()).contains("hunter2")
+    );
+    assert_ne!(url("etcd://a/one").identity(), url("etcd://a/two").identity());
+    assert!(matches!(refused("etcd://a,,b"), UrlError::Missing { what: "host", .. }));
+    assert!(matches!(refused("etcd://ann@a"), UrlError::Missing { what: "password", .. }));
+    assert!(matches!(refused("etcd://a?db=1"), UrlError::Option { option, .. } if option == "db"));
+    assert!(matches!(refused("etcd://a?ca=/ca.pem"), UrlError::Option { .. }));
+}
+
+#[cfg(not(feature = "etcd"))]
+#[test]
+fn a_kind_that_was_not_built_is_told() {
+    let error = refused("etcd://a");
+    assert!(
+        matches!(error, UrlError::NotBuilt { .. }) && error.to_string().contains("feature `etcd`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_list_keeps_the_members_of_a_cluster_together() {
+    for (text, urls) in [
+        ("redis://a, redis://b,,", vec!["redis://a", "redis://b"]),
+        ("etcd://a,b:1,c/p?user=u", vec!["etcd://a,b:1,c/p?user=u"]),
+        ("etcd://a,b,etcds://c,d,file:,memory:x", vec!["etcd://a,b", "etcds://c,d", "file:", "memory:x"]),
+        ("redis://a,b", vec!["redis://a", "b"]),
+        ("", vec![]),
+    ] {
+        assert_eq!(split_list(text), urls, "{text}");
+    }
+}
+
 #[test]
 fn files_and_memory_may_leave_the_place_open() {
     assert_eq!(url("file:").place, Place::Directory(None));

@@ -1,8 +1,8 @@
 //! Opening a byte stream to a server: TCP, TLS or a Unix socket.
 
+use super::NodeError;
 use super::tls::Tls;
-use crate::node::NodeError;
-use crate::node::url::Endpoint;
+use super::url::Endpoint;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;

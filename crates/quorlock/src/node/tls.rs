@@ -1,7 +1,7 @@
 //! The TLS settings of a connection: whom to trust, and who we are.
 
-use crate::node::NodeError;
-use crate::node::url::TlsFiles;
+use super::NodeError;
+use super::url::TlsFiles;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};

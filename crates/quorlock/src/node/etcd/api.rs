@@ -1,0 +1,334 @@
+//! The few requests of etcd's JSON interface that locks need.
+
+use super::http::{Call, Http};
+use super::json::{self, Answer, Entry, Range, Txn, number};
+use crate::node::NodeError;
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Codes of gRPC, which etcd tells apart its errors by.
+const INVALID_ARGUMENT: i64 = 3;
+const DEADLINE_EXCEEDED: i64 = 4;
+const NOT_FOUND: i64 = 5;
+const PERMISSION_DENIED: i64 = 7;
+const RESOURCE_EXHAUSTED: i64 = 8;
+const UNAVAILABLE: i64 = 14;
+const UNAUTHENTICATED: i64 = 16;
+
+/// User and password.
+#[derive(Clone)]
+pub(super) struct Login {
+    pub(super) user: String,
+    pub(super) password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Login({})", self.user)
+    }
+}
+
+/// A cluster that can be asked.
+#[derive(Debug)]
+pub(super) struct Api {
+    http: Http,
+    login: Option<Login>,
+    /// What the cluster gave us for user and password.
+    pass: Mutex<Option<Arc<str>>>,
+}
+
+/// How the member that answers is doing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Status {
+    pub(super) version: String,
+    /// How large its data is, in bytes.
+    #[serde(rename = "dbSize", deserialize_with = "number")]
+    pub(super) size: u64,
+    /// Which member leads; 0 if none does.
+    #[serde(deserialize_with = "number")]
+    pub(super) leader: u64,
+    /// What is wrong with it, in its own words.
+    pub(super) errors: Vec<String>,
+}
+
+/// Why a request was refused, as etcd tells it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    code: i64,
+    error: String,
+    message: String,
+}
+
+impl Api {
+    pub(super) fn new(http: Http, login: Option<Login>) -> Self {
+        Self { http, login, pass: Mutex::default() }
+    }
+
+    /// What stands under `key`.
+    pub(super) async fn read(&self, key: &[u8]) -> Result<Option<Entry>, NodeError> {
+        let found: Range = self.ask("/v3/kv/range", &json!({ "key": json::text(key) })).await?;
+        Ok(found.kvs.into_iter().next())
+    }
+
+    /// The keys that begin with `prefix`, at most `limit`, and whether these are all.
+    pub(super) async fn keys(&self, prefix: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, bool), NodeError> {
+        let question = json!({
+            "key": json::text(prefix),
+            "range_end": json::text(behind(prefix)),
+            "limit": limit.to_string(),
+            "keys_only": true,
+        });
+        let found: Range = self.ask("/v3/kv/range", &question).await?;
+        Ok((found.kvs.into_iter().map(|entry| entry.key).collect(), !found.more))
+    }
+
+    /// Carries out `txn`, whole or not at all.
+    pub(super) async fn execute(&self, txn: &Txn) -> Result<Answer, NodeError> {
+        self.ask("/v3/kv/txn", &txn.to_json()).await
+    }
+
+    /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
+    pub(super) async fn grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
+        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let question = json!({ "ID": id.to_string(), "TTL": seconds.to_string() });
+        self.ask::<Value>("/v3/lease/grant", &question).await.map(drop)
+    }
+
+    /// The same for a lease that somebody else may make at the same moment, which is as good.
+    pub(super) async fn try_grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
+        match self.grant(id, ttl).await {
+            Err(NodeError::Server { message }) if message.contains("lease already exists") => Ok(()),
+            granted => granted,
+        }
+    }
+
+    /// Ends the lease `id`, and all that ends with it. Tells whether there was one.
+    pub(super) async fn revoke(&self, id: i64) -> Result<bool, NodeError> {
+        match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
+            Ok(_) => Ok(true),
+            Err(Trouble::Refused(refusal)) if refusal.code == NOT_FOUND => Ok(false),
+            Err(trouble) => Err(trouble.cause()),
+        }
+    }
+
+    /// How long the lease `id` lasts at least.
+    pub(super) async fn left(&self, id: i64) -> Result<Duration, NodeError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Lease {
+            #[serde(rename = "TTL", deserialize_with = "number")]
+            ttl: i64,
+        }
+        let lease: Lease = self.ask("/v3/lease/timetolive", &json!({ "ID": id.to_string() })).await?;
+        Ok(Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0)))
+    }
+
+    /// How the member that answers is doing.
+    pub(super) async fn status(&self) -> Result<Status, NodeError> {
+        self.ask("/v3/maintenance/status", &json!({})).await
+    }
+
+    /// How many members the cluster has.
+    pub(super) async fn members(&self) -> Result<usize, NodeError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Members {
+            members: Vec<serde::de::IgnoredAny>,
+        }
+        let found: Members = self.ask("/v3/cluster/member/list", &json!({})).await?;
+        Ok(found.members.len())
+    }
+
+    /// What happens to `key` from now on, as a text that does not end; see [`Event`](super::watch).
+    pub(super) async fn watch(&self, key: &[u8]) -> Result<Incoming, NodeError> {
+        let question = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
+        let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };
+        let (status, body) = self.http.open(&call).await?;
+        if status != StatusCode::OK {
+            return Err(NodeError::Server { message: format!("it refuses to be watched: {status}").into() });
+        }
+        Ok(body)
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, NodeError> {
+        self.try_ask(path, question).await.map_err(Trouble::cause)
+    }
+
+    async fn try_ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, Trouble> {
+        let body = encoded(question);
+        let pass = self.pass().await?;
+        match self.call(&Call { path, body: body.clone(), pass: pass.clone() }).await {
+            // Passes end after some minutes, and with a restart.
+            Err(Trouble::Refused(refusal)) if pass.is_some() && refusal.is_stale_pass() => {
+                self.forget_pass(pass);
+                let pass = self.pass().await?;
+                self.call(&Call { path, body, pass }).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, Trouble> {
+        let endpoint = self.http.current();
+        let (status, body) = self.http.call(call).await?;
+        if status == StatusCode::OK {
+            return serde_json::from_slice(&body)
+                .map_err(|error| protocol(format!("an answer cannot be read: {error}")).into());
+        }
+        let Ok(refusal) = serde_json::from_slice::<Refusal>(&body) else {
+            return Err(protocol(format!(
+                "{} answered {status}; it must be etcd 3.4 or newer with its JSON gateway on",
+                call.path
+            ))
+            .into());
+        };
+        // This member sees no leader; another one may.
+        if matches!(refusal.code, UNAVAILABLE | DEADLINE_EXCEEDED) {
+            self.http.turn_away(endpoint);
+        }
+        Err(Trouble::Refused(refusal))
+    }
+
+    /// What shows who asks, got from the cluster if need be.
+    async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
+        let Some(login) = &self.login else { return Ok(None) };
+        if let Some(pass) = self.known_pass().clone() {
+            return Ok(Some(pass));
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Given {
+            token: String,
+        }
+        let question = json!({ "name": login.user, "password": login.password });
+        let call = Call { path: "/v3/auth/authenticate", body: encoded(&question), pass: None };
+        let given = match self.call::<Given>(&call).await {
+            Ok(given) => given,
+            // Whoever is not asked for a password needs no pass.
+            Err(Trouble::Refused(refusal)) if refusal.words().contains("authentication is not enabled") => {
+                return Ok(None);
+            }
+            Err(trouble) => return Err(trouble.cause()),
+        };
+        let pass: Arc<str> = given.token.into();
+        *self.known_pass() = Some(pass.clone());
+        Ok(Some(pass))
+    }
+
+    fn forget_pass(&self, stale: Option<Arc<str>>) {
+        let mut known = self.known_pass();
+        if *known == stale {
+            *known = None;
+        }
+    }
+
+    fn known_pass(&self) -> std::sync::MutexGuard<'_, Option<Arc<str>>> {
+        self.pass.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a question has no answer.
+enum Trouble {
+    /// The cluster said no.
+    Refused(Refusal),
+    Failed(NodeError),
+}
+
+impl From<NodeError> for Trouble {
+    fn from(error: NodeError) -> Self {
+        Trouble::Failed(error)
+    }
+}
+
+impl Trouble {
+    fn cause(self) -> NodeError {
+        match self {
+            Trouble::Failed(error) => error,
+            Trouble::Refused(refusal) => refusal.cause(),
+        }
+    }
+}
+
+impl Refusal {
+    fn words(&self) -> &str {
+        if self.message.is_empty() { &self.error } else { &self.message }
+    }
+
+    fn is_stale_pass(&self) -> bool {
+        self.code == UNAUTHENTICATED || self.words().contains("revision of auth store is old")
+    }
+
+    fn cause(&self) -> NodeError {
+        let words = self.words();
+        let message: Arc<str> = words.into();
+        match self.code {
+            UNAUTHENTICATED => NodeError::NoAuth { message },
+            INVALID_ARGUMENT if words.contains("user name is empty") => {
+                NodeError::NoAuth { message: "it wants a user and a password".into() }
+            }
+            INVALID_ARGUMENT if words.contains("authentication failed") => NodeError::NoAuth { message },
+            PERMISSION_DENIED => NodeError::NoPermission { message },
+            RESOURCE_EXHAUSTED if words.contains("space") => NodeError::OutOfMemory { message },
+            _ => NodeError::Server { message },
+        }
+    }
+}
+
+fn encoded(question: &Value) -> Bytes {
+    question.to_string().into()
+}
+
+pub(super) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
+    NodeError::Protocol { reason: reason.into() }
+}
+
+/// The first key behind all that begin with `prefix`, which must not be empty.
+fn behind(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let table = [
+            (r#"{"error":"etcdserver: user name is empty","code":3}"#, "no_auth"),
+            (
+                r#"{"message":"etcdserver: authentication failed, invalid user ID or password","code":3}"#,
+                "no_auth",
+            ),
+            (r#"{"message":"etcdserver: invalid auth token","code":16}"#, "no_auth"),
+            (r#"{"message":"etcdserver: permission denied","code":7}"#, "no_permission"),
+            (r#"{"message":"etcdserver: mvcc: database space exceeded","code":8}"#, "out_of_memory"),
+            (r#"{"message":"etcdserver: too many requests","code":8}"#, "server"),
+            (r#"{"error":"etcdserver: no leader","code":14}"#, "server"),
+        ];
+        for (body, kind) in table {
+            let refusal: Refusal = serde_json::from_str(body).unwrap();
+            assert_eq!(refusal.cause().kind(), kind, "{body}");
+        }
+    }
+
+    #[test]
+    fn all_that_begin_with_a_prefix_stand_before_its_end() {
+        assert_eq!(behind(b"a/"), b"a0");
+        assert_eq!(behind(b"a\xff\xff"), b"b");
+    }
+}

@@ -1,0 +1,233 @@
+//! Requests to the endpoints of one cluster, over connections that are used again.
+
+use crate::node::NodeError;
+use crate::node::stream::Address;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// The longest answer that is read, in bytes: all names that are told fit in.
+const LONGEST_ANSWER: usize = 64 << 20;
+/// The most connections that are kept without work.
+const MOST_IDLE: usize = 32;
+
+/// The most calls that are under way at a time, each on a connection.
+const MOST_CALLS: usize = 64;
+
+/// One member of the cluster, as it is reached.
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    /// `host:port`.
+    pub(super) authority: String,
+    pub(super) address: Address,
+}
+
+/// The way to a cluster: to the member that answered last, and to the others in turn when it does not.
+#[derive(Debug)]
+pub(super) struct Http {
+    endpoints: Vec<Endpoint>,
+    /// Which one is asked.
+    current: AtomicUsize,
+    idle: Mutex<Vec<Connection>>,
+    calls: Semaphore,
+    connect_timeout: Duration,
+    request_timeout: Duration,
+}
+
+#[derive(Debug)]
+struct Connection {
+    endpoint: usize,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+/// What is asked of the cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) path: &'a str,
+    pub(super) body: Bytes,
+    /// What shows who asks.
+    pub(super) pass: Option<Arc<str>>,
+}
+
+impl Http {
+    pub(super) fn new(
+        endpoints: Vec<Endpoint>,
+        connect_timeout: Duration,
+        request_timeout: Duration,
+    ) -> Self {
+        let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MOST_CALLS));
+        Self { endpoints, current, idle, calls, connect_timeout, request_timeout }
+    }
+
+    /// The answer to `call`, whole.
+    ///
+    /// # Errors
+    /// Why there is none. Whether the call was carried out is unknown then.
+    pub(super) async fn call(&self, call: &Call<'_>) -> Result<(StatusCode, Bytes), NodeError> {
+        // It is never closed.
+        let _turn = self.calls.acquire().await;
+        let (mut connection, response) = self.begin(call).await?;
+        let endpoint = connection.endpoint;
+        let (head, body) = response.into_parts();
+        let whole = async {
+            let body = Limited::new(body, LONGEST_ANSWER).collect().await.map_err(|error| lost(&*error))?;
+            // Not ready before the answer was read to its end.
+            let is_open = connection.sender.ready().await.is_ok();
+            Ok::<_, NodeError>((body.to_bytes(), is_open))
+        };
+        let (body, is_open) = self.in_time(endpoint, whole).await?;
+        if is_open {
+            let mut idle = self.idle();
+            if idle.len() < MOST_IDLE {
+                idle.push(connection);
+            }
+        }
+        Ok((head.status, body))
+    }
+
+    /// The beginning of an answer that goes on, on a connection of its own.
+    pub(super) async fn open(&self, call: &Call<'_>) -> Result<(StatusCode, Incoming), NodeError> {
+        let connection = self.connect().await?;
+        let (_, response) = self.send(connection, call).await.map_err(|unsent| unsent.cause)?;
+        Ok((response.status(), response.into_body()))
+    }
+
+    /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.
+    pub(super) fn turn_away(&self, endpoint: usize) {
+        let next = (endpoint + 1) % self.endpoints.len();
+        let _ = self.current.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.idle().retain(|connection| connection.endpoint != endpoint);
+    }
+
+    /// The member that is asked.
+    pub(super) fn current(&self) -> usize {
+        self.current.load(Ordering::Relaxed)
+    }
+
+    async fn begin(&self, call: &Call<'_>) -> Result<(Connection, Response<Incoming>), NodeError> {
+        while let Some(connection) = self.take_idle() {
+            match self.send(connection, call).await {
+                Ok(begun) => return Ok(begun),
+                // The server closed it while nobody used it.
+                Err(unsent) if unsent.is_unsent => {}
+                Err(sent) => return Err(sent.cause),
+            }
+        }
+        let connection = self.connect().await?;
+        self.send(connection, call).await.map_err(|unsent| unsent.cause)
+    }
+
+    /// Sends `call` and waits for the beginning of its answer.
+    async fn send(
+        &self,
+        mut connection: Connection,
+        call: &Call<'_>,
+    ) -> Result<(Connection, Response<Incoming>), Unsent> {
+        let endpoint = connection.endpoint;
+        let request = self.request(endpoint, call).map_err(Unsent::no)?;
+        let answer = async { Ok(connection.sender.try_send_request(request).await) };
+        match self.in_time(endpoint, answer).await.map_err(Unsent::no)? {
+            Ok(response) => Ok((connection, response)),
+            Err(mut error) => {
+                let is_unsent = error.take_message().is_some();
+                if !is_unsent {
+                    self.turn_away(endpoint);
+                }
+                Err(Unsent { is_unsent, cause: lost(error.error()) })
+            }
+        }
+    }
+
+    fn request(&self, endpoint: usize, call: &Call<'_>) -> Result<Request<Full<Bytes>>, NodeError> {
+        let request = Request::post(call.path)
+            .header(HOST, &self.endpoints[endpoint].authority)
+            .header(CONTENT_TYPE, "application/json");
+        let request = match &call.pass {
+            Some(pass) => request.header(AUTHORIZATION, &**pass),
+            None => request,
+        };
+        let bad = |error: hyper::http::Error| NodeError::Protocol { reason: error.to_string().into() };
+        request.body(Full::new(call.body.clone())).map_err(bad)
+    }
+
+    /// Connects to the current member, or to the next one that can be reached.
+    async fn connect(&self) -> Result<Connection, NodeError> {
+        let first = self.current();
+        let mut cause = NodeError::Abandoned;
+        for endpoint in (0..self.endpoints.len()).map(|further| (first + further) % self.endpoints.len()) {
+            match timeout(self.connect_timeout, self.connect_to(endpoint)).await {
+                Ok(Ok(connection)) => {
+                    self.current.store(endpoint, Ordering::Relaxed);
+                    return Ok(connection);
+                }
+                Ok(Err(error)) => cause = error,
+                Err(_) => cause = NodeError::Timeout { after: self.connect_timeout },
+            }
+        }
+        Err(cause)
+    }
+
+    async fn connect_to(&self, endpoint: usize) -> Result<Connection, NodeError> {
+        let stream = self.endpoints[endpoint].address.open(self.connect_timeout).await?;
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
+        // It ends with its sender, or with the server; whoever uses it then is told.
+        tokio::spawn(connection);
+        Ok(Connection { endpoint, sender })
+    }
+
+    async fn in_time<T>(
+        &self,
+        endpoint: usize,
+        answer: impl Future<Output = Result<T, NodeError>>,
+    ) -> Result<T, NodeError> {
+        timeout(self.request_timeout, answer).await.unwrap_or_else(|_| {
+            self.turn_away(endpoint);
+            Err(NodeError::Timeout { after: self.request_timeout })
+        })
+    }
+
+    fn take_idle(&self) -> Option<Connection> {
+        let current = self.current();
+        let mut idle = self.idle();
+        idle.retain(|connection| connection.endpoint == current && !connection.sender.is_closed());
+        idle.pop()
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that failed before its answer began.
+struct Unsent {
+    /// Whether nothing of it was sent.
+    is_unsent: bool,
+    cause: NodeError,
+}
+
+impl Unsent {
+    fn no(cause: NodeError) -> Self {
+        Self { is_unsent: false, cause }
+    }
+}
+
+/// The connection broke.
+pub(super) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
+    // The library's own words say little; what it was caused by says more.
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    NodeError::Disconnected { source: Arc::new(io::Error::other(cause.to_string())) }
+}

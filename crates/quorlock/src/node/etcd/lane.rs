@@ -1,0 +1,208 @@
+//! The commands for one name, carried out one after another.
+
+use super::store::Store;
+use super::watch::Watch;
+use super::worker::Desk;
+use crate::node::{Bell, Command, NodeError, Question, Reply};
+use quorlock_core::Name;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
+
+/// The delays before a release that failed is tried again: each twice as long as the one before.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A release is tried for this long; most locks are over by then.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What is to be done for a name.
+#[derive(Debug)]
+pub(super) enum Work {
+    Ask(Question),
+    Watch(Bell),
+    Unwatch,
+}
+
+/// What waits for its turn.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    work: VecDeque<Work>,
+    /// Whether whoever walked it has left.
+    is_over: bool,
+}
+
+impl Lane {
+    pub(super) fn with(work: Work) -> Self {
+        let waiting = Waiting { work: VecDeque::from([work]), is_over: false };
+        Self { waiting: Mutex::new(waiting), arrived: Notify::new() }
+    }
+
+    /// Puts `work` behind what waits; gives it back if nobody walks this lane any more.
+    pub(super) fn push(&self, work: Work) -> Result<(), Work> {
+        let mut waiting = self.waiting();
+        if waiting.is_over {
+            return Err(work);
+        }
+        waiting.work.push_back(work);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Whether nobody walks it any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.waiting().is_over
+    }
+
+    /// The next thing to do, waiting for it as long as a watch or a debt keeps somebody here.
+    async fn next(&self, stays: bool, until: Option<Instant>) -> Next {
+        loop {
+            {
+                let mut waiting = self.waiting();
+                match waiting.work.pop_front() {
+                    Some(work) => return Next::Work(work),
+                    None if !stays => {
+                        waiting.is_over = true;
+                        return Next::Over;
+                    }
+                    None => {}
+                }
+            }
+            match until {
+                None => self.arrived.notified().await,
+                Some(until) if timeout_at(until, self.arrived.notified()).await.is_err() => return Next::Due,
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Next {
+    Work(Work),
+    /// A release that failed is to be tried again.
+    Due,
+    Over,
+}
+
+/// A release that failed. Nobody waits for its answer: whoever did had the failure.
+struct Debt {
+    release: Command,
+    since: Instant,
+    due: Instant,
+    delay: Duration,
+}
+
+impl Debt {
+    fn new(release: &Command) -> Self {
+        let now = Instant::now();
+        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0 }
+    }
+}
+
+/// Whoever carries out what waits in one lane.
+pub(super) struct Walker {
+    pub(super) name: Name,
+    pub(super) store: Store,
+    pub(super) desk: Desk,
+    /// How long a watch may take to begin.
+    pub(super) patience: Duration,
+    watch: Option<AbortHandle>,
+    owed: VecDeque<Debt>,
+}
+
+impl Walker {
+    pub(super) fn new(name: Name, store: Store, desk: Desk, patience: Duration) -> Self {
+        Self { name, store, desk, patience, watch: None, owed: VecDeque::new() }
+    }
+
+    /// Carries out what waits in `lane`, until nothing does.
+    pub(super) async fn walk(mut self, lane: &Lane) {
+        loop {
+            let stays = !self.owed.is_empty() && self.desk.is_open();
+            let due = self.owed.front().map(|debt| debt.due);
+            match lane.next(stays || self.watch.is_some(), due).await {
+                Next::Work(Work::Ask(question)) => self.answer(question).await,
+                Next::Work(Work::Watch(bell)) => self.begin_watch(bell).await,
+                Next::Work(Work::Unwatch) => self.end_watch(),
+                Next::Due => drop(self.pay().await),
+                Next::Over => return,
+            }
+        }
+    }
+
+    async fn answer(&mut self, question: Question) {
+        let _one_less = self.desk.under_way();
+        // What was released must be free before anybody takes it again.
+        let paid =
+            if matches!(question.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };
+        let asked = Instant::now();
+        let result = match paid {
+            Ok(()) => self.store.execute(question.command()).await,
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(reply) => {
+                self.desk.note_well(asked.elapsed());
+                question.answer(reply);
+            }
+            Err(error) => {
+                self.desk.note_trouble(&error);
+                if matches!(question.command(), Command::Release { .. }) {
+                    self.owed.push_back(Debt::new(question.command()));
+                }
+                question.answer(Reply::failed(error));
+            }
+        }
+    }
+
+    /// Tries again what was not released, the oldest first.
+    async fn pay(&mut self) -> Result<(), NodeError> {
+        while let Some(debt) = self.owed.front_mut() {
+            let Err(error) = self.store.execute(&debt.release).await else {
+                self.owed.pop_front();
+                continue;
+            };
+            if debt.since.elapsed() >= LONGEST {
+                self.owed.pop_front();
+            } else {
+                debt.delay = (debt.delay * 2).min(DELAYS.1);
+                debt.due = Instant::now() + debt.delay;
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    async fn begin_watch(&mut self, bell: Bell) {
+        self.end_watch();
+        // Without it the poll of whoever waits must do.
+        if let Ok(watch) = Watch::begin(&self.store, &self.name, self.patience).await {
+            let ring = watch.ring(self.store.clone(), self.name.clone(), bell, self.patience);
+            self.watch = Some(tokio::spawn(ring).abort_handle());
+        }
+    }
+
+    fn end_watch(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+        }
+    }
+}
+
+impl Drop for Walker {
+    fn drop(&mut self) {
+        self.end_watch();
+    }
+}

@@ -1,0 +1,127 @@
+//! The etcd node: a cluster that agrees with itself is one voter.
+
+mod api;
+mod counters;
+mod http;
+mod json;
+mod lane;
+mod store;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod worker;
+
+use super::stream::Address;
+use super::url::{Cluster, Endpoint};
+use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question, StoreFacts};
+use crate::surroundings::Surroundings;
+use api::{Api, Login, Status};
+use counters::Counters;
+use http::Http;
+use quorlock_core::Name;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use store::Store;
+use worker::Worker;
+
+/// How much longer than its answer may take for whoever asks a request is waited for: the command goes on.
+const PATIENCE: u32 = 4;
+
+/// An etcd cluster as a node: its consensus decides, so it is one voter, however many members it has.
+///
+/// A lock is a key with a lease. etcd counts leases in whole seconds and lets none end sooner than after about two, so the lock
+/// of a holder that died is free up to two seconds later than its ttl says; never sooner. Fence counters are keys that stay for
+/// two weeks at least after the last lock of their name.
+///
+/// It speaks the JSON interface of etcd 3.4 and later on the client port, from a thread of its own.
+///
+/// Dropping the node while commands are under way waits for them as long as the cluster may take to answer.
+pub struct EtcdNode {
+    id: Arc<str>,
+    worker: Worker,
+}
+
+impl EtcdNode {
+    /// The node of the cluster that `url` names. Connects to nobody yet.
+    ///
+    /// # Errors
+    /// [`NodeError::Tls`] if a certificate cannot be used.
+    pub(crate) fn open(url: &Cluster, around: &Surroundings) -> Result<Self, NodeError> {
+        let endpoint = |endpoint: &Endpoint| {
+            Ok(http::Endpoint { authority: endpoint.to_string(), address: Address::new(endpoint)? })
+        };
+        let endpoints = url.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, NodeError>>()?;
+        let patience = around.node_timeout * PATIENCE;
+        let login = url.login.clone().map(|(user, password)| Login { user, password });
+        let store = Store {
+            api: Arc::new(Api::new(Http::new(endpoints, around.connect_timeout, patience), login)),
+            entropy: around.entropy.clone(),
+            clock: around.clock.clone(),
+            counters: Counters::default(),
+            prefix: url.prefix.clone(),
+        };
+        Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
+    }
+
+    /// Asks how the cluster is doing, and how long that took.
+    async fn look(&self) -> Result<(Status, Duration), NodeError> {
+        let start = Instant::now();
+        let status = self.worker.find(|store| async move { store.status().await }).await?;
+        let took = start.elapsed();
+        self.worker.desk().note_version(&status.version);
+        self.worker.desk().note_well(took);
+        Ok((status, took))
+    }
+}
+
+impl Node for EtcdNode {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn send(&self, question: Question) {
+        self.worker.ask(question);
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.worker.watch(name, bell);
+    }
+
+    fn unwatch(&self, name: &Name) {
+        self.worker.unwatch(name);
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async { drop(self.look().await) })
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        Box::pin(self.worker.find(|store| async move { store.names().await }))
+    }
+
+    fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
+        Box::pin(async {
+            let (status, round_trip) = self.look().await?;
+            let members = self.worker.find(|store| async move { store.members().await }).await.ok();
+            Ok(Facts::Store(StoreFacts {
+                version: format!("etcd {}", status.version),
+                has_leader: status.leader != 0,
+                members,
+                size: status.size,
+                errors: status.errors,
+                round_trip,
+            }))
+        })
+    }
+
+    fn health(&self) -> Health {
+        self.worker.desk().health()
+    }
+}
+
+impl fmt::Debug for EtcdNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EtcdNode({})", self.id)
+    }
+}

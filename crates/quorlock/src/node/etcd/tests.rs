@@ -1,0 +1,145 @@
+//! The etcd node on real clusters.
+
+use super::super::contract::{
+    TTL, acquire, ask, contract_without_time, extend, inspect, name, release, token,
+};
+use super::super::{NodeUrl, open};
+use super::*;
+use crate::node::url::Place;
+use crate::node::{Command, Done, Reply};
+use quorlock_testkit::{Etcd, until};
+
+fn node(url: &str) -> Arc<dyn Node> {
+    let around = Surroundings { node_timeout: Duration::from_secs(2), ..Surroundings::default() };
+    open(&url.parse().unwrap(), &around).unwrap()
+}
+
+fn store(url: &str) -> Store {
+    let Place::Cluster(cluster) = url.parse::<NodeUrl>().unwrap().place else { panic!("{url}") };
+    let member = |endpoint: &Endpoint| http::Endpoint {
+        authority: endpoint.to_string(),
+        address: Address::new(endpoint).unwrap(),
+    };
+    let second = Duration::from_secs(5);
+    let http = Http::new(cluster.endpoints.iter().map(member).collect(), second, second);
+    let entropy = Surroundings::default().entropy;
+    let clock = Surroundings::default().clock;
+    let api = Arc::new(Api::new(http, None));
+    Store { api, entropy, clock, counters: Counters::default(), prefix: cluster.prefix }
+}
+
+#[tokio::test]
+async fn the_etcd_node_keeps_the_contract() {
+    let etcd = Etcd::start(1);
+    contract_without_time(&node(&etcd.url())).await;
+}
+
+#[tokio::test]
+async fn extending_never_shortens_and_leaves_one_lease_for_each_lock() {
+    let etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    ask(&node, &acquire("a", 1, 5, TTL, false)).await;
+    assert_eq!(ask(&node, &extend("a", 1, TTL / 2, false)).await, "done");
+    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 10 counter 5");
+    assert_eq!(ask(&node, &extend("a", 1, 4 * TTL, false)).await, "done");
+    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 40 counter 5");
+    let leases = || etcd.post("/v3/lease/leases", "{}")["leases"].as_array().map_or(0, Vec::len);
+    // One for all counters, and one for the lock.
+    until("the old lease is gone", Duration::from_secs(10), async || leases() == 2).await;
+    assert_eq!(ask(&node, &release("a", 1)).await, "done");
+    assert_eq!(leases(), 1);
+    assert_eq!(inspect(&node, "a").await, "free, counter 5");
+    ask(&node, &acquire("a", 1, 6, TTL, false)).await;
+    assert_eq!(ask(&node, &acquire("a", 2, 7, TTL, false)).await, "taken");
+    assert_eq!(leases(), 2, "who is refused leaves nothing behind");
+}
+
+/// The answer to an acquire was not waited for, and it comes to the cluster after its release.
+#[tokio::test]
+async fn a_release_ends_an_acquire_that_is_still_on_its_way() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    let lock = store.lock_key(&name("a"));
+    let Command::Acquire(late) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
+    let lease = store.lease(&late.name, &token(1));
+    store.api.grant(lease, TTL).await.unwrap();
+    store.execute(&release("a", 1)).await.unwrap();
+    let put = json::Txn::default().then(json::put(&lock, late.value().as_bytes(), lease));
+    let refused = store.api.execute(&put).await.unwrap_err();
+    assert!(refused.to_string().contains("lease not found"), "{refused}");
+    assert_eq!(store.api.read(&lock).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn counters_are_kept_for_weeks_by_one_lease_for_all_and_a_lost_lease_is_replaced() {
+    let etcd = Etcd::start(1);
+    let (one, other) = (store(&etcd.url()), store(&etcd.url()));
+    for (store, name) in [(&one, "a"), (&other, "b"), (&one, "c")] {
+        let reply = store.execute(&acquire(name, 1, 5, TTL, false)).await.unwrap();
+        assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+    }
+    let lease = async |name: &str| {
+        let key = format!("quorlock/fence/{name}");
+        one.api.read(key.as_bytes()).await.unwrap().unwrap().lease
+    };
+    let shared = lease("a").await;
+    assert_eq!((lease("b").await, lease("c").await), (shared, shared));
+    let left = one.api.left(shared).await.unwrap();
+    assert!(left > Duration::from_secs(27 * 86_400), "{left:?}");
+
+    assert!(one.api.revoke(shared).await.unwrap());
+    assert!(one.execute(&acquire("d", 1, 5, TTL, false)).await.is_err(), "it was told of the lease before");
+    let reply = one.execute(&acquire("d", 2, 5, TTL, false)).await.unwrap();
+    assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+}
+
+#[tokio::test]
+async fn names_of_two_prefixes_are_apart_and_listed_apart() {
+    let etcd = Etcd::start(1);
+    let (one, other) = (node(&etcd.url()), node(&format!("{}/team", etcd.url())));
+    assert_eq!(ask(&one, &acquire("a/b", 1, 5, TTL, false)).await, "raised");
+    assert_eq!(ask(&other, &acquire("a/b", 2, 4, TTL, false)).await, "raised");
+    assert_eq!(ask(&other, &acquire("c", 2, 4, TTL, false)).await, "raised");
+    assert_eq!(one.names().await.unwrap(), Names::new([name("a/b")]));
+    assert_eq!(other.names().await.unwrap(), Names::new([name("a/b"), name("c")]));
+}
+
+#[tokio::test]
+async fn what_others_wrote_is_foreign_and_stays() {
+    let etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    let body = format!(r#"{{"key":"{}","value":"{}"}}"#, json::text("quorlock/lock/a"), json::text("mine"));
+    etcd.post("/v3/kv/put", &body);
+    assert_eq!(inspect(&node, "a").await, "foreign mine");
+    assert_eq!(ask(&node, &acquire("a", 1, 5, TTL, false)).await, "taken");
+    assert_eq!(ask(&node, &release("a", 1)).await, "taken");
+    let odd = format!(r#"{{"key":"{}","value":"{}"}}"#, json::text("quorlock/fence/b"), json::text("zz"));
+    etcd.post("/v3/kv/put", &odd);
+    let failed = ask(&node, &acquire("b", 1, 5, TTL, false)).await;
+    assert!(failed.contains("quorlock/fence/b"), "{failed}");
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_rings_the_bell() {
+    let etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    let bell = Bell::new();
+    ask(&node, &acquire("a", 1, 5, Duration::from_secs(1), false)).await;
+    node.watch(&name("a"), &bell);
+    tokio::time::timeout(Duration::from_secs(20), bell.heard()).await.expect("the end of a lease rings");
+    node.unwatch(&name("a"));
+}
+
+#[tokio::test]
+async fn a_release_that_failed_is_made_up_for_when_the_cluster_is_back() {
+    let mut etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    assert_eq!(ask(&node, &acquire("a", 1, 5, 6 * TTL, false)).await, "raised");
+    etcd.kill(0);
+    let failed = ask(&node, &release("a", 1)).await;
+    assert!(failed.starts_with("failed"), "{failed}");
+    assert!(node.health().trouble.is_some());
+    etcd.restart(0);
+    until("it is free", Duration::from_secs(20), async || inspect(&node, "a").await == "free, counter 5")
+        .await;
+}

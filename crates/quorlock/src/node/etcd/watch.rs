@@ -1,0 +1,123 @@
+//! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
+
+use super::http::lost;
+use super::store::Store;
+use crate::node::{Bell, NodeError};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use quorlock_core::Name;
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+/// How long after a watch broke the next one is tried, at first and at most.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// The longest line of a watch that is read.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// A watch over one name, from the moment at which it was made.
+pub(super) struct Watch {
+    body: Incoming,
+    read: BytesMut,
+}
+
+/// One line of a watch.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Line {
+    result: News,
+    error: Option<serde_json::Value>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct News {
+    created: bool,
+    canceled: bool,
+    events: Vec<serde_json::Value>,
+}
+
+impl Watch {
+    /// Watches `name`. What happens after this returned is told.
+    pub(super) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
+        let begun = async {
+            let body = store.api.watch(&store.lock_key(name)).await?;
+            let mut watch = Self { body, read: BytesMut::new() };
+            while !watch.line().await?.created {}
+            Ok(watch)
+        };
+        timeout(limit, begun).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+    }
+
+    /// Rings `bell` whenever `name` was deleted, for as long as it is polled. A watch that broke is begun anew.
+    pub(super) async fn ring(mut self, store: Store, name: Name, bell: Bell, limit: Duration) {
+        loop {
+            while let Ok(news) = self.line().await {
+                if !news.events.is_empty() {
+                    bell.ring();
+                }
+            }
+            let mut delay = DELAYS.0;
+            self = loop {
+                sleep(delay).await;
+                match Self::begin(&store, &name, limit).await {
+                    Ok(watch) => break watch,
+                    Err(_) => delay = (delay * 2).min(DELAYS.1),
+                }
+            };
+            // Whatever happened in between was not told.
+            bell.ring();
+        }
+    }
+
+    /// The next line.
+    async fn line(&mut self) -> Result<News, NodeError> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                return news(&self.read.split_to(end + 1));
+            }
+            if self.read.len() > LONGEST_LINE {
+                return Err(protocol("a line of a watch does not end"));
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        self.read.extend_from_slice(&piece);
+                    }
+                }
+                Some(Err(error)) => return Err(lost(&error)),
+                None => return Err(protocol("the watch has ended")),
+            }
+        }
+    }
+}
+
+fn news(line: &[u8]) -> Result<News, NodeError> {
+    let line: Line = serde_json::from_slice(line)
+        .map_err(|error| protocol(&format!("a watch cannot be read: {error}")))?;
+    match line.error {
+        Some(error) => Err(protocol(&format!("the watch was ended: {error}"))),
+        None if line.result.canceled => Err(protocol("the watch was ended")),
+        None => Ok(line.result),
+    }
+}
+
+fn protocol(reason: &str) -> NodeError {
+    super::api::protocol(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_watch_are_told_apart() {
+        assert!(news(br#"{"result":{"header":{"revision":"1"},"created":true}}"#).unwrap().created);
+        let freed = news(br#"{"result":{"header":{},"events":[{"type":"DELETE","kv":{"key":"YQ=="}}]}}"#);
+        assert_eq!(freed.unwrap().events.len(), 1);
+        for bad in [r#"{"error":{"code":14}}"#, r#"{"result":{"canceled":true}}"#, "x"] {
+            assert!(news(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+}

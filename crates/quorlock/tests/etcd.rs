@@ -1,0 +1,217 @@
+//! An etcd cluster as the one node of a locker: members that die or stand still, users, and what goes wrong.
+#![allow(clippy::unwrap_used)]
+
+use quorlock::{AcquireError, Builder, ConfigError, Locker, Release, blocking};
+use quorlock_testkit::Etcd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, timeout};
+
+const TTL: Duration = Duration::from_secs(6);
+const SOON: Duration = Duration::from_secs(30);
+
+fn builder(url: &str) -> Builder {
+    Locker::builder().nodes([url]).ttl(TTL).node_timeout(Duration::from_millis(500)).wait(SOON)
+}
+
+fn locker(url: &str) -> Locker {
+    builder(url).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_lock_is_kept_while_the_leader_dies() {
+    let mut etcd = Etcd::start(3);
+    let (one, other) = (locker(&etcd.url()), locker(&etcd.url()));
+    let guard = one.named("kept").unwrap().acquire().await.unwrap();
+    let leader = etcd.leader();
+    etcd.kill(leader);
+    sleep(TTL * 2).await;
+    assert!(guard.is_held(), "the watchdog found another member: {:?}", guard.standing());
+    assert!(other.named("kept").unwrap().wait(Duration::from_secs(1)).acquire().await.is_err());
+    let fence = guard.fence();
+    assert!(matches!(guard.release().await, Release::Released));
+    let next = other.named("kept").unwrap().acquire().await.unwrap();
+    assert!(next.fence() > fence);
+}
+
+#[tokio::test]
+async fn a_leader_that_stands_still_is_passed_by() {
+    let etcd = Etcd::start(3);
+    let locker = locker(&etcd.url());
+    drop(locker.named("before").unwrap().acquire().await.unwrap());
+    let leader = etcd.leader();
+    etcd.pause(leader);
+    let guard = locker.named("after").unwrap().acquire().await.unwrap();
+    etcd.resume(leader);
+    assert!(guard.is_held());
+    assert!(matches!(guard.release().await, Release::Released));
+}
+
+#[tokio::test]
+async fn without_a_majority_nothing_is_granted_and_a_held_lock_is_lost_in_time() {
+    let mut etcd = Etcd::start(3);
+    let locker = locker(&etcd.url());
+    let guard = locker.named("lost").unwrap().acquire().await.unwrap();
+    let leader = etcd.leader();
+    etcd.kill(leader);
+    etcd.kill((leader + 1) % 3);
+    let refused = locker.named("other").unwrap().wait(Duration::from_secs(1)).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::NoQuorum { .. })), "{refused:?}");
+    let start = Instant::now();
+    timeout(SOON, guard.lost()).await.unwrap();
+    assert!(start.elapsed() < TTL, "before others can have it");
+    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+}
+
+#[tokio::test]
+async fn a_restarted_cluster_remembers() {
+    let mut etcd = Etcd::start(1);
+    let (one, other) = (locker(&etcd.url()), locker(&etcd.url()));
+    let lock = one.named("remembered").unwrap().ttl(Duration::from_secs(30)).unwrap();
+    let guard = lock.acquire().await.unwrap();
+    etcd.restart(0);
+    let refused = other.named("remembered").unwrap().try_acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
+    let fence = guard.fence();
+    assert!(matches!(guard.release().await, Release::Released));
+    assert!(other.named("remembered").unwrap().acquire().await.unwrap().fence() > fence);
+}
+
+#[tokio::test]
+async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
+    let etcd = Etcd::start(1);
+    for (path, body) in [
+        ("user/add", r#"{"name":"root","password":"r"}"#),
+        ("user/grant", r#"{"user":"root","role":"root"}"#),
+        ("role/add", r#"{"name":"locker"}"#),
+        // From `quorlock/` up to what follows it.
+        (
+            "role/grant",
+            r#"{"name":"locker","perm":{"permType":"READWRITE","key":"cXVvcmxvY2sv","range_end":"cXVvcmxvY2sw"}}"#,
+        ),
+        ("user/add", r#"{"name":"ann","password":"s3cr@t"}"#),
+        ("user/grant", r#"{"user":"ann","role":"locker"}"#),
+        ("auth/enable", "{}"),
+    ] {
+        let path = path.strip_prefix("auth/").unwrap_or(path);
+        let answer = etcd.post(&format!("/v3/auth/{path}"), body);
+        assert!(answer.get("error").is_none(), "{path}: {answer}");
+    }
+    let with = |user: &str| etcd.url().replace("etcd://", &format!("etcd://{user}@"));
+    let ann = locker(&with("ann:s3cr%40t"));
+    let guard = ann.named("hers").unwrap().acquire().await.unwrap();
+    assert!(guard.extend_by(TTL * 2).await.is_ok());
+    assert_eq!(ann.list().await.unwrap().held.len(), 1);
+    assert!(matches!(guard.release().await, Release::Released));
+    for (url, words) in [
+        (etcd.url(), "wants a user and a password"),
+        (with("ann:wrong"), "authentication failed"),
+        (with("ann:s3cr%40t") + "/elsewhere", "permission denied"),
+    ] {
+        let refused = locker(&url).named("x").unwrap().wait(Duration::from_secs(1)).acquire().await;
+        let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{url}: {refused:?}") };
+        let said = format!("{nodes:?}");
+        assert!(said.contains(words), "{said}");
+        assert!(!said.contains("s3cr") && !said.contains("wrong"), "no password is told: {said}");
+    }
+}
+
+#[test]
+fn a_dropped_guard_releases_also_at_the_end_of_a_program() {
+    let etcd = Etcd::start(1);
+    let blocking = blocking::Locker::builder()
+        .nodes([etcd.url()])
+        .ttl(TTL * 4)
+        .node_timeout(Duration::from_millis(500))
+        .build()
+        .unwrap();
+    drop(blocking.named("last").unwrap().acquire().unwrap());
+    drop(blocking);
+    // As the next program would find it, without waiting.
+    let next = blocking::Locker::builder().nodes([etcd.url()]).ttl(TTL).build().unwrap();
+    drop(next.named("last").unwrap().try_acquire().unwrap());
+}
+
+#[tokio::test]
+async fn what_is_no_etcd_is_named() {
+    let server = quorlock_testkit::Server::start();
+    let url = format!("etcd://127.0.0.1:{}", server.port());
+    let refused = locker(&url).named("x").unwrap().wait(Duration::from_millis(500)).acquire().await;
+    let Err(AcquireError::NoQuorum { nodes, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(nodes.len(), 1);
+}
+
+#[test]
+fn members_of_one_cluster_are_not_several_nodes() {
+    let built = Locker::builder().nodes(["etcd://a", "etcd://b", "etcd://c"]).build();
+    let error = built.unwrap_err();
+    assert!(matches!(error, ConfigError::ManyClusters { .. }));
+    assert!(error.to_string().contains("etcd://a,b,c"), "{error}");
+}
+
+/// Many contend while one member after another dies and comes back: never do two hold at a time, and fences grow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nobody_holds_together_with_another_while_members_die() {
+    let mut etcd = Etcd::start(3);
+    let (url, end) = (etcd.url(), Instant::now() + Duration::from_secs(15));
+    let resource = Arc::new(Mutex::new(Resource::default()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..2 {
+        let locker = locker(&url);
+        for _ in 0..3 {
+            let (lock, resource) = (locker.named("storm").unwrap(), resource.clone());
+            tasks.spawn(async move {
+                while Instant::now() < end {
+                    let Ok(guard) = lock.acquire().await else { continue };
+                    resource.lock().unwrap().enter(guard.fence());
+                    tokio::select! {
+                        () = sleep(Duration::from_millis(20)) => {}
+                        _ = guard.lost() => {}
+                    }
+                    resource.lock().unwrap().leave();
+                    let _ = guard.release().await;
+                }
+            });
+        }
+    }
+    let storm = tokio::task::spawn_blocking(move || {
+        let mut deaths = 0;
+        while Instant::now() + Duration::from_secs(4) < end {
+            let victim = if deaths % 2 == 0 { etcd.leader() } else { deaths % 3 };
+            etcd.kill(victim);
+            std::thread::sleep(Duration::from_secs(2));
+            etcd.restart(victim);
+            deaths += 1;
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        (etcd, deaths)
+    });
+    let (etcd, deaths) = storm.await.unwrap();
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+    drop(etcd);
+    let turns = resource.lock().unwrap().turns;
+    assert!(deaths >= 2 && turns > 20, "{turns} turns while {deaths} members died");
+}
+
+/// What the lock protects.
+#[derive(Default)]
+struct Resource {
+    is_used: bool,
+    highest: u64,
+    turns: u32,
+}
+
+impl Resource {
+    fn enter(&mut self, fence: u64) {
+        assert!(!self.is_used, "two at a time");
+        assert!(fence > self.highest, "{fence} after {}", self.highest);
+        (self.is_used, self.highest) = (true, fence);
+        self.turns += 1;
+    }
+
+    fn leave(&mut self) {
+        self.is_used = false;
+    }
+}
