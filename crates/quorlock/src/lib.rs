@@ -1,7 +1,8 @@
 //! A distributed lock that can be trusted: Redlock with fences, a restart guard and a loss signal.
 //!
 //! A lock over N independent Redis or Valkey servers: a majority must grant it, time bounds it, a token proves it,
-//! and a fence protects what it guards. On one machine it needs no server at all (`file:`).
+//! and a fence protects what it guards. On one machine it needs no server at all (`file:`). An etcd cluster can decide instead
+//! (`etcd://a,b,c`, with the feature `etcd`).
 //!
 //! ```
 //! use quorlock::{AcquireError, Locker};

@@ -2,7 +2,7 @@
 
 use crate::kit::{Answer, Home, Running};
 use crate::until_free;
-use quorlock_testkit::Servers;
+use quorlock_testkit::{Etcd, Servers};
 use serde_json::Value;
 
 fn keys(object: &Value) -> Vec<&str> {
@@ -35,6 +35,19 @@ fn on_one_machine_a_lock_outlives_the_process_that_took_it() {
 fn on_three_servers_a_lock_outlives_the_process_that_took_it() {
     let servers = Servers::start(3);
     take_keep_and_give_back(&Home::on(&servers));
+}
+
+#[test]
+fn on_an_etcd_cluster_a_lock_outlives_the_process_that_took_it_and_is_listed_and_run_under() {
+    let etcd = Etcd::start(3);
+    let home = Home::with_nodes(&[etcd.url()]);
+    take_keep_and_give_back(&home);
+    let listed = home.run(&["status"]).text();
+    assert!(listed.contains("job") && listed.contains("1/1"), "{listed}");
+    let mut command =
+        home.command(&["run", "other", "--", "sh", "-c", "exit $((QUORLOCK_FENCE > 0 ? 7 : 1))"]);
+    Running::new(&mut command).end().exits(7);
+    home.run(&["run", "job", "-n", "--", "true"]).exits(75);
 }
 
 #[test]

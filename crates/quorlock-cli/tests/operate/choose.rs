@@ -8,7 +8,7 @@ fn every_branch_of_the_guide_names_an_engine_and_whether_it_is_ours() {
     let table = "
         engine            ours   flags
         file              true   --one-machine
-        etcd              false  --strong-consistency --kubernetes
+        etcd              true   --strong-consistency --kubernetes
         zookeeper         false  --strong-consistency
         redlock           true   --performance --edge-cases-ok
         one_redis         true   --performance

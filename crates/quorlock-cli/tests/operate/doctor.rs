@@ -2,7 +2,7 @@
 
 use crate::terminal::Terminal;
 use crate::{ask, finding, findings, home, init, troubles};
-use quorlock_testkit::{Server, Servers, until_blocking};
+use quorlock_testkit::{Etcd, Server, Servers, until_blocking};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -190,4 +190,24 @@ fn there_are_colours_on_a_terminal_unless_they_are_not_wanted() {
         doctor.end().exits(0);
         assert_eq!(!shown.contains('\u{1b}'), is_plain, "{shown:?}");
     }
+}
+
+#[test]
+fn an_etcd_cluster_is_one_node_whose_members_are_counted() {
+    let (home, mut etcd) = (home(), Etcd::start(3));
+    let urls = [etcd.url()];
+    let report = ask(&home, &urls, &["doctor", "--node-timeout", "2s"]).exits(0).json();
+    let node = &report["nodes"][0];
+    assert_eq!((&node["state"], &node["found"]["kind"]), (&"votes".into(), &"store".into()), "{report:#}");
+    assert_eq!((&node["found"]["members"], &node["found"]["has_leader"]), (&3.into(), &true.into()));
+    assert!(report["verdict"].as_str().unwrap().ends_with("2 of its 3 members must be up"), "{report:#}");
+    let text = home.run(&["doctor", "--nodes", &urls[0]]).text();
+    assert!(text.contains("MEMBERS") && text.contains("etcd 3."), "{text}");
+
+    let leader = etcd.leader();
+    etcd.kill(leader);
+    etcd.kill((leader + 1) % 3);
+    until_blocking("the last member sees no leader", SOON, || {
+        ask(&home, &urls, &["doctor"]).code == Some(69)
+    });
 }
