@@ -20,7 +20,8 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// What is to be done for a name.
 #[derive(Debug)]
 pub(super) enum Work {
-    Ask(Question),
+    /// With when it came.
+    Ask(Question, Instant),
     Watch(Bell),
     Unwatch,
 }
@@ -133,7 +134,7 @@ impl Walker {
             let stays = !self.owed.is_empty() && self.desk.is_open();
             let due = self.owed.front().map(|debt| debt.due);
             match lane.next(stays || self.watch.is_some(), due).await {
-                Next::Work(Work::Ask(question)) => self.answer(question).await,
+                Next::Work(Work::Ask(question, since)) => self.answer(question, since).await,
                 Next::Work(Work::Watch(bell)) => self.begin_watch(bell).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
                 Next::Due => drop(self.pay().await),
@@ -142,8 +143,13 @@ impl Walker {
         }
     }
 
-    async fn answer(&mut self, question: Question) {
+    async fn answer(&mut self, question: Question, since: Instant) {
         let _one_less = self.desk.under_way();
+        // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
+        let after = self.store.limit;
+        if since.elapsed() > after && !matches!(question.command(), Command::Release { .. }) {
+            return question.answer(Reply::failed(NodeError::Timeout { after }));
+        }
         // What was released must be free before anybody takes it again.
         let paid =
             if matches!(question.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };

@@ -60,6 +60,7 @@ impl EtcdNode {
             clock: around.clock.clone(),
             counters: Counters::default(),
             prefix: url.prefix.clone(),
+            limit: around.node_timeout,
         };
         Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
     }

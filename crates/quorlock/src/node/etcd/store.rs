@@ -28,6 +28,8 @@ pub(super) struct Store {
     pub(super) counters: Counters,
     /// What all keys begin with.
     pub(super) prefix: String,
+    /// How long whoever asks waits for an answer.
+    pub(super) limit: Duration,
 }
 
 /// Where one name stands.

@@ -25,7 +25,7 @@ fn store(url: &str) -> Store {
     let entropy = Surroundings::default().entropy;
     let clock = Surroundings::default().clock;
     let api = Arc::new(Api::new(http, None));
-    Store { api, entropy, clock, counters: Counters::default(), prefix: cluster.prefix }
+    Store { api, entropy, clock, counters: Counters::default(), prefix: cluster.prefix, limit: second }
 }
 
 #[tokio::test]
@@ -128,6 +128,27 @@ async fn a_lease_that_ends_rings_the_bell() {
     node.watch(&name("a"), &bell);
     tokio::time::timeout(Duration::from_secs(20), bell.heard()).await.expect("the end of a lease rings");
     node.unwatch(&name("a"));
+}
+
+/// Many give up while the cluster stands still: it must not have to work them all off when it is back.
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_is_not_carried_out() {
+    let etcd = Etcd::start(1);
+    let around = Surroundings { node_timeout: Duration::from_millis(250), ..Surroundings::default() };
+    let node = open(&etcd.url().parse().unwrap(), &around).unwrap();
+    node.settle().await;
+    etcd.pause(0);
+    let nodes = [node.clone()];
+    let one = quorlock_core::NodeSet::first(1);
+    for number in 0..200 {
+        crate::round::send_and_forget(&nodes, one, acquire("a", number, 1000 + u64::from(number), TTL, false));
+    }
+    until("all have failed", Duration::from_secs(20), async || node.health().queued == 0).await;
+    etcd.resume(0);
+    // But for those that were on their way when it stood still.
+    until("it answers", Duration::from_secs(20), async || inspect(&node, "a").await.contains("counter")).await;
+    let seen = inspect(&node, "a").await;
+    assert!(!seen.contains("counter 1199"), "{seen}");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// The most commands that may wait.
 const MOST_WAITING: usize = 4096;
@@ -63,9 +63,9 @@ impl Worker {
         }
         self.desk.0.queued.fetch_add(1, Ordering::Relaxed);
         let name = question.command().name().clone();
-        if let Err((error, job)) = self.send(Job::Work(name, Work::Ask(question))) {
+        if let Err((error, job)) = self.send(Job::Work(name, Work::Ask(question, Instant::now()))) {
             self.desk.0.queued.fetch_sub(1, Ordering::Relaxed);
-            if let Job::Work(_, Work::Ask(question)) = job {
+            if let Job::Work(_, Work::Ask(question, _)) = job {
                 question.answer(Reply::failed(error));
             }
         }
