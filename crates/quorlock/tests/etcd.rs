@@ -1,7 +1,7 @@
 //! An etcd cluster as the one node of a locker: members that die or stand still, users, and what goes wrong.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, Builder, ConfigError, Locker, Release, blocking};
+use quorlock::{AcquireError, Builder, ConfigError, Locker, Release};
 use quorlock_testkit::Etcd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -116,20 +116,22 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     }
 }
 
+/// A program may end right after its guard: what was sent is waited for.
 #[test]
-fn a_dropped_guard_releases_also_at_the_end_of_a_program() {
+fn a_locker_that_goes_right_after_its_guard_leaves_nothing_behind() {
     let etcd = Etcd::start(1);
-    let blocking = blocking::Locker::builder()
-        .nodes([etcd.url()])
-        .ttl(TTL * 4)
-        .node_timeout(Duration::from_millis(500))
-        .build()
-        .unwrap();
-    drop(blocking.named("last").unwrap().acquire().unwrap());
-    drop(blocking);
-    // As the next program would find it, without waiting.
-    let next = blocking::Locker::builder().nodes([etcd.url()]).ttl(TTL).build().unwrap();
-    drop(next.named("last").unwrap().try_acquire().unwrap());
+    let hold_once = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let locker = locker(&etcd.url());
+            drop(locker.named("last").unwrap().acquire().await.unwrap());
+            drop(locker);
+            // `quorlock/lock/last`, by nobody's leave.
+            let left = etcd.post("/v3/kv/range", r#"{"key":"cXVvcmxvY2svbG9jay9sYXN0"}"#);
+            assert!(left.get("kvs").is_none() && left.get("header").is_some(), "{left}");
+        });
+    };
+    (0..20).for_each(|_| hold_once());
 }
 
 #[tokio::test]

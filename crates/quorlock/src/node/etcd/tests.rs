@@ -141,12 +141,17 @@ async fn what_nobody_waits_for_any_more_is_not_carried_out() {
     let nodes = [node.clone()];
     let one = quorlock_core::NodeSet::first(1);
     for number in 0..200 {
-        crate::round::send_and_forget(&nodes, one, acquire("a", number, 1000 + u64::from(number), TTL, false));
+        crate::round::send_and_forget(
+            &nodes,
+            one,
+            acquire("a", number, 1000 + u64::from(number), TTL, false),
+        );
     }
     until("all have failed", Duration::from_secs(20), async || node.health().queued == 0).await;
     etcd.resume(0);
     // But for those that were on their way when it stood still.
-    until("it answers", Duration::from_secs(20), async || inspect(&node, "a").await.contains("counter")).await;
+    until("it answers", Duration::from_secs(20), async || inspect(&node, "a").await.contains("counter"))
+        .await;
     let seen = inspect(&node, "a").await;
     assert!(!seen.contains("counter 1199"), "{seen}");
 }
