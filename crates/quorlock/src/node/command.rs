@@ -66,7 +66,8 @@ impl Command {
 /// The vote that one attempt asks of every node.
 ///
 /// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's counter
-/// to `proposal` if it is below. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
+/// to `proposal` if it is below; a node that is never one of several may leave it where it is if the name was not taken.
+/// Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
 ///
 /// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by [`Done::Raised`].
 #[derive(Clone, Debug, PartialEq, Eq)]

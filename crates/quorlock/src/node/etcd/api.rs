@@ -1,6 +1,6 @@
 //! The few requests of etcd's JSON interface that locks need.
 
-use super::http::{Call, Http};
+use super::http::{Answered, Call, Http};
 use super::json::{self, Answer, Entry, Range, Txn, number};
 use crate::node::NodeError;
 use bytes::Bytes;
@@ -9,16 +9,17 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::{Mutex, watch};
 
 /// Codes of gRPC, which etcd tells apart its errors by.
 const INVALID_ARGUMENT: i64 = 3;
-const DEADLINE_EXCEEDED: i64 = 4;
 const NOT_FOUND: i64 = 5;
+const ALREADY_EXISTS: i64 = 6;
 const PERMISSION_DENIED: i64 = 7;
 const RESOURCE_EXHAUSTED: i64 = 8;
-const UNAVAILABLE: i64 = 14;
+const FAILED_PRECONDITION: i64 = 9;
 const UNAUTHENTICATED: i64 = 16;
 
 /// User and password.
@@ -39,7 +40,7 @@ impl std::fmt::Debug for Login {
 pub(super) struct Api {
     http: Http,
     login: Option<Login>,
-    /// What the cluster gave us for user and password.
+    /// What the cluster gave us for user and password. Locked while we ask for it, so that it is asked for once.
     pass: Mutex<Option<Arc<str>>>,
 }
 
@@ -95,6 +96,11 @@ impl Api {
         self.ask("/v3/kv/txn", &txn.to_json()).await
     }
 
+    /// Tells when a member was turned away from.
+    pub(super) fn turns(&self) -> watch::Receiver<u64> {
+        self.http.turns()
+    }
+
     /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
     pub(super) async fn grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
@@ -114,21 +120,25 @@ impl Api {
     pub(super) async fn revoke(&self, id: i64) -> Result<bool, NodeError> {
         match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
             Ok(_) => Ok(true),
-            Err(Trouble::Refused(refusal)) if refusal.code == NOT_FOUND => Ok(false),
+            Err(Trouble::Refused(refusal)) if refusal.words().contains("lease not found") => Ok(false),
             Err(trouble) => Err(trouble.cause()),
         }
     }
 
-    /// How long the lease `id` lasts at least.
+    /// How long the lease `id` lasts, as one member tells it: too much, if that has just become the leader, and up to a second
+    /// too little. Nothing may depend on it but how long a lease is granted for.
     pub(super) async fn left(&self, id: i64) -> Result<Duration, NodeError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Lease {
             #[serde(rename = "TTL", deserialize_with = "number")]
             ttl: i64,
+            #[serde(rename = "grantedTTL", deserialize_with = "number")]
+            granted: i64,
         }
         let lease: Lease = self.ask("/v3/lease/timetolive", &json!({ "ID": id.to_string() })).await?;
-        Ok(Duration::from_secs(u64::try_from(lease.ttl).unwrap_or(0)))
+        // A leader that has not begun to count tells of centuries.
+        Ok(Duration::from_secs(u64::try_from(lease.ttl.min(lease.granted)).unwrap_or(0)))
     }
 
     /// How the member that answers is doing.
@@ -153,6 +163,8 @@ impl Api {
         let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };
         let (status, body) = self.http.open(&call).await?;
         if status != StatusCode::OK {
+            // It may have been stale.
+            self.forget_pass(&call.pass).await;
             return Err(NodeError::Server { message: format!("it refuses to be watched: {status}").into() });
         }
         Ok(body)
@@ -168,7 +180,7 @@ impl Api {
         match self.call(&Call { path, body: body.clone(), pass: pass.clone() }).await {
             // Passes end after some minutes, and with a restart.
             Err(Trouble::Refused(refusal)) if pass.is_some() && refusal.is_stale_pass() => {
-                self.forget_pass(pass);
+                self.forget_pass(&pass).await;
                 let pass = self.pass().await?;
                 self.call(&Call { path, body, pass }).await
             }
@@ -177,31 +189,34 @@ impl Api {
     }
 
     async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, Trouble> {
-        let endpoint = self.http.current();
-        let (status, body) = self.http.call(call).await?;
-        if status == StatusCode::OK {
-            return serde_json::from_slice(&body)
-                .map_err(|error| protocol(format!("an answer cannot be read: {error}")).into());
-        }
-        let Ok(refusal) = serde_json::from_slice::<Refusal>(&body) else {
-            return Err(protocol(format!(
-                "{} answered {status}; it must be etcd 3.4 or newer with its JSON gateway on",
-                call.path
-            ))
-            .into());
+        let Answered { status, body, endpoint } = self.http.call(call).await?;
+        let read = match status {
+            StatusCode::OK => serde_json::from_slice(&body)
+                .map_err(|error| protocol(format!("an answer cannot be read: {error}")).into()),
+            _ => Err(match serde_json::from_slice::<Refusal>(&body) {
+                Ok(refusal) if refusal.code != 0 => Trouble::Refused(refusal),
+                _ => protocol(format!(
+                    "{} answered {status}; it must be etcd 3.4 or newer with its JSON gateway on",
+                    call.path
+                ))
+                .into(),
+            }),
         };
-        // This member sees no leader; another one may.
-        if matches!(refusal.code, UNAVAILABLE | DEADLINE_EXCEEDED) {
+        // What is no answer of a member that is well, another one may give.
+        if let Err(trouble) = &read
+            && !trouble.is_definite()
+        {
             self.http.turn_away(endpoint);
         }
-        Err(Trouble::Refused(refusal))
+        read
     }
 
     /// What shows who asks, got from the cluster if need be.
     async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
         let Some(login) = &self.login else { return Ok(None) };
-        if let Some(pass) = self.known_pass().clone() {
-            return Ok(Some(pass));
+        let mut known = self.pass.lock().await;
+        if known.is_some() {
+            return Ok(known.clone());
         }
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -219,19 +234,15 @@ impl Api {
             Err(trouble) => return Err(trouble.cause()),
         };
         let pass: Arc<str> = given.token.into();
-        *self.known_pass() = Some(pass.clone());
+        *known = Some(pass.clone());
         Ok(Some(pass))
     }
 
-    fn forget_pass(&self, stale: Option<Arc<str>>) {
-        let mut known = self.known_pass();
-        if *known == stale {
+    async fn forget_pass(&self, stale: &Option<Arc<str>>) {
+        let mut known = self.pass.lock().await;
+        if *known == *stale {
             *known = None;
         }
-    }
-
-    fn known_pass(&self) -> std::sync::MutexGuard<'_, Option<Arc<str>>> {
-        self.pass.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -249,6 +260,25 @@ impl From<NodeError> for Trouble {
 }
 
 impl Trouble {
+    /// Whether any member would say the same.
+    fn is_definite(&self) -> bool {
+        match self {
+            Trouble::Failed(_) => false,
+            // It has just found its new leader.
+            Trouble::Refused(refusal) if refusal.words().contains("leader changed") => true,
+            Trouble::Refused(refusal) => matches!(
+                refusal.code,
+                INVALID_ARGUMENT
+                    | NOT_FOUND
+                    | ALREADY_EXISTS
+                    | PERMISSION_DENIED
+                    | RESOURCE_EXHAUSTED
+                    | FAILED_PRECONDITION
+                    | UNAUTHENTICATED
+            ),
+        }
+    }
+
     fn cause(self) -> NodeError {
         match self {
             Trouble::Failed(error) => error,

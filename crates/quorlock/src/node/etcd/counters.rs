@@ -1,12 +1,13 @@
 //! How long fence counters are kept: long after the last lock of their name, and not for ever.
 
 use super::api::Api;
-use super::store::positive;
+use super::store::{hash, positive};
+use crate::clock::Clock;
 use crate::entropy::{self, Entropy};
 use crate::node::NodeError;
-use quorlock_core::Wall;
+use quorlock_core::{Moment, Wall};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -14,63 +15,82 @@ const DAY: Duration = Duration::from_secs(86_400);
 const GRANTED: Duration = DAY.saturating_mul(28);
 /// A lease that ends sooner is not used any more. No lock lives longer than 7 days without a word.
 const LEAST: Duration = DAY.saturating_mul(14);
+/// How long one that was looked at is used before the next look.
+const TRUSTED: Duration = DAY;
+/// So many leases share the counters of a week: what ends with one ends at one moment.
+const SHARES: usize = 16;
 
-/// The lease that the counters of all names end with. All clients share one for each week, so that programs which run once a
-/// minute do not leave one each.
+/// The leases that counters end with. All clients share those of a week, so that programs which run once a minute do not leave
+/// one each.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counters(Arc<Mutex<Option<Known>>>);
+pub(super) struct Counters(Arc<[Mutex<Option<Known>>; SHARES]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
     lease: i64,
-    /// When to look for another one.
-    until: Instant,
+    /// When to look again.
+    until: Moment,
 }
 
 impl Counters {
-    /// The lease for a counter that is raised now.
+    /// The lease for `counter`, which is raised now.
     pub(super) async fn lease(
         &self,
         api: &Api,
-        prefix: &str,
-        wall: Wall,
+        counter: &[u8],
+        clock: &dyn Clock,
         entropy: &dyn Entropy,
     ) -> Result<i64, NodeError> {
-        let mut known = self.0.lock().await;
-        if let Some(Known { lease, .. }) = known.filter(|known| Instant::now() < known.until) {
+        let mut known = self.share(counter).lock().await;
+        let now = clock.now();
+        if let Some(Known { lease, .. }) = known.filter(|known| now < known.until) {
             return Ok(lease);
         }
-        let shared = of_week(prefix, wall);
-        // Somebody else may make it between the look and the grant.
-        for _ in 0..2 {
-            let left = api.left(shared).await?;
-            if left >= LEAST {
-                *known = Some(Known { lease: shared, until: Instant::now() + (left - LEAST) });
-                return Ok(shared);
-            }
-            // One that is there and ends soon is of a clock that was weeks off.
-            if !left.is_zero() {
-                break;
-            }
-            api.try_grant(shared, GRANTED).await?;
-        }
-        let own = positive(entropy::number(entropy));
-        api.grant(own, GRANTED).await?;
-        *known = Some(Known { lease: own, until: Instant::now() + (GRANTED - LEAST) });
-        Ok(own)
+        let lease = find(api, of_week(counter, clock.wall()), entropy).await?;
+        *known = Some(Known { lease, until: now + TRUSTED });
+        Ok(lease)
     }
 
     /// Looks again next time: the lease is not there any more.
-    pub(super) async fn forget(&self) {
-        *self.0.lock().await = None;
+    pub(super) async fn forget(&self, counter: &[u8]) {
+        *self.share(counter).lock().await = None;
+    }
+
+    fn share(&self, counter: &[u8]) -> &Mutex<Option<Known>> {
+        &self.0[share_of(counter)]
     }
 }
 
-/// The number of the lease of a week.
-fn of_week(prefix: &str, wall: Wall) -> i64 {
+/// The lease `shared` if it lasts long enough, made if it is not there; else one of our own.
+async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, NodeError> {
+    // Somebody else may make it between the look and the grant.
+    for _ in 0..2 {
+        let left = api.left(shared).await?;
+        if left >= LEAST {
+            return Ok(shared);
+        }
+        // One that is there and ends soon is of a clock that was weeks off.
+        if !left.is_zero() {
+            break;
+        }
+        api.try_grant(shared, GRANTED).await?;
+    }
+    let own = positive(entropy::number(entropy));
+    api.grant(own, GRANTED).await?;
+    Ok(own)
+}
+
+fn share_of(counter: &[u8]) -> usize {
+    hash(counter) as usize % SHARES
+}
+
+/// The number of the lease for `counter` in a week. Prefixes have leases of their own.
+fn of_week(counter: &[u8], wall: Wall) -> i64 {
     let week = Duration::from_micros(wall.as_micros()).as_secs() / (7 * DAY).as_secs();
-    let text = format!("{prefix} counters of week {week}");
-    positive(super::store::hash(text.as_bytes()))
+    let prefix = String::from_utf8_lossy(counter);
+    let prefix = prefix.split("/fence/").next().unwrap_or_default();
+    let text = format!("{prefix} counters {} of week {week}", share_of(counter));
+    positive(hash(text.as_bytes()))
 }
 
 #[cfg(test)]
@@ -78,10 +98,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_week_has_one_lease() {
-        let at = |day: u32| of_week("quorlock", Wall::from_micros((DAY * day).as_micros() as u64));
-        assert_eq!(at(70), at(76));
-        assert_ne!(at(70), at(77));
-        assert_ne!(at(70), of_week("team", Wall::from_micros((DAY * 70).as_micros() as u64)));
+    fn a_week_has_few_leases() {
+        let at = |counter: &str, day: u32| {
+            of_week(counter.as_bytes(), Wall::from_micros((DAY * day).as_micros() as u64))
+        };
+        assert_eq!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 76));
+        assert_ne!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 77));
+        assert_ne!(at("quorlock/fence/a", 70), at("team/fence/a", 70));
+        let leases: std::collections::BTreeSet<_> =
+            (0..1000).map(|number| at(&format!("quorlock/fence/{number}"), 70)).collect();
+        assert_eq!(leases.len(), SHARES);
     }
 }

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 /// The longest answer that is read, in bytes: all names that are told fit in.
@@ -40,6 +40,8 @@ pub(super) struct Http {
     current: AtomicUsize,
     idle: Mutex<Vec<Connection>>,
     calls: Semaphore,
+    /// Counts how often a member was turned away from, for those who listen to one.
+    turns: watch::Sender<u64>,
     connect_timeout: Duration,
     request_timeout: Duration,
 }
@@ -59,6 +61,14 @@ pub(super) struct Call<'a> {
     pub(super) pass: Option<Arc<str>>,
 }
 
+/// A whole answer, and who gave it.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) status: StatusCode,
+    pub(super) body: Bytes,
+    pub(super) endpoint: usize,
+}
+
 impl Http {
     pub(super) fn new(
         endpoints: Vec<Endpoint>,
@@ -66,14 +76,15 @@ impl Http {
         request_timeout: Duration,
     ) -> Self {
         let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MOST_CALLS));
-        Self { endpoints, current, idle, calls, connect_timeout, request_timeout }
+        let turns = watch::Sender::new(0);
+        Self { endpoints, current, idle, calls, turns, connect_timeout, request_timeout }
     }
 
     /// The answer to `call`, whole.
     ///
     /// # Errors
     /// Why there is none. Whether the call was carried out is unknown then.
-    pub(super) async fn call(&self, call: &Call<'_>) -> Result<(StatusCode, Bytes), NodeError> {
+    pub(super) async fn call(&self, call: &Call<'_>) -> Result<Answered, NodeError> {
         // It is never closed.
         let _turn = self.calls.acquire().await;
         let (mut connection, response) = self.begin(call).await?;
@@ -92,7 +103,7 @@ impl Http {
                 idle.push(connection);
             }
         }
-        Ok((head.status, body))
+        Ok(Answered { status: head.status, body, endpoint })
     }
 
     /// The beginning of an answer that goes on, on a connection of its own.
@@ -104,13 +115,22 @@ impl Http {
 
     /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.
     pub(super) fn turn_away(&self, endpoint: usize) {
-        let next = (endpoint + 1) % self.endpoints.len();
-        let _ = self.current.compare_exchange(endpoint, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.ask_next(endpoint, (endpoint + 1) % self.endpoints.len());
         self.idle().retain(|connection| connection.endpoint != endpoint);
+        self.turns.send_modify(|turns| *turns += 1);
     }
 
-    /// The member that is asked.
-    pub(super) fn current(&self) -> usize {
+    /// Tells when a member was turned away from: whoever listens to it may wait in vain.
+    pub(super) fn turns(&self) -> watch::Receiver<u64> {
+        self.turns.subscribe()
+    }
+
+    /// Asks `next` instead of `before`, unless somebody else has decided meanwhile.
+    fn ask_next(&self, before: usize, next: usize) {
+        let _ = self.current.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn current(&self) -> usize {
         self.current.load(Ordering::Relaxed)
     }
 
@@ -152,6 +172,8 @@ impl Http {
         let request = Request::post(call.path)
             .header(HOST, &self.endpoints[endpoint].authority)
             .header(CONTENT_TYPE, "application/json");
+        // Whoever sees no leader says so, instead of keeping a watch open that tells nothing.
+        let request = request.header("Grpc-Metadata-hasleader", "true");
         let request = match &call.pass {
             Some(pass) => request.header(AUTHORIZATION, &**pass),
             None => request,
@@ -167,7 +189,7 @@ impl Http {
         for endpoint in (0..self.endpoints.len()).map(|further| (first + further) % self.endpoints.len()) {
             match timeout(self.connect_timeout, self.connect_to(endpoint)).await {
                 Ok(Ok(connection)) => {
-                    self.current.store(endpoint, Ordering::Relaxed);
+                    self.ask_next(first, endpoint);
                     return Ok(connection);
                 }
                 Ok(Err(error)) => cause = error,

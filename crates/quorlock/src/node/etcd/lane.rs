@@ -1,8 +1,8 @@
 //! The commands for one name, carried out one after another.
 
 use super::store::Store;
-use super::watch::Watch;
-use super::worker::Desk;
+use super::watch::{Watch, ring};
+use super::worker::{Counted, Desk};
 use crate::node::{Bell, Command, NodeError, Question, Reply};
 use quorlock_core::Name;
 use std::collections::VecDeque;
@@ -20,10 +20,18 @@ const LONGEST: Duration = Duration::from_secs(120);
 /// What is to be done for a name.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// With when it came.
-    Ask(Question, Instant),
+    Ask(Asked),
     Watch(Bell),
     Unwatch,
+}
+
+/// A question that waits.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) question: Question,
+    pub(super) since: Instant,
+    /// It counts as long as this lives.
+    pub(super) counted: Counted,
 }
 
 /// What waits for its turn.
@@ -56,6 +64,16 @@ impl Lane {
         drop(waiting);
         self.arrived.notify_one();
         Ok(())
+    }
+
+    /// Nobody walks it any more, whatever became of whoever did.
+    fn close(&self) {
+        let left = {
+            let mut waiting = self.waiting();
+            waiting.is_over = true;
+            std::mem::take(&mut waiting.work)
+        };
+        drop(left);
     }
 
     /// Whether nobody walks it any more.
@@ -130,11 +148,12 @@ impl Walker {
 
     /// Carries out what waits in `lane`, until nothing does.
     pub(super) async fn walk(mut self, lane: &Lane) {
+        let _closing = Closing(lane);
         loop {
             let stays = !self.owed.is_empty() && self.desk.is_open();
             let due = self.owed.front().map(|debt| debt.due);
             match lane.next(stays || self.watch.is_some(), due).await {
-                Next::Work(Work::Ask(question, since)) => self.answer(question, since).await,
+                Next::Work(Work::Ask(asked)) => self.answer(asked).await,
                 Next::Work(Work::Watch(bell)) => self.begin_watch(bell).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
                 Next::Due => drop(self.pay().await),
@@ -143,8 +162,7 @@ impl Walker {
         }
     }
 
-    async fn answer(&mut self, question: Question, since: Instant) {
-        let _one_less = self.desk.under_way();
+    async fn answer(&mut self, Asked { question, since, counted: _counted }: Asked) {
         // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
         let after = self.store.limit;
         if since.elapsed() > after && !matches!(question.command(), Command::Release { .. }) {
@@ -193,17 +211,24 @@ impl Walker {
 
     async fn begin_watch(&mut self, bell: Bell) {
         self.end_watch();
-        // Without it the poll of whoever waits must do.
-        if let Ok(watch) = Watch::begin(&self.store, &self.name, self.patience).await {
-            let ring = watch.ring(self.store.clone(), self.name.clone(), bell, self.patience);
-            self.watch = Some(tokio::spawn(ring).abort_handle());
-        }
+        // If it cannot be begun now, it is later, and the poll of whoever waits must do meanwhile.
+        let watch = Watch::begin(&self.store, &self.name, self.patience).await.ok();
+        let ring = ring(watch, self.store.clone(), self.name.clone(), bell, self.patience);
+        self.watch = Some(tokio::spawn(ring).abort_handle());
     }
 
     fn end_watch(&mut self) {
         if let Some(watch) = self.watch.take() {
             watch.abort();
         }
+    }
+}
+
+struct Closing<'a>(&'a Lane);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

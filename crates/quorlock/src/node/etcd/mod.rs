@@ -23,6 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::Store;
+use tokio_util::task::TaskTracker;
 use worker::Worker;
 
 /// How much longer than its answer may take for whoever asks a request is waited for: the command goes on.
@@ -60,6 +61,7 @@ impl EtcdNode {
             clock: around.clock.clone(),
             counters: Counters::default(),
             prefix: url.prefix.clone(),
+            ending: TaskTracker::new(),
             limit: around.node_timeout,
         };
         Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })

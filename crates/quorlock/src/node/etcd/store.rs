@@ -13,9 +13,12 @@ use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Rep
 use quorlock_core::{Fence, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_util::task::TaskTracker;
 
 /// How often a change is tried that others came before.
 const MOST_TRIES: usize = 16;
+/// What etcd cuts off when it tells how long a lease lasts is less.
+const SECOND: Duration = Duration::from_secs(1);
 /// As many digits as the highest fence has, so that counters are ordered as texts, too.
 const DIGITS: usize = 16;
 
@@ -28,6 +31,8 @@ pub(super) struct Store {
     pub(super) counters: Counters,
     /// What all keys begin with.
     pub(super) prefix: String,
+    /// Leases that are being ended.
+    pub(super) ending: TaskTracker,
     /// How long whoever asks waits for an answer.
     pub(super) limit: Duration,
 }
@@ -66,7 +71,7 @@ impl Store {
         if let Err(error) = &result
             && error.to_string().contains("lease not found")
         {
-            self.counters.forget().await;
+            self.counters.forget(&self.keys(command.name()).counter).await;
         }
         result
     }
@@ -105,36 +110,39 @@ impl Store {
     }
 
     async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
+        if acquire.top_up {
+            return Err(NodeError::Server { message: "a cluster needs no refill".into() });
+        }
+        // No lease, and nothing written, for what is not to be had. The counter need not rise for those who lose either: there
+        // are no other nodes on which they might win.
         if self.api.read(&keys.lock).await?.is_some() {
-            // No lease for what is not to be had.
-            if acquire.proposal != Fence::NONE {
-                self.api.execute(&self.raise(keys, acquire.proposal).await?).await?;
-            }
             return Ok(Reply::Denied(Denied::Taken));
         }
-        // Whoever releases knows it without having heard of it: its end makes sure that no acquire follows which is on its way.
-        let raise = match acquire.proposal {
+        let counters = match acquire.proposal {
             Fence::NONE => None,
-            proposal => Some(self.raise(keys, proposal).await?.into_step()),
+            _ => Some(self.counter_lease(keys).await?),
         };
-        let lease = if acquire.top_up { self.new_lease() } else { keys.lease(&acquire.token) };
+        // Whoever releases knows it without having heard of it: its end makes sure that no acquire follows which is on its way.
+        let lease = keys.lease(&acquire.token);
         self.api.grant(lease, acquire.ttl).await?;
         let mut txn =
             Txn::default().when(is_free(&keys.lock)).then(put(&keys.lock, acquire.value().as_bytes(), lease));
-        if let Some(raise) = raise {
-            txn = txn.then(raise.clone()).otherwise(raise);
+        if let Some(counters) = counters {
+            txn = txn.then(raise(&keys.counter, acquire.proposal, counters).into_step());
         }
         let answer = self.api.execute(&txn).await?;
         if !answer.succeeded {
             self.end(lease);
             return Ok(Reply::Denied(Denied::Taken));
         }
-        Ok(Reply::Done(match answer.inner(1) {
-            Some(raised) if raised.succeeded => {
-                Done::Unraised { counter: raised.read(0).map(counter_of).transpose()? }
-            }
-            _ => Done::Raised,
-        }))
+        if counters.is_none() {
+            return Ok(Reply::Done(Done::Raised));
+        }
+        let raised = answer.inner(1).ok_or_else(|| protocol("a transaction lacks a part of its answer"))?;
+        if !raised.succeeded {
+            return Ok(Reply::Done(Done::Raised));
+        }
+        Ok(Reply::Done(Done::Unraised { counter: raised.read(0).map(counter_of).transpose()? }))
     }
 
     async fn stamp(&self, keys: &Keys, token: &Token, at_least: Fence) -> Result<Reply, NodeError> {
@@ -150,7 +158,7 @@ impl Store {
                     message: "the fence counter of this name is used up".into(),
                 });
             };
-            let counters = self.counter_lease().await?;
+            let counters = self.counter_lease(keys).await?;
             let txn = Txn::default()
                 .when(is_unchanged(&keys.lock, held.mod_revision))
                 .when(is_unchanged(
@@ -168,20 +176,31 @@ impl Store {
 
     async fn extend(&self, keys: &Keys, token: &Token, ttl: Duration) -> Result<Reply, NodeError> {
         for _ in 0..MOST_TRIES {
-            let held = match held_by(self.api.read(&keys.lock).await?, token) {
+            let seen = self.look(keys).await?;
+            let held = match seen.held_by(token) {
                 Ok(held) => held,
                 Err(denied) => return Ok(Reply::Denied(denied)),
             };
-            if held.lease == 0 || self.api.left(held.lease).await? >= ttl {
-                return Ok(Reply::Done(Done::Plain));
-            }
+            // Always a new one, also where the old one is said to last: only what a majority agreed on is to be relied on.
+            let left = if held.lease == 0 { Duration::ZERO } else { self.api.left(held.lease).await? };
             let lease = self.new_lease();
-            self.api.grant(lease, ttl).await?;
-            let txn = Txn::default().when(is_unchanged(&keys.lock, held.mod_revision)).then(put(
+            self.api.grant(lease, ttl.max(left + SECOND)).await?;
+            let mut txn = Txn::default().when(is_unchanged(&keys.lock, held.mod_revision)).then(put(
                 &keys.lock,
                 &held.value,
                 lease,
             ));
+            // A counter must outlive a lock that is held for weeks.
+            if let Some(counter) = &seen.counter {
+                let counters = self.counter_lease(keys).await?;
+                if counter.lease != counters {
+                    txn = txn.when(is_unchanged(&keys.counter, counter.mod_revision)).then(put(
+                        &keys.counter,
+                        &counter.value,
+                        counters,
+                    ));
+                }
+            }
             let is_done = self.api.execute(&txn).await?.succeeded;
             self.end(if is_done { held.lease } else { lease });
             if is_done {
@@ -192,23 +211,20 @@ impl Store {
     }
 
     async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
-        // First of all, so that an acquire which was given up and is still on its way finds its lease gone.
-        let mut is_freed = self.api.revoke(keys.lease(token)).await?;
         for _ in 0..MOST_TRIES {
             let held = match held_by(self.api.read(&keys.lock).await?, token) {
                 Ok(held) => held,
-                Err(_) if is_freed => return Ok(Reply::Done(Done::Plain)),
-                Err(denied) => return Ok(Reply::Denied(denied)),
-            };
-            // It was extended, and stands under another lease.
-            match held.lease {
-                0 => {
-                    let same = is_unchanged(&keys.lock, held.mod_revision);
-                    self.api.execute(&Txn::default().when(same).then(delete(&keys.lock))).await?;
+                Err(denied) => {
+                    // An acquire that was given up may be on its way still, and finds its lease gone then.
+                    self.api.revoke(keys.lease(token)).await?;
+                    return Ok(Reply::Denied(denied));
                 }
-                lease => drop(self.api.revoke(lease).await?),
+            };
+            let same = is_unchanged(&keys.lock, held.mod_revision);
+            if self.api.execute(&Txn::default().when(same).then(delete(&keys.lock))).await?.succeeded {
+                self.end(held.lease);
+                return Ok(Reply::Done(Done::Plain));
             }
-            is_freed = true;
         }
         Err(crowded())
     }
@@ -223,17 +239,8 @@ impl Store {
         Ok(Reply::Done(Done::Seen(Box::new(View { content, left, counter: seen.counter()? }))))
     }
 
-    /// Raises the counter to `proposal` if it is below; succeeds, and tells the counter, if it is not.
-    async fn raise(&self, keys: &Keys, proposal: Fence) -> Result<Txn, NodeError> {
-        let below = Fence::new(proposal.get().saturating_sub(1));
-        Ok(Txn::default()
-            .when(is_above(&keys.counter, digits(below).as_bytes()))
-            .then(read(&keys.counter))
-            .otherwise(put(&keys.counter, digits(proposal).as_bytes(), self.counter_lease().await?)))
-    }
-
-    async fn counter_lease(&self) -> Result<i64, NodeError> {
-        self.counters.lease(&self.api, &self.prefix, self.clock.wall(), self.entropy.as_ref()).await
+    async fn counter_lease(&self, keys: &Keys) -> Result<i64, NodeError> {
+        self.counters.lease(&self.api, &keys.counter, self.clock.as_ref(), self.entropy.as_ref()).await
     }
 
     /// Both keys at one moment.
@@ -247,7 +254,7 @@ impl Store {
     fn end(&self, lease: i64) {
         if lease != 0 {
             let api = self.api.clone();
-            tokio::spawn(async move { api.revoke(lease).await });
+            self.ending.spawn(async move { api.revoke(lease).await });
         }
     }
 
@@ -280,6 +287,16 @@ fn held_by(lock: Option<Entry>, token: &Token) -> Result<Entry, Denied> {
         }
         Some(entry) => Ok(entry),
     }
+}
+
+/// Raises the counter to `proposal` if it is below; succeeds, and tells the counter, if it is not.
+fn raise(counter: &[u8], proposal: Fence, lease: i64) -> Txn {
+    let below = Fence::new(proposal.get().saturating_sub(1));
+    Txn::default().when(is_above(counter, digits(below).as_bytes())).then(read(counter)).otherwise(put(
+        counter,
+        digits(proposal).as_bytes(),
+        lease,
+    ))
 }
 
 fn digits(fence: Fence) -> String {

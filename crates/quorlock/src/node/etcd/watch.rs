@@ -13,6 +13,8 @@ use tokio::time::{sleep, timeout};
 
 /// How long after a watch broke the next one is tried, at first and at most.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A watch that told nothing for so long is begun anew: its member may be cut off.
+const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// The longest line of a watch that is read.
 const LONGEST_LINE: usize = 1 << 20;
 
@@ -50,27 +52,6 @@ impl Watch {
         timeout(limit, begun).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 
-    /// Rings `bell` whenever `name` was deleted, for as long as it is polled. A watch that broke is begun anew.
-    pub(super) async fn ring(mut self, store: Store, name: Name, bell: Bell, limit: Duration) {
-        loop {
-            while let Ok(news) = self.line().await {
-                if !news.events.is_empty() {
-                    bell.ring();
-                }
-            }
-            let mut delay = DELAYS.0;
-            self = loop {
-                sleep(delay).await;
-                match Self::begin(&store, &name, limit).await {
-                    Ok(watch) => break watch,
-                    Err(_) => delay = (delay * 2).min(DELAYS.1),
-                }
-            };
-            // Whatever happened in between was not told.
-            bell.ring();
-        }
-    }
-
     /// The next line.
     async fn line(&mut self) -> Result<News, NodeError> {
         loop {
@@ -89,6 +70,39 @@ impl Watch {
                 Some(Err(error)) => return Err(lost(&error)),
                 None => return Err(protocol("the watch has ended")),
             }
+        }
+    }
+}
+
+/// Rings `bell` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it could be begun; one that
+/// broke, or may be deaf, is begun anew.
+pub(super) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bell: Bell, limit: Duration) {
+    let mut turns = store.api.turns();
+    let mut delay = DELAYS.0;
+    loop {
+        if let Some(mut open) = watch.take() {
+            turns.mark_unchanged();
+            loop {
+                tokio::select! {
+                    biased;
+                    news = timeout(LONGEST_SILENCE, open.line()) => match news {
+                        Ok(Ok(news)) if !news.events.is_empty() => bell.ring(),
+                        Ok(Ok(_)) => {}
+                        Ok(Err(_)) | Err(_) => break,
+                    },
+                    // A member does not answer: perhaps the one that is listened to.
+                    Ok(()) = turns.changed() => break,
+                }
+            }
+        } else {
+            sleep(delay).await;
+            delay = (delay * 2).min(DELAYS.1);
+        }
+        watch = Watch::begin(&store, &name, limit).await.ok();
+        if watch.is_some() {
+            delay = DELAYS.0;
+            // Whatever happened in between was not told.
+            bell.ring();
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The thread that talks to one cluster, with a runtime of its own: those of its users come and go.
 
-use super::lane::{Lane, Walker, Work};
+use super::lane::{Asked, Lane, Walker, Work};
 use super::store::Store;
 use crate::node::{Bell, BoxFuture, Command, Health, NodeError, Question, Reply};
 use quorlock_core::Name;
@@ -61,13 +61,10 @@ impl Worker {
         if self.desk.0.queued.load(Ordering::Relaxed) >= limit {
             return question.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
-        self.desk.0.queued.fetch_add(1, Ordering::Relaxed);
         let name = question.command().name().clone();
-        if let Err((error, job)) = self.send(Job::Work(name, Work::Ask(question, Instant::now()))) {
-            self.desk.0.queued.fetch_sub(1, Ordering::Relaxed);
-            if let Job::Work(_, Work::Ask(question, _)) = job {
-                question.answer(Reply::failed(error));
-            }
+        let asked = Asked { question, since: Instant::now(), counted: self.desk.count() };
+        if let Err((error, Job::Work(_, Work::Ask(unsent)))) = self.send(Job::Work(name, Work::Ask(asked))) {
+            unsent.question.answer(Reply::failed(error));
         }
     }
 
@@ -118,11 +115,7 @@ impl Worker {
         if thread.is_none() {
             match self.start() {
                 Ok(started) => *thread = Some(started),
-                Err(error) => {
-                    let cause =
-                        NodeError::File { action: "cannot start a thread".into(), source: Arc::new(error) };
-                    return Err((cause, job));
-                }
+                Err(error) => return Err((cannot_start(error), job)),
             }
         }
         match thread.as_ref() {
@@ -132,7 +125,6 @@ impl Worker {
     }
 
     fn start(&self) -> io::Result<Thread> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (jobs, incoming) = unbounded_channel();
         let (is_over, over) = mpsc::sync_channel(1);
         let office = Office {
@@ -143,9 +135,11 @@ impl Worker {
             tasks: JoinSet::new(),
         };
         std::thread::Builder::new().name("quorlock-etcd".to_owned()).spawn(move || {
-            runtime.block_on(office.run(incoming));
-            // Connections and watches end with their runtime.
-            drop(runtime);
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                // Connections and watches end with their runtime.
+                Ok(runtime) => runtime.block_on(office.run(incoming)),
+                Err(error) => office.desk.note_trouble(&cannot_start(error)),
+            }
             let _ = is_over.send(());
         })?;
         Ok(Thread { jobs, over })
@@ -164,6 +158,10 @@ impl Drop for Worker {
             let _ = over.recv_timeout(self.patience);
         }
     }
+}
+
+fn cannot_start(error: io::Error) -> NodeError {
+    NodeError::File { action: "cannot start a thread".into(), source: Arc::new(error) }
 }
 
 /// What the thread does.
@@ -198,8 +196,12 @@ impl Office {
         for lane in self.lanes.values() {
             let _ = lane.push(Work::Unwatch);
         }
-        let rest = async { while self.tasks.join_next().await.is_some() {} };
-        let _ = timeout(LAST_WORDS, rest).await;
+        let rest = async {
+            while self.tasks.join_next().await.is_some() {}
+            self.store.ending.close();
+            self.store.ending.wait().await;
+        };
+        let _ = timeout(LAST_WORDS.max(self.patience), rest).await;
     }
 
     fn put(&mut self, name: Name, work: Work) {
@@ -241,9 +243,10 @@ struct Known {
 }
 
 impl Desk {
-    /// One of those that wait is under way; it counts until what is returned is dropped.
-    pub(super) fn under_way(&self) -> OneLess {
-        OneLess(self.clone())
+    /// One more waits, until what is returned is dropped.
+    fn count(&self) -> Counted {
+        self.0.queued.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
     }
 
     /// Whether the node is still there.
@@ -278,10 +281,11 @@ impl Desk {
     }
 }
 
-/// Takes one from those that wait when it is dropped.
-pub(super) struct OneLess(Desk);
+/// One of those that wait.
+#[derive(Debug)]
+pub(super) struct Counted(Desk);
 
-impl Drop for OneLess {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.0.queued.fetch_sub(1, Ordering::Relaxed);
     }

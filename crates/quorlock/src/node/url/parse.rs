@@ -117,6 +117,11 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
     };
     let endpoints = address.split(',').map(member).collect::<Result<_, _>>()?;
     let prefix = decode(path.trim_matches('/'), "prefix")?;
+    // What is below a prefix of its own must not be below another's.
+    if prefix.split('/').any(|part| matches!(part, "" | "lock" | "fence")) && !prefix.is_empty() {
+        let allowed = "parts that are neither empty nor `lock` or `fence`";
+        return Err(UrlError::Value { option: "prefix", value: prefix, allowed });
+    }
     let prefix = if prefix.is_empty() { Cluster::PREFIX.to_owned() } else { prefix };
     Ok(Place::Cluster(Cluster { endpoints, login, prefix }))
 }

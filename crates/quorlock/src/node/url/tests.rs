@@ -91,6 +91,7 @@ fn the_members_of_a_cluster_are_one_address() {
         !format!("{shown:?} {:?} {} {}", shown.place, shown.identity(), shown.short()).contains("hunter2")
     );
     assert_ne!(url("etcd://a/one").identity(), url("etcd://a/two").identity());
+    assert!(matches!(refused("etcd://a/team/lock/x"), UrlError::Value { option: "prefix", .. }));
     assert!(matches!(refused("etcd://a,,b"), UrlError::Missing { what: "host", .. }));
     assert!(matches!(refused("etcd://ann@a"), UrlError::Missing { what: "password", .. }));
     assert!(matches!(refused("etcd://a?db=1"), UrlError::Option { option, .. } if option == "db"));
