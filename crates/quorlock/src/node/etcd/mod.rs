@@ -2,12 +2,15 @@
 
 mod api;
 mod counters;
+mod desk;
 mod http;
 mod json;
 mod lane;
+mod refusal;
 mod store;
 #[cfg(test)]
 mod tests;
+mod walker;
 mod watch;
 mod worker;
 

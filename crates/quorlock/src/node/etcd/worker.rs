@@ -1,13 +1,14 @@
 //! The thread that talks to one cluster, with a runtime of its own: those of its users come and go.
 
-use super::lane::{Asked, Lane, Walker, Work};
+use super::desk::Desk;
+use super::lane::{Asked, Lane, Work};
 use super::store::Store;
-use crate::node::{Bell, BoxFuture, Command, Health, NodeError, Question, Reply};
+use super::walker::Walker;
+use crate::node::{Bell, BoxFuture, Command, NodeError, Question, Reply};
 use quorlock_core::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -58,7 +59,7 @@ impl Worker {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
         };
-        if self.desk.0.queued.load(Ordering::Relaxed) >= limit {
+        if self.desk.queued() >= limit {
             return question.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
         let name = question.command().name().clone();
@@ -150,7 +151,7 @@ impl Drop for Worker {
     /// Lets the thread finish what was sent. A program may end right after its guard: what is under way is waited for as long
     /// as an answer may take, so that the lock does not stay until its ttl is over.
     fn drop(&mut self) {
-        self.desk.0.is_closed.store(true, Ordering::Relaxed);
+        self.desk.close();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Thread { jobs, over }) = thread else { return };
         drop(jobs);
@@ -228,65 +229,5 @@ impl Office {
         {
             self.lanes.remove(&name);
         }
-    }
-}
-
-/// What is known of the cluster, for whoever asks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Desk(Arc<Known>);
-
-#[derive(Debug, Default)]
-struct Known {
-    queued: AtomicUsize,
-    is_closed: AtomicBool,
-    health: Mutex<Health>,
-}
-
-impl Desk {
-    /// One more waits, until what is returned is dropped.
-    fn count(&self) -> Counted {
-        self.0.queued.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
-    }
-
-    /// Whether the node is still there.
-    pub(super) fn is_open(&self) -> bool {
-        !self.0.is_closed.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn note_well(&self, took: Duration) {
-        let mut health = self.lock();
-        health.trouble = None;
-        health.round_trip = Some(took);
-    }
-
-    pub(super) fn note_trouble(&self, error: &NodeError) {
-        self.lock().trouble = Some(error.clone());
-    }
-
-    pub(super) fn note_version(&self, version: &str) {
-        self.lock().version = Some(format!("etcd {version}"));
-    }
-
-    pub(super) fn health(&self) -> Health {
-        Health { queued: self.queued(), ..self.lock().clone() }
-    }
-
-    fn queued(&self) -> usize {
-        self.0.queued.load(Ordering::Relaxed)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Health> {
-        self.0.health.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One of those that wait.
-#[derive(Debug)]
-pub(super) struct Counted(Desk);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.queued.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,72 @@
+//! What is known of a cluster without asking it, and how much waits for it.
+
+use crate::node::{Health, NodeError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What is known of the cluster, for whoever asks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Desk(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    queued: AtomicUsize,
+    is_closed: AtomicBool,
+    health: Mutex<Health>,
+}
+
+impl Desk {
+    /// One more waits, until what is returned is dropped.
+    pub(super) fn count(&self) -> Counted {
+        self.0.queued.fetch_add(1, Ordering::Relaxed);
+        Counted(self.clone())
+    }
+
+    /// The node is gone.
+    pub(super) fn close(&self) {
+        self.0.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the node is still there.
+    pub(super) fn is_open(&self) -> bool {
+        !self.0.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn note_well(&self, took: Duration) {
+        let mut health = self.lock();
+        health.trouble = None;
+        health.round_trip = Some(took);
+    }
+
+    pub(super) fn note_trouble(&self, error: &NodeError) {
+        self.lock().trouble = Some(error.clone());
+    }
+
+    pub(super) fn note_version(&self, version: &str) {
+        self.lock().version = Some(format!("etcd {version}"));
+    }
+
+    pub(super) fn health(&self) -> Health {
+        Health { queued: self.queued(), ..self.lock().clone() }
+    }
+
+    /// How many commands wait.
+    pub(super) fn queued(&self) -> usize {
+        self.0.queued.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Health> {
+        self.0.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of those that wait.
+#[derive(Debug)]
+pub(super) struct Counted(Desk);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.0.queued.fetch_sub(1, Ordering::Relaxed);
+    }
+}
