@@ -23,7 +23,8 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Run anything under a distributed lock: on one machine without a server, or on 3 or 5 Redis or Valkey nodes.
+/// Run anything under a distributed lock: on one machine without a server, on 3 or 5 Redis or Valkey nodes, or on
+/// an etcd cluster.
 #[derive(Debug, Parser)]
 #[command(name = "quorlock", version, arg_required_else_help = true, after_long_help = AFTER)]
 pub(crate) struct Cli {

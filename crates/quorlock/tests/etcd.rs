@@ -1,6 +1,7 @@
 //! An etcd cluster as the one node of a locker: members that die or stand still, users, and what goes wrong.
 #![allow(clippy::unwrap_used)]
 
+use quorlock::node::Facts;
 use quorlock::{AcquireError, Builder, ConfigError, Locker, Release};
 use quorlock_testkit::Etcd;
 use std::sync::{Arc, Mutex};
@@ -45,6 +46,19 @@ async fn a_leader_that_stands_still_is_passed_by() {
     etcd.resume(leader);
     assert!(guard.is_held());
     assert!(matches!(guard.release().await, Release::Released));
+}
+
+#[tokio::test]
+async fn an_examination_passes_by_a_member_that_stands_still_and_names_it() {
+    let etcd = Etcd::start(3);
+    let still = (etcd.leader() + 1) % 3;
+    let mut hosts: Vec<_> = etcd.url().trim_start_matches("etcd://").split(',').map(str::to_owned).collect();
+    hosts.swap(0, still);
+    etcd.pause(still);
+    let examined = locker(&format!("etcd://{}", hosts.join(","))).examine().await;
+    let Ok(Facts::Store(facts)) = &examined[0].found else { panic!("{examined:?}") };
+    assert_eq!((&facts.silent, facts.members), (&vec![hosts[0].clone()], Some(3)));
+    etcd.resume(still);
 }
 
 #[tokio::test]
@@ -103,6 +117,8 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     assert!(guard.extend_by(TTL * 2).await.is_ok());
     assert_eq!(ann.list().await.unwrap().held.len(), 1);
     assert!(matches!(guard.release().await, Release::Released));
+    let found = &ann.examine().await[0].found;
+    assert!(matches!(found, Ok(Facts::Store(facts)) if facts.members == Some(1)), "{found:?}");
     for (url, words) in [
         (etcd.url(), "wants a user and a password"),
         (with("ann:wrong"), "authentication failed"),
@@ -113,6 +129,8 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
         let said = format!("{nodes:?}");
         assert!(said.contains(words), "{said}");
         assert!(!said.contains("s3cr") && !said.contains("wrong"), "no password is told: {said}");
+        let found = format!("{:?}", locker(&url).examine().await[0].found);
+        assert!(found.starts_with("Err") && found.contains(words), "an examination says the same: {found}");
     }
 }
 

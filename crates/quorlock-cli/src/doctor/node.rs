@@ -27,6 +27,14 @@ pub(super) fn findings(look: &Look, seen: &Seen) -> Vec<Finding> {
             found.extend(memory::findings(look, &seen.state, facts));
         }
     }
+    if let Some(facts) = seen.store().filter(|facts| !facts.silent.is_empty()) {
+        found.push(
+            Finding::warning("silent-member")
+                .what(format!("these members do not answer: {}", facts.silent.join(", ")))
+                .why("locks can be taken, but fewer of the other members may fail")
+                .remedy("see whether they run, or take them out of the address"),
+        );
+    }
     if let Some(facts) = seen.directory() {
         found.extend(directory(look, facts));
     }

@@ -127,7 +127,7 @@ impl Report<'_> {
         if self.look.nodes.iter().any(|seen| seen.directory().is_some()) {
             return self.directory_table();
         }
-        if self.look.store().is_some() {
+        if self.look.nodes.iter().any(|seen| seen.name().starts_with("etcd")) {
             return self.store_table();
         }
         let mut table = table::with(&[
@@ -160,14 +160,15 @@ impl Report<'_> {
     fn store_table(&self) -> String {
         let mut table = table::with(&["NODE", "STATE", "ROUND TRIP", "VERSION", "MEMBERS", "DATA"]);
         for seen in &self.look.nodes {
-            let Some(facts) = seen.store() else { continue };
+            let facts = seen.store();
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
             table.add_row([
                 seen.name().to_owned(),
                 state(&seen.state),
-                exact(facts.round_trip),
-                facts.version.clone(),
-                facts.members.map_or_else(|| "-".to_owned(), |members| members.to_string()),
-                format!("{} KiB", facts.size >> 10),
+                or_dash(facts.map(|facts| exact(facts.round_trip))),
+                or_dash(facts.map(|facts| facts.version.clone())),
+                or_dash(facts.and_then(|facts| facts.members).map(|members| members.to_string())),
+                or_dash(facts.map(|facts| format!("{} KiB", facts.size >> 10))),
             ]);
         }
         table::text(&table)

@@ -30,11 +30,11 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
         ),
         NodeError::Unreachable { .. } | NodeError::Disconnected { .. } => (
             NO_VOTE,
-            "see whether the server runs, its address, its `bind` line and the firewall; a port with TLS is a `rediss://` one",
+            "see whether the server runs, its address, its `bind` line and the firewall; a port with TLS is a `rediss://` or `etcds://` one",
         ),
         NodeError::Tls { .. } => (
             NO_VOTE,
-            "check the certificate, the port and the name in the URL; give the authority with ?ca=/path/to/ca.pem",
+            "check the certificate, the name in the URL and the port, which may speak no TLS; give the authority with ?ca=/path/to/ca.pem",
         ),
         NodeError::Replica | NodeError::ReadOnly { .. } => {
             (FAILOVER, "name independent primaries that have no replicas to fail over to")

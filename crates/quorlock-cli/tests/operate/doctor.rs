@@ -205,8 +205,10 @@ fn an_etcd_cluster_is_one_node_whose_members_are_counted() {
     assert!(text.contains("MEMBERS") && text.contains("etcd 3."), "{text}");
 
     let leader = etcd.leader();
-    etcd.kill(leader);
     etcd.kill((leader + 1) % 3);
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), ["silent-member"], "{report:#}");
+    etcd.kill(leader);
     until_blocking("the last member sees no leader", SOON, || {
         ask(&home, &urls, &["doctor"]).code == Some(69)
     });

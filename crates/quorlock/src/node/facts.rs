@@ -205,11 +205,13 @@ pub struct StoreFacts {
     pub has_leader: bool,
     /// How many members it has, where it tells. More than half of them must be up.
     pub members: Option<usize>,
+    /// Those of the members in the address that do not answer.
+    pub silent: Vec<String>,
     /// How large its data is, in bytes.
     pub size: u64,
     /// What is wrong with it, in its own words.
     pub errors: Vec<String>,
-    /// How long it took to answer.
+    /// How long a look took on which its members agree.
     #[serde(rename = "round_trip_us", serialize_with = "micros")]
     pub round_trip: Duration,
 }

@@ -1,12 +1,11 @@
 //! The few requests of etcd's JSON interface that locks need.
 
-use super::http::{Answered, Call, Http};
+use super::http::{Answered, Call, Http, Opened};
 use super::json::{self, Answer, Entry, Range, Txn, number};
 use super::refusal::{Refusal, Trouble};
 use crate::node::NodeError;
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::body::Incoming;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -79,9 +78,14 @@ impl Api {
         self.ask("/v3/kv/txn", &txn.to_json()).await
     }
 
-    /// Tells when a member was turned away from.
-    pub(super) fn turns(&self) -> watch::Receiver<u64> {
+    /// Tells how often each member was left for another.
+    pub(super) fn turns(&self) -> watch::Receiver<Vec<u64>> {
         self.http.turns()
+    }
+
+    /// Asks another member from now on: the one that is asked keeps a watch waiting.
+    pub(super) fn turn_away(&self) {
+        self.http.turn_away(self.http.current());
     }
 
     /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
@@ -140,17 +144,28 @@ impl Api {
         Ok(found.members.len())
     }
 
-    /// What happens to `key` from now on, as a text that does not end; see [`Event`](super::watch).
-    pub(super) async fn watch(&self, key: &[u8]) -> Result<Incoming, NodeError> {
+    /// Which of the members in the address do not answer.
+    pub(super) async fn silent(&self) -> Vec<String> {
+        let Ok(pass) = self.pass().await else { return Vec::new() };
+        self.http.silent(&Call { path: "/v3/maintenance/status", body: encoded(&json!({})), pass }).await
+    }
+
+    /// What happens to `key` from now on, as a text that does not end; see [`Watch`](super::watch::Watch).
+    pub(super) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
         let question = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
         let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };
-        let (status, body) = self.http.open(&call).await?;
-        if status != StatusCode::OK {
-            // It may have been stale.
-            self.forget_pass(&call.pass).await;
-            return Err(NodeError::Server { message: format!("it refuses to be watched: {status}").into() });
+        let opened = self.http.open(&call).await?;
+        if opened.status != StatusCode::OK {
+            return Err(NodeError::Server {
+                message: format!("it refuses to be watched: {}", opened.status).into(),
+            });
         }
-        Ok(body)
+        Ok(opened)
+    }
+
+    /// What shows who asks may be stale.
+    pub(super) async fn renew_pass(&self) {
+        *self.pass.lock().await = None;
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, NodeError> {
@@ -179,7 +194,7 @@ impl Api {
             _ => Err(match serde_json::from_slice::<Refusal>(&body) {
                 Ok(refusal) if refusal.code != 0 => Trouble::Refused(refusal),
                 _ => protocol(format!(
-                    "{} answered {status}; it must be etcd 3.4 or newer with its JSON gateway on",
+                    "{} answered {status}; it must be the client port of etcd 3.4 or newer, with its JSON gateway on",
                     call.path
                 ))
                 .into(),

@@ -14,7 +14,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// How long a lease of counters is granted for. A counter that is raised gets the lease of the current week.
 const GRANTED: Duration = DAY.saturating_mul(28);
 /// A lease that ends sooner is not used any more. No lock lives longer than 7 days without a word.
-const LEAST: Duration = DAY.saturating_mul(14);
+const LEAST: Duration = DAY.saturating_mul(15);
 /// How long one that was looked at is used before the next look.
 const TRUSTED: Duration = DAY;
 /// So many leases share the counters of a week: what ends with one ends at one moment.

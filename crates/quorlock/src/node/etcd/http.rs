@@ -24,6 +24,9 @@ const MOST_IDLE: usize = 32;
 /// The most calls that are under way at a time, each on a connection.
 const MOST_CALLS: usize = 64;
 
+/// How long a member may take to say that it is there.
+const SOON: Duration = Duration::from_secs(1);
+
 /// One member of the cluster, as it is reached.
 #[derive(Debug)]
 pub(super) struct Endpoint {
@@ -40,8 +43,8 @@ pub(super) struct Http {
     current: AtomicUsize,
     idle: Mutex<Vec<Connection>>,
     calls: Semaphore,
-    /// Counts how often a member was turned away from, for those who listen to one.
-    turns: watch::Sender<u64>,
+    /// How often each member was left for another, for those who listen to it.
+    turns: watch::Sender<Vec<u64>>,
     connect_timeout: Duration,
     request_timeout: Duration,
 }
@@ -69,6 +72,14 @@ pub(super) struct Answered {
     pub(super) endpoint: usize,
 }
 
+/// The beginning of an answer that goes on.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) status: StatusCode,
+    pub(super) body: Incoming,
+    pub(super) endpoint: usize,
+}
+
 impl Http {
     pub(super) fn new(
         endpoints: Vec<Endpoint>,
@@ -76,7 +87,7 @@ impl Http {
         request_timeout: Duration,
     ) -> Self {
         let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MOST_CALLS));
-        let turns = watch::Sender::new(0);
+        let turns = watch::Sender::new(vec![0; endpoints.len()]);
         Self { endpoints, current, idle, calls, turns, connect_timeout, request_timeout }
     }
 
@@ -107,30 +118,52 @@ impl Http {
     }
 
     /// The beginning of an answer that goes on, on a connection of its own.
-    pub(super) async fn open(&self, call: &Call<'_>) -> Result<(StatusCode, Incoming), NodeError> {
+    pub(super) async fn open(&self, call: &Call<'_>) -> Result<Opened, NodeError> {
         let connection = self.connect().await?;
+        let endpoint = connection.endpoint;
         let (_, response) = self.send(connection, call).await.map_err(|unsent| unsent.cause)?;
-        Ok((response.status(), response.into_body()))
+        Ok(Opened { status: response.status(), body: response.into_body(), endpoint })
+    }
+
+    /// The members that do not answer `call` with success, and soon. They are not asked any more until others fail.
+    pub(super) async fn silent(&self, call: &Call<'_>) -> Vec<String> {
+        let mut silent = Vec::new();
+        for (number, endpoint) in self.endpoints.iter().enumerate() {
+            let answer = async {
+                let connection = self.connect_to(number).await.ok()?;
+                let mut sender = connection.sender;
+                sender.send_request(self.request(number, call).ok()?).await.ok()
+            };
+            let answer = timeout(self.request_timeout.min(SOON), answer).await.ok().flatten();
+            if answer.is_none_or(|response| response.status() != StatusCode::OK) {
+                silent.push(endpoint.authority.clone());
+                self.turn_away(number);
+            }
+        }
+        silent
     }
 
     /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.
     pub(super) fn turn_away(&self, endpoint: usize) {
         self.ask_next(endpoint, (endpoint + 1) % self.endpoints.len());
         self.idle().retain(|connection| connection.endpoint != endpoint);
-        self.turns.send_modify(|turns| *turns += 1);
     }
 
-    /// Tells when a member was turned away from: whoever listens to it may wait in vain.
-    pub(super) fn turns(&self) -> watch::Receiver<u64> {
+    /// Tells how often each member was left for another: whoever listens to it may wait in vain.
+    pub(super) fn turns(&self) -> watch::Receiver<Vec<u64>> {
         self.turns.subscribe()
     }
 
     /// Asks `next` instead of `before`, unless somebody else has decided meanwhile.
     fn ask_next(&self, before: usize, next: usize) {
-        let _ = self.current.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+        let changed = self.current.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
+        if before != next && changed.is_ok() {
+            self.turns.send_modify(|turns| turns[before] += 1);
+        }
     }
 
-    fn current(&self) -> usize {
+    /// The member that is asked.
+    pub(super) fn current(&self) -> usize {
         self.current.load(Ordering::Relaxed)
     }
 

@@ -16,15 +16,15 @@ mod worker;
 
 use super::stream::Address;
 use super::url::{Cluster, Endpoint};
-use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question, StoreFacts};
+use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use crate::surroundings::Surroundings;
-use api::{Api, Login, Status};
+use api::{Api, Login};
 use counters::Counters;
 use http::Http;
 use quorlock_core::Name;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use store::Store;
 use tokio_util::task::TaskTracker;
 use worker::Worker;
@@ -64,20 +64,20 @@ impl EtcdNode {
             clock: around.clock.clone(),
             counters: Counters::default(),
             prefix: url.prefix.clone(),
+            refused: Arc::default(),
             ending: TaskTracker::new(),
             limit: around.node_timeout,
         };
         Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
     }
 
-    /// Asks how the cluster is doing, and how long that took.
-    async fn look(&self) -> Result<(Status, Duration), NodeError> {
+    /// Asks whether the cluster is there.
+    async fn look(&self) -> Result<(), NodeError> {
         let start = Instant::now();
         let status = self.worker.find(|store| async move { store.status().await }).await?;
-        let took = start.elapsed();
         self.worker.desk().note_version(&status.version);
-        self.worker.desk().note_well(took);
-        Ok((status, took))
+        self.worker.desk().note_well(start.elapsed());
+        Ok(())
     }
 }
 
@@ -108,16 +108,8 @@ impl Node for EtcdNode {
 
     fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
         Box::pin(async {
-            let (status, round_trip) = self.look().await?;
-            let members = self.worker.find(|store| async move { store.members().await }).await.ok();
-            Ok(Facts::Store(StoreFacts {
-                version: format!("etcd {}", status.version),
-                has_leader: status.leader != 0,
-                members,
-                size: status.size,
-                errors: status.errors,
-                round_trip,
-            }))
+            let facts = self.worker.find(|store| async move { store.examine().await }).await?;
+            Ok(Facts::Store(facts))
         })
     }
 

@@ -82,6 +82,9 @@ impl Refusal {
             }
             INVALID_ARGUMENT if words.contains("authentication failed") => NodeError::NoAuth { message },
             PERMISSION_DENIED => NodeError::NoPermission { message },
+            _ if words.contains("no leader") => NodeError::Server {
+                message: "no member leads: more than half of them must be up and see each other".into(),
+            },
             RESOURCE_EXHAUSTED if words.contains("space") => NodeError::OutOfMemory { message },
             _ => NodeError::Server { message },
         }

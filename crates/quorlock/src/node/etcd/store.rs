@@ -9,14 +9,17 @@ use super::counters::Counters;
 use super::json::{Entry, Txn, delete, is_above, is_free, is_unchanged, put, read};
 use crate::clock::Clock;
 use crate::entropy::{self, Entropy};
-use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, View};
+use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, StoreFacts, View};
 use quorlock_core::{Fence, Name, Token};
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio_util::task::TaskTracker;
 
 /// How often a change is tried that others came before.
 const MOST_TRIES: usize = 16;
+/// So many attempts that were refused are remembered until they are undone.
+const MOST_REFUSED: usize = 512;
 /// What etcd cuts off when it tells how long a lease lasts is less.
 const SECOND: Duration = Duration::from_secs(1);
 /// As many digits as the highest fence has, so that counters are ordered as texts, too.
@@ -31,6 +34,8 @@ pub(super) struct Store {
     pub(super) counters: Counters,
     /// What all keys begin with.
     pub(super) prefix: String,
+    /// The tokens of attempts that were refused lately.
+    pub(super) refused: Arc<Mutex<VecDeque<Token>>>,
     /// Leases that are being ended.
     pub(super) ending: TaskTracker,
     /// How long whoever asks waits for an answer.
@@ -100,9 +105,37 @@ impl Store {
         Ok(if are_all { names } else { names.incomplete() })
     }
 
-    /// How many members the cluster has.
-    pub(super) async fn members(&self) -> Result<usize, NodeError> {
-        self.api.members().await
+    /// Looks at the cluster from all sides, without changing what it keeps.
+    pub(super) async fn examine(&self) -> Result<StoreFacts, NodeError> {
+        // First, so that what follows does not wait for a member that stands still.
+        let silent = self.api.silent().await;
+        let status = self.api.status().await?;
+        self.try_rights().await?;
+        let start = Instant::now();
+        self.api.read(format!("{}/lock/", self.prefix).as_bytes()).await?;
+        let round_trip = start.elapsed();
+        Ok(StoreFacts {
+            version: format!("etcd {}", status.version),
+            has_leader: status.leader != 0,
+            members: self.api.members().await.ok(),
+            silent,
+            size: status.size,
+            errors: status.errors,
+            round_trip,
+        })
+    }
+
+    /// Whether we may read and write: both branches of a transaction are checked, and the one that writes is not taken.
+    async fn try_rights(&self) -> Result<(), NodeError> {
+        let [lock, counter] = ["lock", "fence"].map(|kind| format!("{}/{kind}/", self.prefix).into_bytes());
+        let never = is_above(&lock, b"\xff");
+        let txn = Txn::default()
+            .when(never)
+            .then(put(&lock, b"", 0))
+            .then(put(&counter, b"", 0))
+            .otherwise(read(&lock))
+            .otherwise(read(&counter));
+        self.api.execute(&txn).await.map(drop)
     }
 
     pub(super) async fn status(&self) -> Result<Status, NodeError> {
@@ -110,12 +143,14 @@ impl Store {
     }
 
     async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
+        self.forget_refused(&acquire.token);
         if acquire.top_up {
             return Err(NodeError::Server { message: "a cluster needs no refill".into() });
         }
         // No lease, and nothing written, for what is not to be had. The counter need not rise for those who lose either: there
         // are no other nodes on which they might win.
         if self.api.read(&keys.lock).await?.is_some() {
+            self.note_refused(acquire.token);
             return Ok(Reply::Denied(Denied::Taken));
         }
         let counters = match acquire.proposal {
@@ -133,6 +168,7 @@ impl Store {
         let answer = self.api.execute(&txn).await?;
         if !answer.succeeded {
             self.end(lease);
+            self.note_refused(acquire.token);
             return Ok(Reply::Denied(Denied::Taken));
         }
         if counters.is_none() {
@@ -211,6 +247,9 @@ impl Store {
     }
 
     async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
+        if self.was_refused(token) {
+            return Ok(Reply::Denied(Denied::Taken));
+        }
         for _ in 0..MOST_TRIES {
             let held = match held_by(self.api.read(&keys.lock).await?, token) {
                 Ok(held) => held,
@@ -256,6 +295,23 @@ impl Store {
             let api = self.api.clone();
             self.ending.spawn(async move { api.revoke(lease).await });
         }
+    }
+
+    /// An attempt that was refused for sure left nothing that its undo would have to take back.
+    fn note_refused(&self, token: Token) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.push_back(token);
+        if refused.len() > MOST_REFUSED {
+            refused.pop_front();
+        }
+    }
+
+    fn forget_refused(&self, token: &Token) {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).retain(|refused| refused != token);
+    }
+
+    fn was_refused(&self, token: &Token) -> bool {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
     }
 
     fn new_lease(&self) -> i64 {

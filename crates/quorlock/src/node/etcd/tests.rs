@@ -8,6 +8,7 @@ use super::*;
 use crate::node::url::Place;
 use crate::node::{Command, Denied, Done, Reply};
 use quorlock_testkit::{Etcd, until};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 fn node(url: &str) -> Arc<dyn Node> {
@@ -32,6 +33,7 @@ fn store(url: &str) -> Store {
         clock,
         counters: Counters::default(),
         prefix: cluster.prefix,
+        refused: Arc::default(),
         ending: TaskTracker::new(),
         limit: second,
     }
@@ -208,12 +210,14 @@ async fn who_is_refused_writes_nothing() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
     ask(&node, &acquire("a", 1, 5, TTL, false)).await;
-    let revision = || etcd.post("/v3/kv/range", r#"{"key":"YQ=="}"#)["header"]["revision"].clone();
-    let before = revision();
-    for proposal in 6..16 {
-        assert_eq!(ask(&node, &acquire("a", 2, proposal, TTL, false)).await, "taken");
+    // All that members must agree on, also what changes nothing in the end.
+    let agreed = || etcd.post("/v3/maintenance/status", "{}")["raftIndex"].clone();
+    let before = agreed();
+    for token in 2..12 {
+        assert_eq!(ask(&node, &acquire("a", token, 6, TTL, false)).await, "taken");
+        assert_eq!(ask(&node, &release("a", token)).await, "taken", "as it is undone");
     }
-    assert_eq!(revision(), before);
+    assert_eq!(agreed(), before);
 }
 
 #[tokio::test]

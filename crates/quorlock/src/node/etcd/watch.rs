@@ -1,6 +1,6 @@
 //! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
 
-use super::http::lost;
+use super::http::{Opened, lost};
 use super::store::Store;
 use crate::node::{Bell, NodeError};
 use bytes::BytesMut;
@@ -9,7 +9,8 @@ use hyper::body::Incoming;
 use quorlock_core::Name;
 use serde::Deserialize;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
 
 /// How long after a watch broke the next one is tried, at first and at most.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
@@ -21,6 +22,8 @@ const LONGEST_LINE: usize = 1 << 20;
 /// A watch over one name, from the moment at which it was made.
 pub(super) struct Watch {
     body: Incoming,
+    /// The member that tells.
+    endpoint: usize,
     read: BytesMut,
 }
 
@@ -44,12 +47,39 @@ impl Watch {
     /// Watches `name`. What happens after this returned is told.
     pub(super) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
         let begun = async {
-            let body = store.api.watch(&store.lock_key(name)).await?;
-            let mut watch = Self { body, read: BytesMut::new() };
+            let Opened { body, endpoint, .. } = store.api.watch(&store.lock_key(name)).await?;
+            let mut watch = Self { body, endpoint, read: BytesMut::new() };
             while !watch.line().await?.created {}
             Ok(watch)
         };
-        timeout(limit, begun).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+        let begun = timeout(limit, begun).await;
+        match &begun {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) => store.api.renew_pass().await,
+            Err(_) => store.api.turn_away(),
+        }
+        begun.unwrap_or(Err(NodeError::Timeout { after: limit }))
+    }
+
+    /// Rings `bell` for every deletion, until nothing more is to be heard here.
+    async fn listen(mut self, bell: &Bell, turns: &mut watch::Receiver<Vec<u64>>) {
+        let before = turns.borrow_and_update()[self.endpoint];
+        loop {
+            tokio::select! {
+                biased;
+                news = timeout(LONGEST_SILENCE, self.line()) => match news {
+                    Ok(Ok(news)) if !news.events.is_empty() => bell.ring(),
+                    Ok(Ok(_)) => {}
+                    Ok(Err(_)) | Err(_) => return,
+                },
+                // The member that is listened to does not answer others.
+                Ok(()) = turns.changed() => {
+                    if turns.borrow_and_update()[self.endpoint] != before {
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// The next line.
@@ -80,27 +110,18 @@ pub(super) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bel
     let mut turns = store.api.turns();
     let mut delay = DELAYS.0;
     loop {
-        if let Some(mut open) = watch.take() {
-            turns.mark_unchanged();
-            loop {
-                tokio::select! {
-                    biased;
-                    news = timeout(LONGEST_SILENCE, open.line()) => match news {
-                        Ok(Ok(news)) if !news.events.is_empty() => bell.ring(),
-                        Ok(Ok(_)) => {}
-                        Ok(Err(_)) | Err(_) => break,
-                    },
-                    // A member does not answer: perhaps the one that is listened to.
-                    Ok(()) = turns.changed() => break,
-                }
+        if let Some(watch) = watch.take() {
+            let since = Instant::now();
+            watch.listen(&bell, &mut turns).await;
+            // One that ends at once is not to be begun again and again.
+            if since.elapsed() >= DELAYS.1 {
+                delay = DELAYS.0;
             }
-        } else {
-            sleep(delay).await;
-            delay = (delay * 2).min(DELAYS.1);
         }
+        sleep(delay).await;
+        delay = (delay * 2).min(DELAYS.1);
         watch = Watch::begin(&store, &name, limit).await.ok();
         if watch.is_some() {
-            delay = DELAYS.0;
             // Whatever happened in between was not told.
             bell.ring();
         }

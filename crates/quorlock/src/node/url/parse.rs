@@ -10,7 +10,7 @@ const MAX_DB: u32 = 1 << 24;
 /// Stands in errors for what may be a piece of a password.
 const HIDDEN: &str = "...";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
-const CLUSTER_OPTIONS: &str = "user, password";
+const CLUSTER_OPTIONS: &str = "user, password; with etcds:// also ca, cert, key";
 const TLS_CLUSTER_OPTIONS: &str = "user, password, ca, cert, key";
 const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 
@@ -93,16 +93,19 @@ fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, Url
 fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, UrlError> {
     let Parts { credentials, address, path, query } = Parts::of(scheme, rest)?;
     let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
+    let allowed = |tls| if tls { TLS_CLUSTER_OPTIONS } else { CLUSTER_OPTIONS };
     // Options are those of a server, but for what only servers have.
     let of_servers = ["db", "durable"];
     let options = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
     if let Some(option) = options.into_iter().find(|option| of_servers.contains(option)) {
-        let allowed = if tls.is_some() { TLS_CLUSTER_OPTIONS } else { CLUSTER_OPTIONS };
-        return Err(UrlError::Option { option: option.into(), allowed });
+        return Err(UrlError::Option { option: option.into(), allowed: allowed(tls.is_some()) });
     }
     let mut server =
         Server { endpoint: Endpoint::Unix(PathBuf::new()), db: 0, user, password, durable: None };
-    apply(&mut server, tls.as_mut(), query)?;
+    apply(&mut server, tls.as_mut(), query).map_err(|error| match error {
+        UrlError::Option { option, .. } => UrlError::Option { option, allowed: allowed(tls.is_some()) },
+        other => other,
+    })?;
     let login = match (server.user, server.password) {
         (Some(user), Some(password)) => Some((user, password)),
         (None, None) => None,
