@@ -286,3 +286,25 @@ pub(super) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
     }
     NodeError::Disconnected { source: Arc::new(io::Error::other(cause.to_string())) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn http(members: usize) -> Http {
+        let address = Address::Tcp { host: "a".to_owned(), port: 1, tls: None };
+        let member = |_| Endpoint { authority: "a:1".to_owned(), address: address.clone() };
+        Http::new((0..members).map(member).collect(), Duration::from_secs(1), Duration::from_secs(1))
+    }
+
+    /// Each turn begins all watches of that member anew.
+    #[test]
+    fn a_member_is_left_once_however_many_calls_failed_and_not_without_another() {
+        let alone = http(1);
+        alone.turn_away(0);
+        assert_eq!((alone.current(), &*alone.turns().borrow()), (0, &vec![0]));
+        let three = http(3);
+        (0..9).for_each(|_| three.turn_away(0));
+        assert_eq!((three.current(), &*three.turns().borrow()), (1, &vec![1, 0, 0]));
+    }
+}

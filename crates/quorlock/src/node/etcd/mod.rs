@@ -3,6 +3,7 @@
 mod api;
 mod counters;
 mod desk;
+mod examine;
 mod http;
 mod json;
 mod lane;

@@ -9,11 +9,11 @@ use super::counters::Counters;
 use super::json::{Entry, Txn, delete, is_above, is_free, is_unchanged, put, read};
 use crate::clock::Clock;
 use crate::entropy::{self, Entropy};
-use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, StoreFacts, View};
+use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, View};
 use quorlock_core::{Fence, Name, Token};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 /// How often a change is tried that others came before.
@@ -103,39 +103,6 @@ impl Store {
         };
         let names = Names::new(keys.into_iter().filter_map(name));
         Ok(if are_all { names } else { names.incomplete() })
-    }
-
-    /// Looks at the cluster from all sides, without changing what it keeps.
-    pub(super) async fn examine(&self) -> Result<StoreFacts, NodeError> {
-        // First, so that what follows does not wait for a member that stands still.
-        let silent = self.api.silent().await;
-        let status = self.api.status().await?;
-        self.try_rights().await?;
-        let start = Instant::now();
-        self.api.read(format!("{}/lock/", self.prefix).as_bytes()).await?;
-        let round_trip = start.elapsed();
-        Ok(StoreFacts {
-            version: format!("etcd {}", status.version),
-            has_leader: status.leader != 0,
-            members: self.api.members().await.ok(),
-            silent,
-            size: status.size,
-            errors: status.errors,
-            round_trip,
-        })
-    }
-
-    /// Whether we may read and write: both branches of a transaction are checked, and the one that writes is not taken.
-    async fn try_rights(&self) -> Result<(), NodeError> {
-        let [lock, counter] = ["lock", "fence"].map(|kind| format!("{}/{kind}/", self.prefix).into_bytes());
-        let never = is_above(&lock, b"\xff");
-        let txn = Txn::default()
-            .when(never)
-            .then(put(&lock, b"", 0))
-            .then(put(&counter, b"", 0))
-            .otherwise(read(&lock))
-            .otherwise(read(&counter));
-        self.api.execute(&txn).await.map(drop)
     }
 
     pub(super) async fn status(&self) -> Result<Status, NodeError> {

@@ -294,3 +294,21 @@ async fn a_watch_that_could_not_begin_is_begun_later() {
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
     tokio::time::timeout(soon, bell.heard()).await.expect("a release rings");
 }
+
+/// Another process takes the lock away while its holder extends it.
+#[tokio::test]
+async fn an_extension_brings_nothing_back_that_was_released() {
+    let etcd = Etcd::start(1);
+    let (holder, other) = (store(&etcd.url()), store(&etcd.url()));
+    let lock = holder.lock_key(&name("a"));
+    for round in 0..60 {
+        holder.execute(&acquire("a", round, 5 + u64::from(round), TTL, false)).await.unwrap();
+        let (extension, taken) = (extend("a", round, TTL, false), release("a", round));
+        let (_, released) = tokio::join!(holder.execute(&extension), async {
+            tokio::time::sleep(Duration::from_micros(100 * u64::from(round))).await;
+            other.execute(&taken).await.unwrap()
+        });
+        assert!(matches!(released, Reply::Done(_)), "{released:?}");
+        assert_eq!(holder.api.read(&lock).await.unwrap(), None, "in round {round}");
+    }
+}

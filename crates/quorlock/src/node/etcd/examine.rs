@@ -1,0 +1,41 @@
+//! A look at a cluster from all sides: is it there, who of it, and may we do what locks need?
+
+use super::json::{Txn, is_above, put, read};
+use super::store::Store;
+use crate::node::{NodeError, StoreFacts};
+use std::time::Instant;
+
+impl Store {
+    /// Looks at the cluster from all sides, without changing what it keeps.
+    pub(super) async fn examine(&self) -> Result<StoreFacts, NodeError> {
+        // First, so that what follows does not wait for a member that stands still.
+        let silent = self.api.silent().await;
+        let status = self.api.status().await?;
+        self.try_rights().await?;
+        let start = Instant::now();
+        self.api.read(format!("{}/lock/", self.prefix).as_bytes()).await?;
+        let round_trip = start.elapsed();
+        Ok(StoreFacts {
+            version: format!("etcd {}", status.version),
+            has_leader: status.leader != 0,
+            members: self.api.members().await.ok(),
+            silent,
+            size: status.size,
+            errors: status.errors,
+            round_trip,
+        })
+    }
+
+    /// Whether we may read and write: both branches of a transaction are checked, and the one that writes is not taken.
+    async fn try_rights(&self) -> Result<(), NodeError> {
+        let [lock, counter] = ["lock", "fence"].map(|kind| format!("{}/{kind}/", self.prefix).into_bytes());
+        let never = is_above(&lock, b"\xff");
+        let txn = Txn::default()
+            .when(never)
+            .then(put(&lock, b"", 0))
+            .then(put(&counter, b"", 0))
+            .otherwise(read(&lock))
+            .otherwise(read(&counter));
+        self.api.execute(&txn).await.map(drop)
+    }
+}
