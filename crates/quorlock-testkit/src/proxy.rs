@@ -52,6 +52,8 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     pub(crate) fault: Fault,
+    /// Where new connections lead to.
+    server_port: u16,
     /// How often all connections were cut.
     pub(crate) cuts: u64,
 }
@@ -60,9 +62,9 @@ impl Proxy {
     /// Listens on a free loopback port for clients of `127.0.0.1:server_port`.
     pub async fn start(server_port: u16) -> Self {
         let port = Port::claim();
-        let (state, orders) = watch::channel(State::default());
+        let (state, orders) = watch::channel(State { server_port, ..State::default() });
         let (announce, listening) = watch::channel(false);
-        let doorman = tokio::spawn(keep_door(port.number(), server_port, orders, announce));
+        let doorman = tokio::spawn(keep_door(port.number(), orders, announce));
         let proxy = Self { port, state, listening, doorman };
         proxy.set(Fault::Pass).await;
         proxy
@@ -89,6 +91,14 @@ impl Proxy {
             .expect("the proxy runs as long as its runtime");
     }
 
+    /// Leads to another server from now on: an address that moved. Connections that exist are closed.
+    pub fn lead_to(&self, server_port: u16) {
+        self.state.send_modify(|state| {
+            state.server_port = server_port;
+            state.cuts += 1;
+        });
+    }
+
     /// Closes all connections that exist; new ones are welcome. For a server that is gone, [`set`](Self::set) `Refuse` first.
     pub fn cut(&self) {
         self.state.send_modify(|state| state.cuts += 1);
@@ -104,7 +114,6 @@ impl Drop for Proxy {
 /// Accepts clients while that is allowed. The connections end with this task.
 async fn keep_door(
     port: u16,
-    server_port: u16,
     mut orders: watch::Receiver<State>,
     announce: watch::Sender<bool>,
 ) {
@@ -116,7 +125,7 @@ async fn keep_door(
         tokio::select! {
             biased;
             _ = orders.wait_for(|state| state.fault == Fault::Refuse) => {}
-            () = accept(&listener, server_port, &watched, &mut connections) => {}
+            () = accept(&listener, &watched, &mut connections) => {}
         }
         close(listener);
         announce.send_replace(false);
@@ -134,7 +143,6 @@ fn close(listener: TcpListener) {
 
 async fn accept(
     listener: &TcpListener,
-    server_port: u16,
     orders: &watch::Receiver<State>,
     connections: &mut JoinSet<()>,
 ) {
@@ -143,14 +151,14 @@ async fn accept(
         let Ok((client, _)) = listener.accept().await else {
             continue;
         };
-        connections.spawn(serve(client, server_port, orders.clone()));
+        connections.spawn(serve(client, orders.clone()));
         while connections.try_join_next().is_some() {}
     }
 }
 
 /// Carries one connection until either side closes it or it is cut.
-async fn serve(client: TcpStream, server_port: u16, mut orders: watch::Receiver<State>) {
-    let cuts = orders.borrow().cuts;
+async fn serve(client: TcpStream, mut orders: watch::Receiver<State>) {
+    let State { cuts, server_port, .. } = *orders.borrow();
     let Ok(server) = TcpStream::connect(("127.0.0.1", server_port)).await else {
         return;
     };

@@ -68,8 +68,9 @@ pub(crate) async fn attempt(
     let clock = &voters.around.clock;
     // Read before the first byte is sent: the lease counts from here.
     let (start, wall) = (clock.now(), clock.wall());
+    let recorded = voters.around.longest.recorded();
     let token = entropy::token(voters.around.entropy.as_ref());
-    let proposal = candidate.propose(wall);
+    let proposal = candidate.propose(voters.around.fence_clock(start));
     let label = Label::new(candidate.options.signature.clone(), wall);
     let ballot = Command::Acquire(Acquire {
         name: candidate.name.clone(),
@@ -95,6 +96,10 @@ pub(crate) async fn attempt(
         step = Step::Granted(proposal);
     }
     let start = if voters.around.is_planted(Planted::LateDeadline) { now } else { start };
+    if matches!(step, Step::Granted(_)) && voters.around.longest.recorded() > recorded {
+        // A node that had forgotten may have voted before another one said how long it must not.
+        step = Step::Refused;
+    }
     match step {
         Step::Granted(fence) => {
             let options = candidate.options;
@@ -175,7 +180,8 @@ impl Ask<'_> {
 
     async fn stamp(&mut self) -> Step {
         let clock = &self.voters.around.clock;
-        let (now, wall) = (clock.now(), clock.wall());
+        let now = clock.now();
+        let wall = self.voters.around.fence_clock(now);
         let Some(at_least) = self.state.stamp(self.candidate.propose(wall)) else {
             return Step::Refused;
         };
@@ -240,7 +246,7 @@ impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.is_armed {
             let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.voters.tell(Command::Release { name, token, quiet, behind: None });
+            self.voters.tell(Command::Release { name, token, quiet, behind: None, forced: false });
         }
     }
 }

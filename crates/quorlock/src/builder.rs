@@ -9,10 +9,12 @@ use crate::event::{Observer, Observers};
 use crate::identity;
 use crate::locker::{Locker, NODES_VARIABLE};
 use crate::node::{Node, NodeUrl, split_list};
-use crate::options::{Options, TtlRules, check_attempts, check_margin, check_max_hold, signature};
+use crate::options::{
+    Options, TtlRules, check_attempts, check_longest, check_margin, check_max_hold, signature,
+};
 use crate::surroundings::{RestartGuard, Surroundings};
 use crate::voters::Voters;
-use checks::{check_longest, check_timeout, default_timeout, open_all};
+use checks::{check_timeout, default_connect_timeout, default_timeout, open_all};
 use quorlock_core::{Drift, Quorum};
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,6 +34,7 @@ pub struct Builder<L = Locker> {
     around: Surroundings,
     guard: Option<RestartGuard>,
     node_timeout: Option<Duration>,
+    connect_timeout: Option<Duration>,
     drift: f64,
     ttl: Duration,
     wait: Duration,
@@ -56,6 +59,7 @@ impl<L> Default for Builder<L> {
             around: Surroundings::default(),
             guard: None,
             node_timeout: None,
+            connect_timeout: None,
             drift: 0.01,
             ttl: Duration::from_secs(10),
             wait: Options::DEFAULT_WAIT,
@@ -110,8 +114,11 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
-    /// The longest ttl that any client of these nodes uses (default 30 s). All clients must agree on it, as a
-    /// node that restarted stays without a vote for so long, and 10 s more.
+    /// The longest ttl that any client of these nodes uses (default 30 s). A node that restarted stays without a vote for
+    /// so long, and 10 s more.
+    ///
+    /// Nodes record it when they are first used, and what they have recorded counts from then on: a longer ttl is refused
+    /// there until [`Locker::raise_longest_ttl`] has recorded it on all of them.
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
         self.around.longest_ttl = longest;
         self
@@ -143,9 +150,10 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
-    /// How long connecting to one node may take (default 1 s).
+    /// How long connecting to one node may take (default 1 s, or ten times a longer
+    /// [node timeout](Builder::node_timeout) that was set).
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.around.connect_timeout = timeout;
+        self.connect_timeout = Some(timeout);
         self
     }
 
@@ -160,6 +168,13 @@ impl<L: From<Locker>> Builder<L> {
     /// restart loses nothing and needs no wait. Nodes that do not are refused. Per node: `?durable=yes`.
     pub fn durable(mut self, durable: bool) -> Self {
         self.around.durable = durable;
+        self
+    }
+
+    /// Whether nodes that are new or have forgotten are marked, so that they vote once every lock that they may have
+    /// forgotten is over (default on). Off for programs that only look: they leave nothing behind on any node.
+    pub fn begin_epochs(mut self, on: bool) -> Self {
+        self.around.begins_epochs = on;
         self
     }
 
@@ -250,7 +265,9 @@ impl<L: From<Locker>> Builder<L> {
         let urls = self.urls.iter().map(|url| url.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
         let node_timeout = self.node_timeout.unwrap_or_else(|| default_timeout(&urls, self.ttl));
         check_timeout("a node timeout", node_timeout)?;
-        check_timeout("a connect timeout", self.around.connect_timeout)?;
+        let connect_timeout =
+            self.connect_timeout.unwrap_or_else(|| default_connect_timeout(self.node_timeout));
+        check_timeout("a connect timeout", connect_timeout)?;
         check_longest(self.around.longest_ttl)?;
         let rules =
             TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.around.longest_ttl };
@@ -274,6 +291,7 @@ impl<L: From<Locker>> Builder<L> {
         let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };
         let around = Surroundings {
             node_timeout,
+            connect_timeout,
             guard: self.guard.unwrap_or(default_guard),
             is_single: count == 1,
             observers: Observers::new(self.observers),
@@ -281,6 +299,7 @@ impl<L: From<Locker>> Builder<L> {
         };
         let nodes = open_all(&urls, self.nodes, &around)?;
         let quorum = Quorum::of(nodes.len())?;
+        around.longest.expect(quorum);
         let voters = Voters::new(nodes, quorum, around);
         #[cfg(feature = "metrics")]
         if let Some(watch) = &self.node_watch {

@@ -243,7 +243,9 @@ impl Hold {
         let quiet = self.line.has_next();
         let state = self.state();
         let behind = self.is_stored.then(|| (state.lease.fence(), self.label.clone()));
-        Command::Release { name: self.name.clone(), token: state.lease.token(), quiet, behind }
+        // The process that gave an adopted lock away may still have a refill on its way.
+        let forced = !self.is_stored;
+        Command::Release { name: self.name.clone(), token: state.lease.token(), quiet, behind, forced }
     }
 
     /// Notes whether others waited when this was released.

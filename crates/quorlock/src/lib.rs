@@ -79,9 +79,11 @@ mod inspect;
 mod list;
 mod lock;
 mod locker;
+mod longest;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod node;
+mod node_clocks;
 mod nursery;
 pub mod optimistic;
 mod options;

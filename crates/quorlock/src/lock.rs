@@ -147,15 +147,16 @@ impl Lock {
 
     /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
     ///
-    /// The holder is not asked; it learns of the loss at its next extension. Somebody who acquired the lock in the
-    /// meantime has another token and is not touched.
+    /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached takes the lock back
+    /// from it. A client that acquired the lock in the meantime has another token and is not touched.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
     pub async fn force_release(&self, token: Token) -> Release {
         let voters = self.locker.voters();
         voters.settle().await;
-        let command = Command::Release { name: self.name.clone(), token, quiet: false, behind: None };
+        let name = self.name.clone();
+        let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
         let mut round = voters.ask(command);
         release(voters, &mut round).await.0
     }

@@ -7,12 +7,13 @@ use crate::guard::Guard;
 use crate::handle::Handle;
 use crate::list::{ListError, Listing, list};
 use crate::lock::Lock;
-use crate::node::{Command, Health, NodeError};
-use crate::options::{Defaults, Options, TtlRules};
+use crate::node::{BoxFuture, Command, Health, Node, NodeError};
+use crate::options::{Defaults, Options, TtlRules, check_longest};
 use crate::queue::Lines;
 use crate::voters::Voters;
 use quorlock_core::{FenceClock, Name, NameError, Quorum};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 /// The environment variable that names the nodes.
@@ -105,12 +106,46 @@ impl Locker {
     /// # Cancel safety
     /// Dropped half-way, some nodes may have been declared fresh.
     pub async fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
-        let mut tasks = JoinSet::new();
-        for (number, node) in self.0.voters.nodes.iter().enumerate() {
-            let node = node.clone();
-            tasks.spawn(async move { (number, node.id().to_owned(), node.init().await) });
+        self.on_each_node(|node| Box::pin(async move { node.init().await })).await
+    }
+
+    /// Records on all nodes that clients may use a ttl of up to `longest` from now on.
+    ///
+    /// Use the longer ttl only once this has succeeded on every node: a node that forgets learns from any other how long it
+    /// must not vote. Nodes go on voting. One that does not vote yet refuses, with the time that it needs.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if `longest` is above 7 days.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some nodes may have recorded it, which does no harm.
+    pub async fn raise_longest_ttl(
+        &self,
+        longest: Duration,
+    ) -> Result<Vec<(String, Result<(), NodeError>)>, ConfigError> {
+        check_longest(longest)?;
+        let act = move |node: Arc<dyn Node>| -> BoxFuture<'static, _> {
+            Box::pin(async move { node.raise_longest_ttl(longest).await })
+        };
+        Ok(self.on_each_node(act).await)
+    }
+
+    /// Does the same on all nodes, once each has been connected to or given up, so that what they have recorded is known. The
+    /// results are in the order of configuration.
+    async fn on_each_node(
+        &self,
+        act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
+    ) -> Vec<(String, Result<(), NodeError>)> {
+        let nodes = &self.0.voters.nodes;
+        let settling: JoinSet<()> =
+            nodes.iter().cloned().map(|node| async move { node.settle().await }).collect();
+        settling.join_all().await;
+        let mut acts = JoinSet::new();
+        for (number, node) in nodes.iter().enumerate() {
+            let (id, act) = (node.id().to_owned(), act(node.clone()));
+            acts.spawn(async move { (number, id, act.await) });
         }
-        let mut results = tasks.join_all().await;
+        let mut results = acts.join_all().await;
         results.sort_by_key(|(number, ..)| *number);
         results.into_iter().map(|(_, node, result)| (node, result)).collect()
     }

@@ -101,6 +101,14 @@ pub(crate) fn check_attempts(attempts: u32) -> Result<u32, ConfigError> {
     Ok(attempts)
 }
 
+/// Nodes forget the fence of a name that was idle for 7 days, so no lock may live longer without a word.
+pub(crate) fn check_longest(longest: Duration) -> Result<(), ConfigError> {
+    if longest > Duration::from_secs(7 * 24 * 3600) {
+        return Err(setting("a longest ttl", format!("{longest:?}"), "give at most 7 days"));
+    }
+    Ok(())
+}
+
 pub(crate) fn check_max_hold(hold: Duration) -> Result<Duration, ConfigError> {
     if hold.is_zero() {
         return Err(setting("a maximal hold", "0s", "give a positive time"));

@@ -3,11 +3,15 @@
 use crate::clock::{Clock, SystemClock};
 use crate::entropy::{Blocks, Entropy};
 use crate::event::{Event, Observers};
+use crate::longest::LongestTtl;
 use crate::node::{Kept, NodeError};
+use crate::node_clocks::NodeClocks;
 use crate::nursery::Nursery;
 use crate::planted::Planted;
 use crate::ticker::Ticker;
-use std::collections::BTreeMap;
+use quorlock_core::{Moment, Wall};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -44,7 +48,14 @@ pub(crate) struct Surroundings {
     pub(crate) guard: RestartGuard,
     /// Whether the locker has one node only.
     pub(crate) is_single: bool,
+    /// The longest ttl that our own settings allow. What nodes have recorded is in [`Surroundings::longest`].
     pub(crate) longest_ttl: Duration,
+    /// The longest ttl that the nodes have recorded.
+    pub(crate) longest: LongestTtl,
+    /// What the clocks of the nodes show.
+    pub(crate) node_clocks: NodeClocks,
+    /// Whether nodes that have no epoch get one.
+    pub(crate) begins_epochs: bool,
     pub(crate) allow_eviction: bool,
     pub(crate) durable: bool,
     /// A bug to be found by the simulator.
@@ -53,9 +64,17 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// How long a node that may have forgotten stays without a vote: longest ttl + 2 x clock tolerance.
-    pub(crate) fn quarantine(&self) -> Duration {
-        self.longest_ttl + 2 * CLOCK_TOLERANCE
+    /// What the clocks of the nodes show, or ours if none of them says.
+    pub(crate) fn fence_clock(&self, now: Moment) -> Wall {
+        self.node_clocks.wall(now).unwrap_or_else(|| self.clock.wall())
+    }
+
+    /// The longest ttl to record on a node that has no record: what others have recorded, or our own setting.
+    pub(crate) fn longest_to_record(&self) -> Duration {
+        match self.longest.recorded() {
+            Duration::ZERO => self.longest_ttl,
+            recorded => recorded,
+        }
     }
 
     /// Whether a bug was switched on. Never, without the feature `plants`.
@@ -91,6 +110,9 @@ impl Default for Surroundings {
             guard: RestartGuard::Strict,
             is_single: false,
             longest_ttl: Duration::from_secs(30),
+            longest: LongestTtl::default(),
+            node_clocks: NodeClocks::default(),
+            begins_epochs: true,
             allow_eviction: false,
             durable: false,
             #[cfg(feature = "plants")]
@@ -121,7 +143,15 @@ impl Alarm {
 
 /// Which server each node of a locker turned out to be, so that none votes twice.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Siblings(Arc<Mutex<BTreeMap<Arc<str>, String>>>);
+pub(crate) struct Siblings(Arc<Claims>);
+
+#[derive(Debug, Default)]
+struct Claims {
+    servers: Mutex<BTreeMap<Arc<str>, String>>,
+    epochs: Mutex<BTreeMap<Arc<str>, Vec<u8>>>,
+    /// Whether two nodes have the same epoch.
+    is_disputed: AtomicBool,
+}
 
 impl Siblings {
     /// Notes that `node` is the server `identity`; what it was before no longer counts.
@@ -129,12 +159,36 @@ impl Siblings {
     /// # Errors
     /// [`NodeError::SameServer`] if another node of the locker is that server.
     pub(crate) fn claim(&self, node: &Arc<str>, identity: &str) -> Result<(), NodeError> {
-        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((other, _)) = claims.iter().find(|(other, known)| *other != node && *known == identity) {
             return Err(NodeError::SameServer { other: other.clone() });
         }
         claims.insert(node.clone(), identity.to_owned());
         Ok(())
+    }
+
+    /// Notes that `node` has the epoch with this nonce.
+    pub(crate) fn claim_epoch(&self, node: &Arc<str>, nonce: &[u8]) {
+        let mut epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        epochs.insert(node.clone(), nonce.to_owned());
+        let different: BTreeSet<_> = epochs.values().collect();
+        self.0.is_disputed.store(different.len() < epochs.len(), Ordering::Release);
+    }
+
+    /// Refuses a node that has the same epoch as another. Nothing says which of them is the copy, so neither votes.
+    ///
+    /// # Errors
+    /// [`NodeError::SameEpoch`].
+    pub(crate) fn check_epoch(&self, node: &Arc<str>) -> Result<(), NodeError> {
+        if !self.0.is_disputed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(nonce) = epochs.get(node) else { return Ok(()) };
+        match epochs.iter().find(|(other, known)| *other != node && *known == nonce) {
+            Some((other, _)) => Err(NodeError::SameEpoch { other: other.clone() }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -150,5 +204,18 @@ mod tests {
         assert!(matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a));
         siblings.claim(&a, "run2").unwrap();
         siblings.claim(&b, "run1").unwrap();
+    }
+
+    #[test]
+    fn of_two_nodes_with_one_epoch_neither_votes_until_one_gets_another() {
+        let siblings = Siblings::default();
+        let nodes: [Arc<str>; 3] = ["a:1".into(), "b:1".into(), "c:1".into()];
+        for (node, nonce) in nodes.iter().zip(["x", "y", "x"]) {
+            siblings.claim_epoch(node, nonce.as_bytes());
+        }
+        let refused = |node: &Arc<str>| siblings.check_epoch(node).is_err();
+        assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [true, false, true]);
+        siblings.claim_epoch(&nodes[2], b"z");
+        assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [false; 3]);
     }
 }

@@ -42,6 +42,10 @@ pub enum Command {
         /// What stands behind the token in the value, as far as the holder knows, so that a node can compare the whole
         /// value at once. The name is freed as well where something else stands there.
         behind: Option<(Fence, Label)>,
+        /// Whether another process than the one that acquired it lets it go. A node that may be one of several then refuses to
+        /// be refilled with the token ([`Acquire::top_up`]) for as long as a lock may last, whether it had the lock or not:
+        /// the process that acquired it does not know yet, and would bring the lock back.
+        forced: bool,
     },
     /// Tell what is stored under the name. Changes nothing.
     Inspect {

@@ -61,7 +61,7 @@ pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Comma
 
 pub(super) fn release(text: &str, holder: u8) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Release { name, token, quiet: false, behind: None }
+    Command::Release { name, token, quiet: false, behind: None, forced: false }
 }
 
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.

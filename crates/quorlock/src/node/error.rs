@@ -47,6 +47,30 @@ pub enum NodeError {
         /// How long until it votes.
         left: Duration,
     },
+    /// It has no mark since when it remembers: it is new, restarted or was emptied, and no client that takes locks has been
+    /// there since.
+    #[error(
+        "it is new, restarted or was emptied, and not marked yet: the first client that takes a lock begins its quarantine; if it is known to be fresh, initialise it once"
+    )]
+    Unmarked,
+    /// It has recorded a longest ttl that is below the ttl of this lock.
+    #[error(
+        "a ttl of {ttl:?} is above the longest ttl that it has recorded, {longest:?}: use a shorter one, or raise it on all nodes with `quorlock init --raise`"
+    )]
+    TtlNotRecorded {
+        /// What was asked for.
+        ttl: Duration,
+        /// What it has recorded.
+        longest: Duration,
+    },
+    /// Another node of this locker has the same epoch: one of them was started from a copy of the other's files.
+    #[error(
+        "it has the same memory as {other}: one of them was started from a copy of the other's files; empty the copy"
+    )]
+    SameEpoch {
+        /// The other node.
+        other: Arc<str>,
+    },
     /// It lost its memory between the verification and the vote.
     #[error("it lost its memory while voting")]
     EpochChanged,
@@ -74,7 +98,9 @@ pub enum NodeError {
         other: Arc<str>,
     },
     /// It was marked durable but does not sync every write.
-    #[error("it is marked durable but runs with `{found}`; set `appendonly yes` and `appendfsync always`")]
+    #[error(
+        "it is marked durable but runs with `{found}`; set `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`"
+    )]
     NotDurable {
         /// What the server is set to.
         found: Arc<str>,
@@ -188,6 +214,9 @@ impl NodeError {
             NodeError::Tls { .. } => "tls",
             NodeError::QueueFull { .. } => "queue_full",
             NodeError::Quarantined { .. } => "quarantined",
+            NodeError::Unmarked => "unmarked",
+            NodeError::TtlNotRecorded { .. } => "ttl_not_recorded",
+            NodeError::SameEpoch { .. } => "same_epoch",
             NodeError::EpochChanged => "epoch_changed",
             NodeError::Replica => "replica",
             NodeError::Cluster => "cluster",

@@ -74,6 +74,9 @@ pub struct Persistence {
     pub appends: bool,
     /// When that file is synced (`always`, `everysec`, `no`), if we may ask.
     pub append_sync: Option<String>,
+    /// Whether that file is synced also while a child process saves or rewrites (`no-appendfsync-on-rewrite no`), if we may
+    /// ask.
+    pub syncs_while_saving: Option<bool>,
     /// When snapshots are taken, in the server's words, if we may ask; empty if never.
     pub snapshots: Option<String>,
     /// Whether the last write to the append-only file went well.
@@ -86,6 +89,7 @@ impl Persistence {
     /// What a server that is set up like this remembers after a restart.
     pub fn recall(&self) -> Recall {
         match (self.appends, self.append_sync.as_deref(), self.snapshots.as_deref()) {
+            (true, Some("always"), _) if self.syncs_while_saving == Some(false) => Recall::AllButTheLastSave,
             (true, Some("always"), _) => Recall::Everything,
             (true, Some("everysec"), _) => Recall::AllButTheLastSecond,
             (true, Some(_), _) => Recall::Partly,
@@ -105,6 +109,8 @@ pub enum Recall {
     Everything,
     /// Everything but the last second or two before it or its machine crashed: it holds back writes while the disk is busy.
     AllButTheLastSecond,
+    /// Everything but what it answered while it saved or rewrote its file, if it crashed then: it did not sync meanwhile.
+    AllButTheLastSave,
     /// What its last snapshot had, or what the kernel had written by then: anything from seconds to hours is lost.
     Partly,
     /// Nothing at all.
@@ -129,6 +135,8 @@ pub struct EpochFacts {
     /// How long the server may not vote yet; zero without restart guard.
     #[serde(rename = "quarantine_ms", serialize_with = "millis")]
     pub quarantine: Duration,
+    /// What makes it unique. Two nodes with the same one were started from the same files.
+    pub nonce: String,
 }
 
 /// Something that we need and cannot do.

@@ -1,11 +1,11 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
 use super::record::{Place, Record};
-use super::{Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Question, Reply};
+use super::{Bell, BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Question, Reply};
 use crate::clock::Clock;
-use quorlock_core::Name;
-use std::collections::BTreeMap;
+use quorlock_core::{Name, Token};
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -24,6 +24,8 @@ pub struct MemoryNode {
 impl MemoryNode {
     /// The most names that one node keeps.
     pub const MOST_NAMES: usize = 1_000_000;
+    /// The most locks that were taken by force of which it refuses to be refilled.
+    const MOST_TAKEN: usize = 1024;
 
     /// A node of its own, judged on `clock`.
     pub fn new(id: impl Into<Arc<str>>, clock: Arc<dyn Clock>) -> Self {
@@ -111,6 +113,8 @@ struct Kept {
     records: BTreeMap<Name, Record>,
     /// For each watched name the bell of each handle.
     bells: BTreeMap<Name, BTreeMap<u64, Bell>>,
+    /// Tokens of locks that were taken from their holders by force, oldest first.
+    taken: VecDeque<Token>,
 }
 
 impl Shelf {
@@ -128,6 +132,9 @@ impl Shelf {
         // Read under the lock, so that commands and moments have the same order.
         let now = self.clock.now();
         let place = Place::default();
+        if kept.refuses(command) {
+            return Reply::Denied(Denied::Taken);
+        }
         let Some(record) = kept.records.get_mut(name) else {
             return kept.execute_first(command, &|record| record.execute(command, now, &place));
         };
@@ -142,6 +149,21 @@ impl Shelf {
 }
 
 impl Kept {
+    /// Whether `command` would bring a lock back that was taken from its holder by force.
+    fn refuses(&mut self, command: &Command) -> bool {
+        match command {
+            Command::Release { token, forced: true, .. } => {
+                if self.taken.len() >= MemoryNode::MOST_TAKEN {
+                    self.taken.pop_front();
+                }
+                self.taken.push_back(*token);
+                false
+            }
+            Command::Acquire(acquire) => acquire.top_up && self.taken.contains(&acquire.token),
+            _ => false,
+        }
+    }
+
     /// Executes a command for a name that has no record; only an acquire makes one.
     fn execute_first(&mut self, command: &Command, execute: &dyn Fn(&mut Record) -> Reply) -> Reply {
         let mut record = Record::default();

@@ -88,6 +88,11 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Records that clients may use a ttl of up to `longest` from now on, on a node that keeps such a record.
+    fn raise_longest_ttl(&self, _longest: Duration) -> BoxFuture<'_, Result<(), NodeError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Every name that the node may know, asked afresh: at least each one that it holds, unless there are over
     /// [`Names::MOST`]. It must not delay votes.
     ///

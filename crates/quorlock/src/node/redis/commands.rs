@@ -4,7 +4,7 @@ use super::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY};
 use super::handshake::millis;
 use super::script::{Hashes, Script};
 use super::slot::{Change, ChangeKind, Releasing};
-use crate::node::Acquire;
+use crate::node::{Acquire, Command};
 use quorlock_core::{Fence, Name};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -83,25 +83,39 @@ pub(super) fn releases<'a>(
     }
     for release in run {
         let token = &release.token;
-        command = match (release.keeps, release.quiet) {
-            (false, false) => command.token(token),
-            (false, true) => command.parts(&[token.as_bytes(), b"-"]),
-            (true, false) => command.parts(&[token.as_bytes(), b"+"]),
-            (true, true) => command.parts(&[token.as_bytes(), b"+-"]),
+        command = match (release.keeps, release.quiet, release.forced) {
+            (false, false, false) => command.token(token),
+            (keeps, quiet, forced) => {
+                let mark = |set, mark| if set { mark } else { &b""[..] };
+                command.parts(&[token.as_bytes(), mark(keeps, b"+"), mark(quiet, b"-"), mark(forced, b"!")])
+            }
         };
     }
 }
 
 pub(super) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
-    let (which, number) = match change.kind {
-        ChangeKind::Extend { ttl } => (Script::Extend, millis(ttl)),
-        ChangeKind::Stamp { at_least } => (Script::Stamp, at_least.get()),
+    let (which, number) = match (change.kind, change.question.command()) {
+        (ChangeKind::Refill, Command::Acquire(refill)) => return self::refill(out, hashes, change, refill),
+        // Only an acquire refills.
+        (ChangeKind::Refill, _) => return,
+        (ChangeKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
+        (ChangeKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
     };
     script(out, hashes, which, change.whole, 1, 3)
         .arg(change.question.command().name().as_str())
         .token(&change.token)
         .number(number)
         .number(change.mark);
+}
+
+fn refill(out: &mut Vec<u8>, hashes: &Hashes, change: &Change, refill: &Acquire) {
+    script(out, hashes, Script::Refill, change.whole, 1, 5)
+        .arg(refill.name.as_str())
+        .token(&change.token)
+        .number(millis(refill.ttl))
+        .number(change.mark)
+        .arg(refill.value())
+        .number(refill.proposal.get());
 }
 
 /// Three plain commands: what is stored, for how long, and the counter.
@@ -193,11 +207,11 @@ mod tests {
     fn a_release_says_what_else_is_to_be_done() {
         let hashes = Hashes::default();
         let token = Token::from_random([7; 16]);
-        for (keeps, quiet, marks) in
-            [(false, false, ""), (true, false, "+"), (false, true, "-"), (true, true, "+-")]
-        {
+        for marks in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
             let mut release = Releasing::unheard(Name::new("a").unwrap(), token);
-            (release.keeps, release.quiet) = (keeps, quiet);
+            release.keeps = marks.contains('+');
+            release.quiet = marks.contains('-');
+            release.forced = marks.contains('!');
             let run = [release];
             let expected = wire(&["EVALSHA", "", "1", "a", &format!("{token}{marks}")]);
             assert_eq!(written(|out| releases(out, &hashes, run.iter(), false)), expected);

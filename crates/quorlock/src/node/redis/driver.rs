@@ -104,10 +104,8 @@ impl Driver {
         let limit = link.around.connect_timeout;
         let attempt = async {
             let mut wire = Wire::new(link.address.open(limit).await?);
-            let longest = link.lock().longest_seen();
             let last = self.last.as_ref();
-            let greeting =
-                handshake::greet(&mut wire, &link.login, &link.around, &link.id, longest, last).await?;
+            let greeting = handshake::greet(&mut wire, &link.login, &link.around, &link.id, last).await?;
             Ok((wire, greeting))
         };
         match timeout(limit, attempt).await {
@@ -163,7 +161,7 @@ impl Driver {
         queue.expect(context.waker());
         self.holds_back = !self.holds_back && wire.out.is_empty() && queue.may_grow();
         let chores = if self.holds_back {
-            let chores = queue.chores();
+            let chores = queue.chores(&link.around);
             drop(queue);
             chores
         } else {
@@ -173,7 +171,8 @@ impl Driver {
             }
             chores
         };
-        let is_busy = chores.unpaid || chores.watched || !self.flight.is_empty() || self.end_by.is_some();
+        let has_chores = chores.unpaid || chores.watched || chores.unmarked;
+        let is_busy = has_chores || !self.flight.is_empty() || self.end_by.is_some();
         // First, as a server that always has an answer ready must not keep us from it.
         if is_busy && tick.as_mut().poll(context).is_ready() {
             return Poll::Ready(Turn::Tick);
@@ -194,7 +193,7 @@ impl Driver {
         if let Some(round_trip) = watch.round_trip.take() {
             queue.facts.round_trip = Some(round_trip);
         }
-        let (chores, closing) = (queue.chores(), queue.closing);
+        let (chores, closing) = (queue.chores(&self.link.around), queue.closing);
         drop(queue);
         if closing && self.end_by.is_none() {
             self.end_by = Some(Instant::now() + self.link.around.connect_timeout);
@@ -291,6 +290,9 @@ impl Driver {
         if !queue.bells.is_empty() && now.since(watch.waited) >= WAITING {
             watch.waited = now;
             queue.outbox.wait_openly();
+        }
+        if queue.is_unmarked(around) {
+            queue.look_again(around, &self.link.login);
         }
         let is_due = !queue.outbox.is_empty();
         drop(queue);

@@ -1,16 +1,16 @@
 //! Looking at a server from all sides, without changing anything on it.
 
 use super::encode::EPOCH_KEY;
-use super::epoch::{Reading, Verified};
+use super::epoch::{Epoch, Verified, quarantine};
 use super::fast;
 use super::handshake::{self, ahead};
 use super::link::Link;
 use super::needs;
 use super::resp::Value;
 use super::session::Session;
-use super::survey::{Survey, check_sync, field, setting};
+use super::survey::{FSYNC, SKIP_SYNC, SYNC, Survey, check_sync, field, setting};
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
-use crate::surroundings::{CLOCK_TOLERANCE, RestartGuard};
+use crate::surroundings::RestartGuard;
 use quorlock_core::Wall;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -36,8 +36,9 @@ impl Look<'_> {
         let info = self.session.ask(&["INFO"]).await?;
         let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
         let survey = Survey::parse(&info);
-        let persistence = self.persistence(&survey, &info).await?;
-        let refusal = self.refusal(&survey, &persistence);
+        let sync = self.say(&FSYNC.map(|word| std::str::from_utf8(word).unwrap_or_default())).await?;
+        let persistence = self.persistence(&survey, &info, &sync).await?;
+        let refusal = self.refusal(&survey, &sync);
         let clock_ahead_micros = self.clock_ahead().await?;
         let denied = match &refusal {
             Some(cause) if !is_a_setting(cause) => Vec::new(),
@@ -70,19 +71,25 @@ impl Look<'_> {
         })
     }
 
-    fn refusal(&self, survey: &Survey, persistence: &Persistence) -> Option<NodeError> {
+    fn refusal(&self, survey: &Survey, sync: &Value) -> Option<NodeError> {
         let durable = || match self.link.login.durable {
-            true => survey.check_durable().and_then(|()| check_sync(persistence.append_sync.as_deref())),
+            true => survey.check_durable().and_then(|()| check_sync(sync)),
             false => Ok(()),
         };
         survey.check(self.link.around.allow_eviction).and_then(|()| durable()).err()
     }
 
-    async fn persistence(&mut self, survey: &Survey, info: &str) -> Result<Persistence, NodeError> {
+    async fn persistence(
+        &mut self,
+        survey: &Survey,
+        info: &str,
+        sync: &Value,
+    ) -> Result<Persistence, NodeError> {
         let went_well = |name| field(info, name).map(|status| status == "ok");
         Ok(Persistence {
             appends: survey.appends,
-            append_sync: self.setting("appendfsync").await?,
+            append_sync: setting(sync, SYNC),
+            syncs_while_saving: setting(sync, SKIP_SYNC).map(|skips| skips == "no"),
             snapshots: self.setting("save").await?,
             last_append_ok: went_well("aof_last_write_status").filter(|_| survey.appends),
             last_snapshot_ok: went_well("rdb_last_bgsave_status"),
@@ -91,7 +98,7 @@ impl Look<'_> {
 
     /// A setting of the server; `None` if it does not tell.
     async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
-        Ok(setting(&self.say(&["CONFIG", "GET", name]).await?))
+        Ok(setting(&self.say(&["CONFIG", "GET", name]).await?, name))
     }
 
     async fn clock_ahead(&mut self) -> Result<Option<i64>, NodeError> {
@@ -117,20 +124,29 @@ impl Look<'_> {
         let stored = self.say(&["GET", EPOCH_KEY]).await?;
         let around = &self.link.around;
         let now = Wall::from_micros(around.clock.wall().as_micros().saturating_add_signed(ahead));
-        let Some((run, reading)) = stored.text().and_then(|stored| Reading::of_stored(stored, now)) else {
+        let Some((origin, epoch)) = stored.text().and_then(Epoch::of_stored) else {
             return Ok(None);
         };
-        let is_of_this_run = run == survey.run_id;
+        let login = &self.link.login;
+        let is_of_this_run = origin.run_id == survey.run_id && origin.db == login.db;
+        let is_kept = origin.db == login.db && login.durable && origin.durable;
+        let recorded = around.longest.recorded();
         let quarantine = match around.guard {
             RestartGuard::Off => Duration::ZERO,
-            RestartGuard::Strict if is_of_this_run || self.link.login.durable => {
+            RestartGuard::Strict if is_of_this_run || is_kept => {
                 let before = self.link.lock().epoch.clone();
-                let now = around.clock.now();
-                Verified::new(&reading, before.as_ref(), around.quarantine(), now).left(now)
+                let here = around.clock.now();
+                Verified::new((&epoch, now), before.as_ref(), here).left(recorded, here)
             }
-            RestartGuard::Strict => around.quarantine().max(reading.longest + 2 * CLOCK_TOLERANCE),
+            RestartGuard::Strict => quarantine(epoch.longest.max(recorded)),
         };
-        Ok(Some(EpochFacts { age: reading.age(), longest_ttl: reading.longest, is_of_this_run, quarantine }))
+        Ok(Some(EpochFacts {
+            age: epoch.age(now),
+            longest_ttl: epoch.longest,
+            is_of_this_run,
+            quarantine,
+            nonce: String::from_utf8_lossy(epoch.nonce()).into_owned(),
+        }))
     }
 
     async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {

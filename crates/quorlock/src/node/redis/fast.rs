@@ -120,7 +120,7 @@ mod tests {
         let label =
             Label::new(Arc::new(Signature::new("ann@web1", 42, Some("nightly"))), Wall::from_micros(5));
         let behind = Some((Fence::new(9), label));
-        let command = Command::Release { name, token, quiet: false, behind };
+        let command = Command::Release { name, token, quiet: false, behind, forced: false };
         let release = Releasing::new(Question::unheard(command), token, false);
         let value = format!("{token} 9 ann@web1 42 5 nightly");
         let encoded = |command| words(|out| assert!(encode(out, command, &release)));

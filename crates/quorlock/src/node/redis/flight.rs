@@ -9,7 +9,7 @@ use super::link::Link;
 use super::replies;
 use super::resp::Value;
 use super::slot::{Change, Releasing, Slot, Verify, Vote};
-use super::survey::{Survey, check_sync, setting};
+use super::survey::{Survey, check_sync};
 use super::wire::{Wire, protocol};
 use crate::node::{Done, NodeError, Reply};
 use crate::surroundings::RestartGuard;
@@ -142,7 +142,7 @@ impl Flight {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
                 return link.surveyed(&Survey::parse(&info));
             }
-            (Slot::Sync, answer) => return check_sync(setting(answer).as_deref()),
+            (Slot::Sync, answer) => return check_sync(answer),
             // Only an error comes as a reply: no hints, which cost time and nothing else.
             (Slot::Hints, Value::Error(_)) => {}
             (Slot::Waiting, Value::Okay | Value::Error(_)) => {}
@@ -175,25 +175,31 @@ impl Flight {
                 cause => (Err(cause), Ok(())),
             },
             epoch if queue.standing.confirms(epoch, skip) => {
-                (Ok(()), queue.standing.admit(|| link.around.clock.now()))
+                let around = &link.around;
+                let eligible = queue.standing.admit(around.longest.recorded(), || around.clock.now());
+                (Ok(()), around.siblings.check_epoch(&link.id).and(eligible))
             }
             _ => (Err(NodeError::EpochChanged), Ok(())),
         };
         if matches!(known, Err(NodeError::EpochChanged)) && !matches!(queue.standing, Standing::Unverified) {
             queue.standing = Standing::Unverified;
-            queue.verify(Verify::default(), &link.around);
+            queue.verify(Verify::default(), &link.around, &link.login);
+        }
+        if matches!(eligible, Err(NodeError::Quarantined { .. })) {
+            // Another client may have declared it fresh.
+            queue.look_again(&link.around, &link.login);
         }
         for (vote, reply) in &mut self.votes {
-            let verdict = match (&known, &eligible) {
-                // A refill of a lock that is held may go to a node that does not vote yet.
-                (Ok(()), Err(_)) if vote.top_up => Ok(()),
-                (Ok(()), eligible) => eligible.clone(),
-                (Err(cause), _) => Err(cause.clone()),
-            };
-            let Err(cause) = verdict else { continue };
-            *reply = Reply::failed(cause);
-            if let Some(undo) = vote.undo() {
-                queue.outbox.release(undo);
+            match (&known, &eligible) {
+                (Ok(()), Ok(())) => {}
+                // The key stays, uncounted; an attempt that is refused releases it everywhere.
+                (Ok(()), Err(cause)) => *reply = Reply::failed(cause.clone()),
+                (Err(cause), _) => {
+                    *reply = Reply::failed(cause.clone());
+                    if let Some(undo) = vote.undo() {
+                        queue.outbox.release(undo);
+                    }
+                }
             }
         }
         drop(queue);
@@ -240,7 +246,7 @@ fn settle_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), 
     let outcome = match answer {
         Value::Error(text) if is_unknown_script(text) && !verify.whole => {
             verify.whole = true;
-            link.lock().verify(verify, &link.around);
+            link.lock().verify(verify, &link.around, &link.login);
             return Ok(());
         }
         Value::Error(text) => Err(classify(text)),

@@ -4,7 +4,7 @@ use super::driver::Driver;
 use super::epoch::{Reading, Standing};
 use super::fast::Fast;
 use super::flight::Flight;
-use super::handshake::{Greeting, Login};
+use super::handshake::{Greeting, Login, ServerClock};
 use super::queue::{Phase, Queue};
 use super::survey::Survey;
 use crate::event::Event;
@@ -33,7 +33,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn new(id: Arc<str>, around: Surroundings, address: Address, login: Login) -> Self {
         Self {
-            queue: Mutex::new(Queue::new(&around, login.durable)),
+            queue: Mutex::new(Queue::new(&around)),
             id,
             around,
             address,
@@ -69,21 +69,8 @@ impl Link {
         drop(queue);
         Self::spawn(driver);
         waker.into_iter().for_each(Waker::wake);
-        match verdict {
-            Ok(_) => {}
-            Err((question, cause)) => {
-                if matches!(cause, NodeError::Quarantined { .. }) {
-                    self.look_again();
-                }
-                question.answer(Reply::failed(cause));
-            }
-        }
-    }
-
-    fn look_again(&self) {
-        let is_due = self.lock().look_again(&self.around);
-        if is_due {
-            self.wake();
+        if let Err((question, cause)) = verdict {
+            question.answer(Reply::failed(cause));
         }
     }
 
@@ -123,7 +110,7 @@ impl Link {
         queue.facts.version = Some(greeting.version.clone());
         queue.outbox.hashes = greeting.hashes.clone();
         queue.outbox.fast = Fast::new(greeting.fast);
-        let notice = self.learn(&mut queue, greeting.epoch.as_ref(), greeting.ahead_micros);
+        let notice = self.learn(&mut queue, greeting.reading.as_ref(), &greeting.clock);
         let refused = queue.begin(&self.around);
         let bells: Vec<_> = queue.bells.values().cloned().collect();
         drop(queue);
@@ -159,9 +146,9 @@ impl Link {
 
     /// Takes a reading of the epoch that was asked for while connected.
     pub(super) fn verified(&self, reading: &Reading) {
-        let wall = self.around.clock.wall();
-        let ahead = super::handshake::ahead(reading.now, wall, wall);
-        let notice = self.learn(&mut self.lock(), Some(reading), ahead);
+        let here = (self.around.clock.wall(), self.around.clock.now());
+        let clock = ServerClock::read(reading.now, here, &self.around);
+        let notice = self.learn(&mut self.lock(), Some(reading), &clock);
         self.publish(notice);
     }
 
@@ -172,6 +159,9 @@ impl Link {
             survey.check_durable()?;
         }
         self.followed_by(survey.replicas);
+        if let Some(there) = survey.now {
+            self.around.node_clocks.heard(&self.id, there, self.around.clock.now());
+        }
         Ok(())
     }
 
@@ -183,15 +173,24 @@ impl Link {
         }
     }
 
-    /// Takes in how far the server's clock is ahead, and its epoch if that was read.
-    fn learn(&self, queue: &mut Queue, reading: Option<&Reading>, ahead: i64) -> Notice {
+    /// Takes in what the server's clock shows, and its epoch if that was read.
+    fn learn(&self, queue: &mut Queue, reading: Option<&Reading>, clock: &ServerClock) -> Notice {
+        let around = &self.around;
+        let ahead = clock.ahead_micros;
         let was_skewed = queue.facts.ahead_micros.is_some_and(is_skewed);
         let was_known = queue.epoch.is_some();
         queue.facts.ahead_micros = Some(ahead);
-        let is_new = reading.is_some_and(|reading| queue.learn(reading, &self.around));
+        around.node_clocks.heard(&self.id, clock.there, clock.at);
+        if let Some(reading) = reading {
+            around.longest.heard(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
+        }
+        let is_new = reading.is_some_and(|reading| queue.learn(reading, around));
         let left = match &queue.standing {
-            Standing::Verified { epoch, .. } => epoch.left(self.around.clock.now()),
-            Standing::Unguarded | Standing::Unverified => Duration::ZERO,
+            Standing::Verified { epoch, .. } => {
+                around.siblings.claim_epoch(&self.id, epoch.nonce());
+                epoch.left(around.longest.recorded(), around.clock.now())
+            }
+            Standing::Unguarded | Standing::Unmarked | Standing::Unverified => Duration::ZERO,
         };
         Notice {
             forgot: is_new && was_known,
@@ -250,7 +249,7 @@ mod tests {
     impl Wake for Onlooker {
         fn wake(self: Arc<Self>) {
             assert!(*self.link.settled.borrow(), "nobody connects");
-            self.saw_it_owed.store(self.link.lock().chores().unpaid, Ordering::Relaxed);
+            self.saw_it_owed.store(self.link.lock().chores(&self.link.around).unpaid, Ordering::Relaxed);
         }
     }
 
@@ -261,7 +260,10 @@ mod tests {
         let (address, login) = super::super::reach(&url, &Surroundings::default()).unwrap();
         let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login));
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
-        let board = Board::new(Command::Release { name, token, quiet: false, behind: None }, Enough::ONE);
+        let board = Board::new(
+            Command::Release { name, token, quiet: false, behind: None, forced: false },
+            Enough::ONE,
+        );
         let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
         let waker = onlooker.clone().into();
         assert!(board.poll_take(&Context::from_waker(&waker)).is_pending());

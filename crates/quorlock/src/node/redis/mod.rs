@@ -98,7 +98,7 @@ impl RedisNode {
             let mut queue = self.link.lock();
             check_ready(&queue)?;
             let verify = Verify { done: Some(done), whole: false };
-            queue.verify(verify, &self.link.around);
+            queue.verify(verify, &self.link.around, &self.link.login);
         }
         self.link.wake();
         self.within_timeout(outcome).await
@@ -116,17 +116,33 @@ impl RedisNode {
         }
     }
 
-    /// Writes an epoch that is old enough, and learns it.
+    /// Writes an epoch that may vote at once, and learns it.
     async fn mark_fresh(&self) -> Result<(), NodeError> {
-        let around = &self.link.around;
-        let longest = handshake::millis(around.longest_ttl).to_string();
-        let tolerance = 2 * CLOCK_TOLERANCE + Duration::from_secs(1);
-        let tolerance = handshake::millis(tolerance).to_string();
+        let (around, login) = (&self.link.around, &self.link.login);
+        let longest = handshake::millis(around.longest_ttl.max(around.longest.recorded())).to_string();
         let nonce = handshake::nonce(around);
-        let (script, key) = (script::INIT, encode::EPOCH_KEY);
-        let words = ["EVAL", script, "1", key, &longest, &nonce, &tolerance];
+        let (script, key, db) = (script::INIT, encode::EPOCH_KEY, login.db.to_string());
+        let durable = if login.durable { "d" } else { "n" };
+        let words = ["EVAL", script, "1", key, &longest, &nonce, &db, durable];
         self.call(&words.map(str::as_bytes)).await?;
         self.verify().await
+    }
+
+    /// Records `longest` as the longest ttl of any client, and learns the epoch that records it.
+    async fn record_longest(&self, longest: Duration) -> Result<(), NodeError> {
+        let recorded = handshake::millis(self.link.around.longest.recorded()).to_string();
+        let longest = handshake::millis(longest).to_string();
+        let tolerance = handshake::millis(2 * CLOCK_TOLERANCE).to_string();
+        let words = ["EVAL", script::RAISE, "1", encode::EPOCH_KEY, &longest, &recorded, &tolerance];
+        match self.call(&words.map(str::as_bytes)).await {
+            Ok(Value::Okay) => self.verify().await,
+            Ok(answer) => {
+                let left = Duration::from_millis(answer.number().unwrap_or_default());
+                Err(NodeError::Quarantined { left })
+            }
+            Err(NodeError::Server { message }) if message.contains("NOEPOCH") => Err(NodeError::Unmarked),
+            Err(cause) => Err(cause),
+        }
     }
 }
 
@@ -189,6 +205,10 @@ impl Node for RedisNode {
         Box::pin(self.mark_fresh())
     }
 
+    fn raise_longest_ttl(&self, longest: Duration) -> BoxFuture<'_, Result<(), NodeError>> {
+        Box::pin(self.record_longest(longest))
+    }
+
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         Box::pin(scan::names(&self.link))
     }
@@ -202,9 +222,12 @@ impl Node for RedisNode {
         let trouble = match (&queue.phase, &queue.standing) {
             (Phase::Down(cause), _) => Some(cause.clone()),
             (Phase::Ready, Standing::Unverified) => Some(NodeError::EpochChanged),
+            (Phase::Ready, Standing::Unmarked) => Some(NodeError::Unmarked),
             (Phase::Ready, Standing::Verified { epoch, .. }) => {
-                let left = epoch.left(self.link.around.clock.now());
-                (!left.is_zero()).then_some(NodeError::Quarantined { left })
+                let around = &self.link.around;
+                let left = epoch.left(around.longest.recorded(), around.clock.now());
+                let quarantined = (!left.is_zero()).then_some(NodeError::Quarantined { left });
+                quarantined.or(around.siblings.check_epoch(&self.link.id).err())
             }
             _ => None,
         };

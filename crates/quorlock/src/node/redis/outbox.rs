@@ -2,7 +2,7 @@
 
 use super::commands;
 use super::fast::{self, Fast};
-use super::handshake::encode_verify;
+use super::handshake::VerifyRequest;
 use super::kept::{Kept, Told};
 use super::resp::Value;
 use super::run::{self, Run};
@@ -13,7 +13,6 @@ use crate::node::{Command, FastRelease, NodeError, Question};
 use crate::surroundings::Surroundings;
 use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
-use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// In how many ways the epoch is read in turn. What is skipped is part of the server's `run_id`, never of the nonce.
@@ -73,14 +72,18 @@ impl Outbox {
     pub(super) fn command(&mut self, question: Question, guarded: bool) {
         match *question.command() {
             Command::Release { token, quiet, .. } => self.release(Releasing::new(question, token, quiet)),
+            Command::Acquire(ref refill) if refill.top_up => {
+                let token = refill.token;
+                self.change(question, token, ChangeKind::Refill);
+            }
             Command::Acquire(ref vote) => {
-                let (top_up, raises) = (vote.top_up, vote.proposal != Fence::NONE);
+                let raises = vote.proposal != Fence::NONE;
                 if self.run.concerns(&vote.name) {
                     self.end_run();
                 }
                 commands::acquire(&mut self.out, vote);
                 self.open_votes |= guarded;
-                self.slots.push_back(Slot::Vote(Vote { question, top_up, raises }));
+                self.slots.push_back(Slot::Vote(Vote { question, raises }));
             }
             Command::Stamp { token, at_least, .. } => {
                 self.change(question, token, ChangeKind::Stamp { at_least });
@@ -164,10 +167,10 @@ impl Outbox {
     }
 
     /// Asks the server for its epoch.
-    pub(super) fn verify(&mut self, verify: Verify, around: &Surroundings, durable: bool, longest: Duration) {
+    pub(super) fn verify(&mut self, verify: Verify, request: &VerifyRequest, around: &Surroundings) {
         self.end_run();
         let hashes = (!verify.whole).then_some(&self.hashes);
-        encode_verify(&mut self.out, hashes, around, durable, longest);
+        request.encode(&mut self.out, hashes, around);
         self.slots.push_back(Slot::Verify(verify));
     }
 

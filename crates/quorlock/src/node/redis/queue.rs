@@ -2,6 +2,7 @@
 
 use super::company::Company;
 use super::epoch::{Reading, Standing, Verified};
+use super::handshake::{Login, Syncs, VerifyRequest};
 use super::learnt::Learnt;
 use super::outbox::Outbox;
 use super::owed::Owed;
@@ -39,6 +40,8 @@ pub(super) struct Chores {
     pub(super) unpaid: bool,
     /// Somebody waits for hints.
     pub(super) watched: bool,
+    /// The server has no epoch, or one that records less than those of others.
+    pub(super) unmarked: bool,
 }
 
 /// A command that came while the connection was being made.
@@ -64,7 +67,6 @@ pub(super) struct Queue {
     pub(super) bells: BTreeMap<String, Bell>,
     /// Wakes the driver, once: it leaves this here in each of its turns.
     pub(super) driver: Option<Waker>,
-    durable: bool,
     waiting: VecDeque<Waiting>,
     /// How many slots the driver holds.
     in_flight: usize,
@@ -73,7 +75,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(around: &Surroundings, durable: bool) -> Self {
+    pub(super) fn new(around: &Surroundings) -> Self {
         Self {
             phase: Phase::Idle,
             closing: false,
@@ -87,7 +89,6 @@ impl Queue {
             owed: Owed::default(),
             bells: BTreeMap::new(),
             driver: None,
-            durable,
             waiting: VecDeque::new(),
             in_flight: 0,
             company: Company::default(),
@@ -128,9 +129,25 @@ impl Queue {
         }
         match (&self.phase, command) {
             (Phase::Down(cause), _) => Err(cause.clone()),
-            (Phase::Ready, Command::Acquire(vote)) if !vote.top_up => {
-                self.standing.admit(|| around.clock.now())
+            (Phase::Ready, Command::Acquire(vote)) => {
+                self.check_ttl(vote.ttl)?;
+                let admitted = self.standing.admit(around.longest.recorded(), || around.clock.now());
+                match admitted {
+                    // It is kept there and not counted: clients that do not know of quarantines see that the name is taken.
+                    Err(NodeError::Quarantined { .. }) => Ok(()),
+                    Err(_) if vote.top_up => Ok(()),
+                    admitted => admitted,
+                }
             }
+            (Phase::Ready, Command::Extend { ttl, .. }) => self.check_ttl(*ttl),
+            _ => Ok(()),
+        }
+    }
+
+    /// A ttl above what the server has recorded might outlast a quarantine of it.
+    fn check_ttl(&self, ttl: Duration) -> Result<(), NodeError> {
+        match self.standing.longest() {
+            Some(longest) if ttl > longest => Err(NodeError::TtlNotRecorded { ttl, longest }),
             _ => Ok(()),
         }
     }
@@ -143,8 +160,9 @@ impl Queue {
     /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(super) fn owe(&mut self, command: &Command, around: &Surroundings) {
         match command {
-            Command::Release { name, token, .. } if !self.owed.is_unsent(*token) => {
-                self.keep(Releasing::unheard(name.clone(), *token), around);
+            Command::Release { name, token, forced, .. } if *forced || !self.owed.is_unsent(*token) => {
+                let release = Releasing { forced: *forced, ..Releasing::unheard(name.clone(), *token) };
+                self.keep(release, around);
             }
             // The token of a refill is that of a lock which the server may hold already.
             Command::Acquire(vote) if !vote.top_up && !matches!(self.phase, Phase::Ready) => {
@@ -156,7 +174,8 @@ impl Queue {
 
     /// Keeps a release that was not acknowledged.
     pub(super) fn keep(&mut self, release: Releasing, around: &Surroundings) {
-        self.owed.add(release, around.clock.now(), around.longest_ttl);
+        let keep = around.longest_ttl.max(around.longest.recorded());
+        self.owed.add(release, around.clock.now(), keep);
     }
 
     /// Sends what is owed, as far as there is room for it.
@@ -169,44 +188,54 @@ impl Queue {
         }
     }
 
-    /// Asks the server for its epoch.
-    pub(super) fn verify(&mut self, verify: Verify, around: &Surroundings) {
-        let longest = self.longest_seen();
-        self.outbox.verify(verify, around, self.durable, longest);
+    /// Asks the server for its epoch, and gives it one if it has none and that may be.
+    pub(super) fn verify(&mut self, verify: Verify, around: &Surroundings, login: &Login) {
+        // What was found on connecting is looked at again by every survey.
+        let syncs = if login.durable { Syncs::Always } else { Syncs::Unknown };
+        self.outbox.verify(verify, &VerifyRequest::new(around, login, syncs), around);
     }
 
     /// Asks a server in quarantine for its epoch, now and then: somebody may have declared it fresh.
     /// `true` if the driver must be woken for it.
-    pub(super) fn look_again(&mut self, around: &Surroundings) -> bool {
+    pub(super) fn look_again(&mut self, around: &Surroundings, login: &Login) -> bool {
         let now = around.clock.now();
         let is_due = self.looked.is_none_or(|looked| now.since(looked) >= LOOK_AGAIN);
         if !is_due || !matches!(self.phase, Phase::Ready) {
             return false;
         }
         self.looked = Some(now);
-        self.verify(Verify::default(), around);
+        self.verify(Verify::default(), around, login);
         true
-    }
-
-    /// The longest ttl that the server was seen to be built for.
-    pub(super) fn longest_seen(&self) -> Duration {
-        self.epoch.as_ref().map_or(Duration::ZERO, |epoch| epoch.longest)
     }
 
     /// Takes a reading of the epoch; `true` if it is not the epoch known before.
     pub(super) fn learn(&mut self, reading: &Reading, around: &Surroundings) -> bool {
         let before = self.epoch.as_ref();
         let now = around.clock.now();
-        let epoch = Verified::new(reading, before, around.quarantine(), now);
+        let Some(epoch) = &reading.epoch else {
+            self.standing = Standing::Unmarked;
+            return false;
+        };
+        let epoch = Verified::new((epoch, reading.now), before, now);
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if is_new {
             self.outbox.told.forget(now);
         }
         if !matches!(self.standing, Standing::Unguarded) {
-            self.standing = Standing::Verified { epoch: epoch.clone(), mature: false };
+            self.standing = Standing::Verified { epoch: epoch.clone(), mature: None };
         }
         self.epoch = Some(epoch);
         is_new
+    }
+
+    /// Whether the server lacks an epoch, or one that records what other nodes have, and may get it now.
+    pub(super) fn is_unmarked(&self, around: &Surroundings) -> bool {
+        let lacks = match &self.standing {
+            Standing::Unguarded | Standing::Unverified => false,
+            Standing::Unmarked => true,
+            Standing::Verified { epoch, .. } => epoch.longest() < around.longest.recorded(),
+        };
+        lacks && around.begins_epochs && matches!(self.phase, Phase::Ready)
     }
 
     /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it, and where the
@@ -262,8 +291,9 @@ impl Queue {
     }
 
     /// What the driver must look at now and then.
-    pub(super) fn chores(&self) -> Chores {
-        Chores { unpaid: !self.owed.is_empty(), watched: !self.bells.is_empty() }
+    pub(super) fn chores(&self, around: &Surroundings) -> Chores {
+        let unmarked = self.is_unmarked(around);
+        Chores { unpaid: !self.owed.is_empty(), watched: !self.bells.is_empty(), unmarked }
     }
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
@@ -326,11 +356,12 @@ mod tests {
     #[test]
     fn only_the_first_command_of_a_write_wakes_the_driver() {
         let around = Surroundings::default();
-        let mut queue = Queue { phase: Phase::Ready, ..Queue::new(&around, false) };
+        let mut queue = Queue { phase: Phase::Ready, ..Queue::new(&around) };
         let name = Name::new("a").unwrap();
         let accept = |queue: &mut Queue| {
             let token = Token::from_random([1; 16]);
-            let release = Command::Release { name: name.clone(), token, quiet: false, behind: None };
+            let release =
+                Command::Release { name: name.clone(), token, quiet: false, behind: None, forced: false };
             queue.accept(Question::unheard(release), &around).unwrap()
         };
         for _ in 0..3 {

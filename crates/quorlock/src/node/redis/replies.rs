@@ -35,12 +35,13 @@ pub(super) fn release(answer: &Value) -> Reply {
     }
 }
 
-/// The reply to an extend, which is its `mark`, or to a stamp, which is its mark and the number.
+/// The reply to an extend or a refill, which is its `mark`, or to a stamp, which is its mark and the number.
 pub(super) fn change(answer: &Value, kind: ChangeKind, mark: u64) -> Reply {
     match (answer, kind) {
         (Value::Integer(_), ChangeKind::Extend { .. }) if answer.number() == Some(mark) => {
             Reply::Done(Done::Plain)
         }
+        (Value::Integer(_), ChangeKind::Refill) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
         (Value::Array(fields), ChangeKind::Stamp { .. }) => match fields.as_slice() {
             [seen, Value::Text(_)] if seen.number() == Some(mark) => match fields[1].number() {
                 Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),

@@ -10,10 +10,12 @@ pub(super) enum Script {
     Extend,
     Stamp,
     Verify,
+    Refill,
 }
 
 impl Script {
-    pub(super) const ALL: [Script; 4] = [Script::Release, Script::Extend, Script::Stamp, Script::Verify];
+    pub(super) const ALL: [Script; 5] =
+        [Script::Release, Script::Extend, Script::Stamp, Script::Verify, Script::Refill];
 
     pub(super) fn body(self) -> &'static str {
         match self {
@@ -21,12 +23,16 @@ impl Script {
             Script::Extend => include_str!("lua/extend.lua"),
             Script::Stamp => include_str!("lua/stamp.lua"),
             Script::Verify => include_str!("lua/verify.lua"),
+            Script::Refill => include_str!("lua/refill.lua"),
         }
     }
 }
 
 /// Marks a server as fresh. It is rare, so it is sent whole.
 pub(super) const INIT: &str = include_str!("lua/init.lua");
+
+/// Records a longer ttl. It is rare, so it is sent whole.
+pub(super) const RAISE: &str = include_str!("lua/raise.lua");
 
 /// The hashes by which a server knows the scripts.
 #[derive(Clone, Debug, Default)]

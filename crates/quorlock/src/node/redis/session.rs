@@ -11,7 +11,6 @@ use crate::node::{NodeError, NodeUrl};
 use crate::surroundings::Surroundings;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::timeout;
 
 /// Opens sessions with one server and keeps the last one for the next user.
@@ -55,8 +54,7 @@ impl Switchboard {
         let attempt = async {
             let mut wire = Wire::new(self.address.open(limit).await?);
             let (around, last) = (&self.around, self.last.as_ref());
-            let greeting =
-                handshake::greet(&mut wire, &self.login, around, &self.id, Duration::ZERO, last).await?;
+            let greeting = handshake::greet(&mut wire, &self.login, around, &self.id, last).await?;
             Ok((Session { wire }, greeting.visit))
         };
         let (session, visit) = match timeout(limit, attempt).await {
@@ -75,7 +73,7 @@ impl Session {
         let limit = link.around.connect_timeout;
         let attempt = async {
             let mut wire = Wire::new(link.address.open(limit).await?);
-            handshake::hello(&mut wire, &link.login).await?;
+            handshake::log_in(&mut wire, &link.login).await?;
             let mut session = Session { wire };
             if link.login.db != 0 {
                 session.push(&[b"SELECT", link.login.db.to_string().as_bytes()]);

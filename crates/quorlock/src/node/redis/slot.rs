@@ -39,17 +39,15 @@ pub(super) enum Slot {
 #[derive(Debug)]
 pub(super) struct Vote {
     pub(super) question: Question,
-    pub(super) top_up: bool,
     /// Whether the counter is raised, too.
     pub(super) raises: bool,
 }
 
 impl Vote {
-    /// What undoes it, with nobody to hear of it. The token of a refill is that of the held lock, which a release might
-    /// hit on this very node.
+    /// What undoes it, with nobody to hear of it.
     pub(super) fn undo(&self) -> Option<Releasing> {
         match self.question.command() {
-            Command::Acquire(vote) if !vote.top_up => Some(Releasing::unheard(vote.name.clone(), vote.token)),
+            Command::Acquire(vote) => Some(Releasing::unheard(vote.name.clone(), vote.token)),
             _ => None,
         }
     }
@@ -66,6 +64,8 @@ pub(super) struct Releasing {
     pub(super) keeps: bool,
     /// Whether those who wait are not told.
     pub(super) quiet: bool,
+    /// Whether the server must not take the lock back.
+    pub(super) forced: bool,
     /// On the first release of a run: how many share one reply.
     pub(super) run: u32,
     /// Whether the script was sent whole, so that the server cannot lack it.
@@ -77,13 +77,15 @@ pub(super) struct Releasing {
 impl Releasing {
     /// The release of `token` that `question` asks for.
     pub(super) fn new(question: Question, token: Token, quiet: bool) -> Self {
-        let is_fast = matches!(question.command(), Command::Release { behind: Some(_), .. });
-        Self { question, token, until: None, keeps: false, quiet, run: 0, whole: false, is_fast }
+        let command = question.command();
+        let is_fast = matches!(command, Command::Release { behind: Some(_), forced: false, .. });
+        let forced = matches!(command, Command::Release { forced: true, .. });
+        Self { question, token, until: None, keeps: false, quiet, forced, run: 0, whole: false, is_fast }
     }
 
     /// A release that nobody waits for: an undo of our own.
     pub(super) fn unheard(name: Name, token: Token) -> Self {
-        let command = Command::Release { name, token, quiet: false, behind: None };
+        let command = Command::Release { name, token, quiet: false, behind: None, forced: false };
         Self::new(Question::unheard(command), token, false)
     }
 
@@ -92,7 +94,7 @@ impl Releasing {
     }
 }
 
-/// An extend or a stamp.
+/// An extend, a stamp or a refill.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) question: Question,
@@ -106,8 +108,14 @@ pub(super) struct Change {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ChangeKind {
-    Extend { ttl: Duration },
-    Stamp { at_least: Fence },
+    Extend {
+        ttl: Duration,
+    },
+    Stamp {
+        at_least: Fence,
+    },
+    /// Gives a held lock back to a server that does not have it.
+    Refill,
 }
 
 #[derive(Debug, Default)]

@@ -2,13 +2,18 @@
 
 use super::resp::Value;
 use crate::node::NodeError;
+use quorlock_core::Wall;
 use std::sync::Arc;
 
 /// The oldest Redis version that has all the commands we use (`ZADD GT`, `SET KEEPTTL`, RESP3).
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Asks when the server syncs its append-only file.
-pub(super) const FSYNC: [&[u8]; 3] = [b"CONFIG", b"GET", b"appendfsync"];
+/// Asks when the server syncs its append-only file, and whether it stops syncing while it saves.
+pub(super) const FSYNC: [&[u8]; 3] = [b"CONFIG", b"GET", b"*appendfsync*"];
+/// The setting that is to be `always`.
+pub(super) const SYNC: &str = "appendfsync";
+/// The setting that is to be `no`: without it a server does not sync while a child process of it saves or rewrites.
+pub(super) const SKIP_SYNC: &str = "no-appendfsync-on-rewrite";
 
 /// The fields of `INFO` that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +29,8 @@ pub(super) struct Survey {
     pub(super) appends: bool,
     /// How many replicas follow it.
     pub(super) replicas: u64,
+    /// Its wall clock, where `INFO` says.
+    pub(super) now: Option<Wall>,
 }
 
 impl Survey {
@@ -43,6 +50,7 @@ impl Survey {
                 "role" => survey.role = value.to_owned(),
                 "maxmemory_policy" => survey.policy = value.to_owned(),
                 "loading" | "async_loading" => survey.loading |= value == "1",
+                "server_time_usec" => survey.now = value.parse().ok().map(Wall::from_micros),
                 "aof_enabled" => survey.appends = value == "1",
                 // Not one that is still copying, as a backup does.
                 _ if is_replica(field) && value.contains("state=online") => survey.replicas += 1,
@@ -99,21 +107,24 @@ impl Survey {
     }
 }
 
-/// Refuses a server that is said to be durable and syncs at times only, or does not tell.
-pub(super) fn check_sync(fsync: Option<&str>) -> Result<(), NodeError> {
-    match fsync {
-        Some("always") => Ok(()),
-        Some(other) => Err(NodeError::NotDurable { found: format!("appendfsync {other}").into() }),
-        None => Err(NodeError::NotDurable { found: "appendfsync ?, as we may not `CONFIG GET` it".into() }),
+/// Refuses a server that is said to be durable and syncs at times only, or does not say. `answer` is that to [`FSYNC`].
+pub(super) fn check_sync(answer: &Value) -> Result<(), NodeError> {
+    for (name, needed) in [(SYNC, "always"), (SKIP_SYNC, "no")] {
+        let found = match setting(answer, name) {
+            Some(value) if value == needed => continue,
+            Some(value) => format!("{name} {value}"),
+            None => format!("{name} ?, as we may not `CONFIG GET` it"),
+        };
+        return Err(NodeError::NotDurable { found: found.into() });
     }
+    Ok(())
 }
 
-/// What a server answers to `CONFIG GET` of one setting; `None` if it does not tell.
-pub(super) fn setting(answer: &Value) -> Option<String> {
-    match answer {
-        Value::Array(pair) => Some(String::from_utf8_lossy(pair.get(1)?.text()?).into_owned()),
-        _ => None,
-    }
+/// The value of `name` in a server's answer to `CONFIG GET`; `None` if it does not say.
+pub(super) fn setting(answer: &Value, name: &str) -> Option<String> {
+    let Value::Array(fields) = answer else { return None };
+    let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == Some(name.as_bytes()))?;
+    Some(String::from_utf8_lossy(pair[1].text()?).into_owned())
 }
 
 /// Whether a field of `INFO` is about one replica: `slave0`, `slave1`.
@@ -179,8 +190,16 @@ mod tests {
             slave1:ip=::1,state=online\r\nslave2:ip=::1,state=send_bulk\r\nslave_read_repl_offset:1";
         let followed = Survey::parse(replicas);
         assert!(matches!(followed.check_durable(), Err(NodeError::Replicated { replicas: 2 })));
-        assert!(check_sync(Some("always")).is_ok());
-        assert!(check_sync(Some("everysec")).is_err());
-        assert!(check_sync(None).is_err(), "what cannot be checked is not trusted");
+        let answer = |settings: &[&'static str]| {
+            Value::Array(settings.iter().map(|text| Value::Text((*text).into())).collect())
+        };
+        let sync =
+            |fsync, skips| check_sync(&answer(&["no-appendfsync-on-rewrite", skips, "appendfsync", fsync]));
+        assert!(sync("always", "no").is_ok());
+        assert!(sync("everysec", "no").is_err());
+        assert!(sync("always", "yes").is_err(), "it does not sync while it saves");
+        for silent in [Value::Null, answer(&[]), answer(&["appendfsync", "always"])] {
+            assert!(check_sync(&silent).is_err(), "what cannot be checked is not trusted");
+        }
     }
 }

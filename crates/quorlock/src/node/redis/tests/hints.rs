@@ -66,7 +66,8 @@ async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_w
     let server = Server::start(&[]);
     let around = calm();
     let (holder, waiter) = (connect(&server.url(), around.clone()), connect(&server.url(), around));
-    let quiet = |by| Command::Release { name: name("a"), token: token(by), quiet: true, behind: None };
+    let quiet =
+        |by| Command::Release { name: name("a"), token: token(by), quiet: true, behind: None, forced: false };
     ask(&holder, vote("a", 1, 7)).await;
     assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Unawaited)));
 

@@ -249,6 +249,7 @@ async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
                         token: attempt.token,
                         quiet: false,
                         behind: None,
+                        forced: false,
                     };
                     if let Reply::Done(_) = ask(&node, Command::Acquire(attempt)).await {
                         done += 1;

@@ -30,6 +30,7 @@ async fn speed_of_acquire_and_release() {
                             token: token(1),
                             quiet: false,
                             behind: None,
+                            forced: false,
                         };
                         assert!(matches!(
                             ask(&node, release).await,
