@@ -124,20 +124,6 @@ async fn a_node_declared_fresh_by_another_client_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_longer_ttl_makes_young_nodes_wait_for_everybody() {
-    let net = Net::start(0).await;
-    let short = net.locker().await;
-    until_granted(&short, "a").await;
-    let long = net.builder().longest_ttl(secs(300)).build().unwrap();
-    assert!(until_quarantined(&long, "a", 3).await > secs(200));
-    assert!(until_quarantined(&short, "a", 3).await > secs(200));
-    init(&short).await;
-    for locker in [&short, &long] {
-        until_granted(locker, "a").await;
-    }
-}
-
-#[tokio::test]
 async fn a_clock_that_jumps_ahead_does_not_lift_the_quarantine_for_those_who_saw_it() {
     let clock = ClockShim::new();
     let net = Net::start_like(&Server::builder().clock(&clock), 0).await;
