@@ -112,11 +112,7 @@ impl Drop for Proxy {
 }
 
 /// Accepts clients while that is allowed. The connections end with this task.
-async fn keep_door(
-    port: u16,
-    mut orders: watch::Receiver<State>,
-    announce: watch::Sender<bool>,
-) {
+async fn keep_door(port: u16, mut orders: watch::Receiver<State>, announce: watch::Sender<bool>) {
     let mut connections = JoinSet::new();
     let watched = orders.clone();
     loop {
@@ -141,11 +137,7 @@ fn close(listener: TcpListener) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
 }
 
-async fn accept(
-    listener: &TcpListener,
-    orders: &watch::Receiver<State>,
-    connections: &mut JoinSet<()>,
-) {
+async fn accept(listener: &TcpListener, orders: &watch::Receiver<State>, connections: &mut JoinSet<()>) {
     loop {
         // A client that is gone before it was let in is no loss.
         let Ok((client, _)) = listener.accept().await else {

@@ -4,9 +4,10 @@
 mod net;
 
 use net::{NODE_TIMEOUT, Net, SOON, kinds, release, secs, until_granted};
-use quorlock::{AcquireError, Locker, Loss};
+use quorlock::node::NodeError;
+use quorlock::{AcquireError, Locker, Loss, RestartGuard};
 use quorlock_testkit::proxy::{Fault, Proxy};
-use quorlock_testkit::{Servers, until};
+use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::time::{Duration, Instant};
 
 /// Everything that a proxy can do, with the cause that it must be given.
@@ -230,4 +231,28 @@ async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_get
     release(taken).await;
     release(kept).await;
     until_granted(&small.locker, "held").await;
+}
+
+/// Goal: a handshake takes few round trips, whatever is asked in it: a server that is 150 ms away is reached within the one
+/// second that connecting may take by default.
+#[tokio::test]
+async fn a_server_that_is_far_away_is_reached_within_the_default_connect_timeout() {
+    let options = Server::builder().password("secret").aof(Fsync::Always);
+    let server = options.start();
+    let proxy = Proxy::start(server.port()).await;
+    proxy.set(Fault::Delay(Duration::from_millis(150))).await;
+    let url = format!("redis://default:secret@127.0.0.1:{}?durable=yes", proxy.port());
+    // The node timeout is no reason to give connecting more time, as it was not set.
+    let locker = Locker::builder().nodes([url]).restart_guard(RestartGuard::Strict).build().unwrap();
+    for reconnects in 0..2 {
+        until("it is connected", SOON, async || {
+            locker.connect().await;
+            drop(locker.named("a").unwrap().inspect().await);
+            locker.health()[0].1.version.is_some()
+        })
+        .await;
+        let trouble = locker.health()[0].1.trouble.clone();
+        assert!(matches!(trouble, Some(NodeError::Quarantined { .. })), "{reconnects}: {trouble:?}");
+        proxy.cut();
+    }
 }

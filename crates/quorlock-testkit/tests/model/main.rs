@@ -5,6 +5,7 @@
 
 mod broken;
 mod client;
+mod longest;
 mod rules;
 mod search;
 mod shipped;
