@@ -262,7 +262,8 @@ impl Held {
     pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
         let ttl = self.rules.check(ttl).map_err(|error: ConfigError| ExtendError::Config(error))?;
         extend(&self.hold, ttl).await?.top_up_later(self.hold.clone());
-        Ok(self.remaining())
+        // A pause behind the last vote may have used the time up.
+        self.loss().map_or_else(|| Ok(self.remaining()), |lost| Err(lost.into()))
     }
 }
 
