@@ -8,7 +8,7 @@ use crate::hold::{Closing, Hold};
 use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::trace;
-use quorlock_core::{Loss, Moment, Name, Standing, Token, Wall};
+use quorlock_core::{Loss, Moment, Name, Owner, Standing, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -156,6 +156,11 @@ impl Held {
     /// The name of the lock.
     pub fn name(&self) -> &Name {
         &self.hold.name
+    }
+
+    /// Who took it, since when and why, as the nodes store it.
+    pub fn owner(&self) -> Owner {
+        self.hold.label.owner()
     }
 
     /// The random proof of ownership. Whoever has it can extend and release the lock.

@@ -78,7 +78,15 @@ impl Hold {
             label,
             is_stored,
             line,
-            state: Mutex::new(State { lease, votes, has_failed: false, tied, announced: false, told: false, closed: false }),
+            state: Mutex::new(State {
+                lease,
+                votes,
+                has_failed: false,
+                tied,
+                announced: false,
+                told: false,
+                closed: false,
+            }),
             lost: Signal::default(),
             closed: Signal::default(),
         })
