@@ -36,6 +36,11 @@ class Nodes:
         for _ in range(count):
             os.kill(self._pids.pop(), signal.SIGKILL)
 
+    def signal(self, number, count):
+        """Sends a signal to the first ones."""
+        for pid in self._pids[:count]:
+            os.kill(pid, number)
+
     def stop(self):
         self._program.terminate()
         self._program.wait(30)
@@ -89,19 +94,23 @@ class Sidecar:
 
 
 class Recorder:
-    """Passes bytes on to a sidecar, and keeps what was sent to it."""
+    """Passes bytes on to a sidecar, and keeps what was sent to it and what it answered."""
 
     def __init__(self, url):
         host, port = url.removeprefix("http://").split(":")
         self._to = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._sent, self._open = [], []
+        self._sent, self._answered, self._open = [], [], []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def sent(self):
         return b"".join(self._sent)
+
+    @property
+    def answered(self):
+        return b"".join(self._answered)
 
     def _accept(self):
         while True:
@@ -112,7 +121,7 @@ class Recorder:
             server = socket.create_connection(self._to)
             self._open += [caller, server]
             threading.Thread(target=self._pass, args=(caller, server, self._sent), daemon=True).start()
-            threading.Thread(target=self._pass, args=(server, caller, []), daemon=True).start()
+            threading.Thread(target=self._pass, args=(server, caller, self._answered), daemon=True).start()
 
     @staticmethod
     def _pass(source, target, kept):
@@ -127,3 +136,31 @@ class Recorder:
     def stop(self):
         for one in (self._listener, *self._open):
             one.close()
+
+
+class Caller:
+    """A program that uses the client, in a process of its own that can be paused."""
+
+    def __init__(self, script, *arguments):
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+        self._program = subprocess.Popen([sys.executable, "-c", script, *arguments], **pipes)
+
+    def line(self):
+        return self._program.stdout.readline().strip()
+
+    def tell(self, line):
+        self._program.stdin.write(line + "\n")
+        self._program.stdin.flush()
+
+    def pause(self):
+        """Returns when it stands still."""
+        self._program.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._program.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self):
+        self._program.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        self._program.kill()
+        self._program.communicate()

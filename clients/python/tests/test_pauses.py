@@ -1,0 +1,123 @@
+"""Clients that stand still, against real sidecars and servers: they never count on a lock that is over."""
+
+import signal
+import time
+import unittest
+
+import kit
+from quorlock import Client, LockLost
+
+# No wait in here is meant to last so long; a loaded machine is.
+LONG = 30
+
+
+def setUpModule():
+    global nodes, sidecar, client
+    nodes = kit.Nodes()
+    unittest.addModuleCleanup(nodes.stop)
+    sidecar = kit.Sidecar(nodes)
+    unittest.addModuleCleanup(sidecar.stop)
+    client = Client(sidecar.url)
+
+
+def until(is_so):
+    start = time.monotonic()
+    while not is_so():
+        if time.monotonic() > start + LONG:
+            raise AssertionError("it did not come about")
+        time.sleep(0.01)
+
+
+TAKES = """
+import sys
+from quorlock import Client
+print(Client(sys.argv[1]).acquire("late", ttl=2, wait=60).remaining, flush=True)
+"""
+
+HOLDS = """
+import os, sys, time
+from quorlock import Client, LockLost
+with Client(sys.argv[1]).hold("stale", ttl=2) as hold:
+    print("held", flush=True)
+    sys.stdin.readline()
+    time.sleep(0.2)  # The thread that reads gets to read what came during the pause.
+    passed, end = 0, time.monotonic() + 1
+    while time.monotonic() < end:
+        try:
+            hold.check()
+            passed += 1
+        except LockLost:
+            pass
+    print(passed, hold.remaining, flush=True)
+    os._exit(0)
+"""
+
+
+class Pauses(unittest.TestCase):
+    def test_a_lease_that_ended_before_its_answer_was_read_has_no_time_left(self):
+        """Goal: whoever stands still between the answer and the reading of it does not count from the reading."""
+        first = client.acquire("late", ttl=20)
+        caller = kit.Caller(TAKES, sidecar.url)
+        self.addCleanup(caller.stop)
+        until(lambda: client.status("late").waiters == 1)
+        caller.pause()
+        client.release("late", first.token)
+        until(lambda: (client.status("late").fence or 0) > first.fence)
+        second = client.acquire("late", ttl=20, wait=LONG)
+        caller.resume()
+        self.assertEqual(caller.line(), "0.0")
+        self.assertGreater(second.remaining, 0, "and another has it")
+        client.release("late", second.token)
+
+    def test_a_lease_has_the_time_that_it_has_after_a_wait(self):
+        first = client.acquire("waited", ttl=3)
+        second = client.acquire("waited", ttl=20, wait=LONG)
+        self.assertGreater(second.remaining, 18, "the wait is no time of the lease")
+        self.assertLess(second.remaining, 20)
+        second.check()
+        with self.assertRaises(LockLost):
+            first.check()
+        client.release("waited", second.token)
+
+    def test_an_event_that_was_read_late_extends_nothing(self):
+        """Goal: what the sidecar said before a pause is as old afterwards as it is."""
+        frozen = kit.Sidecar(nodes)
+        self.addCleanup(frozen.stop)
+        recorder = kit.Recorder(frozen.url)
+        self.addCleanup(recorder.stop)
+        caller = kit.Caller(HOLDS, recorder.url)
+        self.addCleanup(caller.stop)
+        self.assertEqual(caller.line(), "held")
+        caller.pause()
+        before = recorder.answered.count(b"event: extended")
+        until(lambda: recorder.answered.count(b"event: extended") > before)
+        frozen.signal(signal.SIGSTOP)
+        with client.hold("stale", wait=LONG) as next_hold:
+            caller.tell("go on")
+            caller.resume()
+            self.assertEqual(caller.line(), "0 0.0")
+            next_hold.check()
+
+    def test_a_hold_is_lost_when_its_last_deadline_is_over_even_if_comments_come(self):
+        """Goal: comments say that the sidecar lives, not that the lock is extended."""
+        ours = kit.Nodes()
+        self.addCleanup(ours.stop)
+        frozen, other = kit.Sidecar(ours), kit.Sidecar(ours)
+        self.addCleanup(frozen.stop)
+        self.addCleanup(other.stop)
+        recorder = kit.Recorder(frozen.url)
+        self.addCleanup(recorder.stop)
+        with self.assertRaises(LockLost), Client(recorder.url).hold("commented", ttl=4) as hold:
+            ours.signal(signal.SIGSTOP, 3)
+            said = b"event: extended"
+            until(lambda: recorder.answered.rpartition(said)[2].count(b": alive\n") >= 2)
+            frozen.signal(signal.SIGSTOP)
+            ours.signal(signal.SIGCONT, 3)
+            with Client(other.url).hold("commented", wait=LONG):
+                self.assertEqual(hold.remaining, 0)
+                with self.assertRaises(LockLost):
+                    hold.check()
+
+
+if __name__ == "__main__":
+    unittest.main()
