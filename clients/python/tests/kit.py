@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -35,11 +36,6 @@ class Nodes:
         """Kills the next ones."""
         for _ in range(count):
             os.kill(self._pids.pop(), signal.SIGKILL)
-
-    def signal(self, number, count):
-        """Sends a signal to the first ones."""
-        for pid in self._pids[:count]:
-            os.kill(pid, number)
 
     def stop(self):
         self._program.terminate()
@@ -94,11 +90,11 @@ class Sidecar:
 
 
 class Recorder:
-    """Passes bytes on to a sidecar, and keeps what was sent to it and what it answered."""
+    """Passes bytes on to a sidecar or a server, and keeps what was sent to it and what it answered."""
 
     def __init__(self, url):
-        host, port = url.removeprefix("http://").split(":")
-        self._to = (host, int(port))
+        parts = urlsplit(url)
+        self._to = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._sent, self._answered, self._open = [], [], []
@@ -135,7 +131,25 @@ class Recorder:
 
     def stop(self):
         for one in (self._listener, *self._open):
+            try:
+                one.shutdown(socket.SHUT_RDWR)  # Wakes the threads, which `close` does not.
+            except OSError:
+                pass
             one.close()
+
+
+class Wires:
+    """The way from one sidecar to some nodes, which can be cut for most of them."""
+
+    def __init__(self, nodes, count):
+        urls = nodes.urls.split(",")
+        self._recorders = [Recorder(url) for url in urls[:count]]
+        through = [recorder.url.replace("http:", "redis:") for recorder in self._recorders]
+        self.urls = ",".join([*through, *urls[count:]])
+
+    def cut(self):
+        for recorder in self._recorders:
+            recorder.stop()
 
 
 class Caller:
