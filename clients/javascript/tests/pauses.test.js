@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import { Client, LockLost } from "../quorlock.js";
-import { Caller, Nodes, Recorder, Sidecar, Wires } from "./kit.js";
+import { Caller, Nodes, Recorder, Sidecar, Wires, otherBootClock } from "./kit.js";
 
 /** No wait in here is meant to last so long; a loaded machine is. */
 const LONG = 30_000;
@@ -57,6 +57,22 @@ test("a lease counts down, and has the time that it has after a wait", async () 
   assert.equal(first.remaining(), 0);
   assert.throws(() => first.check(), LockLost);
   await client.release("waited", second.token);
+});
+
+test("a sidecar with another boot clock serves as well", async (t) => {
+  const recorder = await Recorder.start(sidecar.url, otherBootClock);
+  t.after(() => recorder.stop());
+  const far = new Client({ url: recorder.url });
+  const first = await far.acquire("far", { ttlMs: 2_000 });
+  const second = await far.acquire("far", { ttlMs: 20_000, waitMs: LONG });
+  assert.equal(first.remaining(), 0);
+  assert.ok(second.remaining() > 18_000 && second.remaining() < 20_000, String(second.remaining()));
+  const hold = await far.hold("far-hold", { ttlMs: 1_000 });
+  await sleep(2_000);
+  hold.check();
+  assert.ok(hold.remaining() < 1_000);
+  await hold.release();
+  await far.release("far", second.token);
 });
 
 test("an event that was read late extends nothing", async (t) => {

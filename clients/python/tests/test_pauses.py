@@ -5,6 +5,7 @@ import time
 import unittest
 
 import kit
+import quorlock
 from quorlock import Client, LockLost
 
 # No wait in here is meant to last so long; a loaded machine is.
@@ -78,6 +79,32 @@ class Pauses(unittest.TestCase):
         with self.assertRaises(LockLost):
             first.check()
         client.release("waited", second.token)
+
+    def test_a_sidecar_with_another_boot_clock_serves_as_well(self):
+        """Goal: a client on another machine counts from before its request, and loses no more than that way."""
+        recorder = kit.Recorder(sidecar.url, kit.other_boot_clock)
+        self.addCleanup(recorder.stop)
+        far = Client(recorder.url)
+        first = far.acquire("far", ttl=2)
+        second = far.acquire("far", ttl=20, wait=LONG)
+        self.assertEqual(first.remaining, 0)
+        self.assertGreater(second.remaining, 18)
+        self.assertLess(second.remaining, 20)
+        with far.hold("far-hold", ttl=1) as hold:
+            time.sleep(2)
+            hold.check()
+            self.assertLess(hold.remaining, 1)
+        far.release("far", second.token)
+
+    def test_clocks_of_two_machines_may_run_apart(self):
+        said = {"request_age_ms": 100_000, "remaining_ms": 5_000, "deadline_boot_ms": 0}
+        asked = quorlock._now() - 100
+        arrived = (asked + 0.001) * 1000
+        ours = quorlock._end({**said, "deadline_boot_ms": arrived + 105_000}, asked)
+        self.assertAlmostEqual(ours, asked + 105)
+        # A thousandth of the time that was measured on two clocks.
+        another = quorlock._end({**said, "deadline_boot_ms": arrived + 9e9}, asked)
+        self.assertAlmostEqual(another, asked + 105 - 0.1)
 
     def test_an_event_that_was_read_late_extends_nothing(self):
         """Goal: what the sidecar said before a pause is as old afterwards as it is."""
