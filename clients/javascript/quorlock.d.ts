@@ -36,16 +36,22 @@ export interface Holder {
 }
 
 /** A lock that was taken by token. Nobody extends it but you. */
-export interface Lease {
-  name: string;
-  token: string;
+export class Lease {
+  private constructor();
+  readonly name: string;
+  readonly token: string;
   /** Increases with every holder; null if it was extended by a sidecar that did not hand it out. */
-  fence: number | null;
-  ttlMs: number;
-  remainingMs: number;
-  votes: number;
-  nodes: number;
-  quorum: number;
+  readonly fence: number | null;
+  readonly ttlMs: number;
+  readonly votes: number;
+  readonly nodes: number;
+  readonly quorum: number;
+  /** For how long it is ours, counted from before the request. */
+  remaining(): number;
+  /** The same as `remaining()`. */
+  readonly remainingMs: number;
+  /** Throws LockLost if its time is over. */
+  check(): void;
 }
 
 export interface NodeView {
@@ -83,6 +89,8 @@ export class Hold implements AsyncDisposable {
   readonly signal: AbortSignal;
   readonly lost: boolean;
   /** For how long it is ours even if the sidecar says no more. */
+  remaining(): number;
+  /** The same as `remaining()`. */
   readonly remainingMs: number;
   /** Throws LockLost if the lock is not ours any more. */
   check(): void;

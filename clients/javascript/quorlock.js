@@ -13,18 +13,31 @@
  *
  * The sidecar is named by `new Client({ url })`, else by QUORLOCK_SIDECAR ("http://127.0.0.1:7420" or
  * "unix:/run/quorlock.sock"), and its token by `new Client({ token })`, else by QUORLOCK_SIDECAR_TOKEN.
+ *
+ * Time is read from /proc/uptime, which goes on while the machine sleeps. Without that file, as outside Linux, it is
+ * `performance.now()`, which may not: there, let a machine that sleeps take no locks.
  */
 
+import fs from "node:fs";
 import http from "node:http";
 import https from "node:https";
 
 const DEFAULT_URL = "http://127.0.0.1:7420";
 /** The sidecar says something every 5 s while a lock is held. Silence for longer means that it is gone. */
 const SILENCE_MS = 15_000;
+/** /proc/uptime has hundredths of a second, rounded down: the time is this much later at most. */
+const TICK_MS = 10;
+/**
+ * The clocks of two machines may run apart by this much of the time that they measure. A sidecar belongs on the machine
+ * of its callers; on another a hold ends for us after about a thousand ttls.
+ */
+const DRIFT = 0.001;
 /** The most that one answer or event may have. */
 const LONGEST = 16 << 20;
 /** How long the sidecar may take to let go. */
 const LET_GO_MS = 2_000;
+/** Why a hold is lost whose time is over. */
+const OVER = "its time ran out and the sidecar did not extend it";
 /** Timers cannot wait longer. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
@@ -115,11 +128,12 @@ export class Client {
     for (const [key, value] of Object.entries({ ttl_ms: ttlMs, wait_ms: waitMs, owner, reason })) {
       if (value !== undefined) query.set(key, String(value));
     }
-    const asked = String(query) === "" ? "" : `?${query}`;
+    const wanted = String(query) === "" ? "" : `?${query}`;
     const timeoutMs = this.#timeoutMs + (waitMs ?? 10_000);
-    const answer = await this.#send("GET", `${path(name)}/hold${asked}`, undefined, { timeoutMs, signal });
+    const asked = now();
+    const answer = await this.#send("GET", `${path(name)}/hold${wanted}`, undefined, { timeoutMs, signal });
     if (answer.statusCode !== 200) throw problem(answer, await text(answer));
-    return await Hold.begin(name, answer, signal);
+    return await Hold.begin(name, answer, asked, signal);
   }
 
   /** Runs `work` under the lock. Throws LockLost if the lock was lost meanwhile and nothing else went wrong. */
@@ -140,12 +154,14 @@ export class Client {
   /** Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process. */
   async acquire(name, { ttlMs, waitMs = 0, owner = this.#owner, reason, signal } = {}) {
     const body = { ttl_ms: ttlMs, wait_ms: waitMs, owner, reason };
-    return lease(await this.#post(name, "acquire", body, { waitMs, signal }));
+    const asked = now();
+    return new Lease(await this.#post(name, "acquire", body, { waitMs, signal }), asked);
   }
 
   /** Keeps it for one ttl from now. Throws LockLost if it is not held under that token. */
   async extend(name, token, { ttlMs } = {}) {
-    return lease(await this.#post(name, "extend", { token, ttl_ms: ttlMs }));
+    const asked = now();
+    return new Lease(await this.#post(name, "extend", { token, ttl_ms: ttlMs }), asked);
   }
 
   /** Lets go. True if a majority confirmed it; otherwise its time runs out. Throws LockLost if it was gone. */
@@ -221,9 +237,43 @@ export function withLock(name, ...rest) {
   return new Client().withLock(name, ...rest);
 }
 
+/** A lock that was taken by token. Nobody extends it but you. */
+export class Lease {
+  #deadline;
+
+  /** `asked` is from before the request was sent. */
+  constructor(answer, asked) {
+    this.name = answer.name;
+    this.token = answer.token;
+    /** Increases with every holder; null if it was extended by a sidecar that did not hand it out. */
+    this.fence = answer.fence ?? null;
+    this.ttlMs = answer.ttl_ms;
+    this.votes = answer.votes;
+    this.nodes = answer.nodes;
+    this.quorum = answer.quorum;
+    this.#deadline = endOf(answer, asked);
+  }
+
+  /** For how many milliseconds it is ours. Counted from before the request, however late the answer was read. */
+  remaining() {
+    return until(this.#deadline);
+  }
+
+  /** The same as `remaining()`. */
+  get remainingMs() {
+    return this.remaining();
+  }
+
+  /** Throws LockLost if its time is over. Call it before every step that must not go wrong. */
+  check() {
+    if (this.remaining() === 0) throw new LockLost(`the lease of lock \`${this.name}\` is over`, { code: "lost" });
+  }
+}
+
 /** A lock that is held while the connection is open. */
 export class Hold {
   #answer;
+  #asked;
   #abort = new AbortController();
   #deadline = 0;
   #timer;
@@ -231,18 +281,20 @@ export class Hold {
   #ended;
 
   /** Waits for the first event of the stream. */
-  static async begin(name, answer, signal) {
-    const hold = new Hold(name, answer);
+  static async begin(name, answer, asked, signal) {
+    const hold = new Hold(name, answer, asked);
     await new Promise((resolve, reject) => hold.#follow(resolve, reject, signal));
     return hold;
   }
 
-  constructor(name, answer) {
+  constructor(name, answer, asked) {
     this.name = name;
     /** Increases with every holder: let what the lock protects refuse smaller ones. */
     this.fence = 0;
     this.token = "";
     this.#answer = answer;
+    // Before the request was sent. Every deadline is counted from here.
+    this.#asked = asked;
     this.#ended = new Promise((resolve) => answer.once("close", resolve));
   }
 
@@ -255,14 +307,19 @@ export class Hold {
     return this.#abort.signal.aborted;
   }
 
-  /** For how long it is ours even if the sidecar says no more. */
+  /** For how many milliseconds it is ours even if the sidecar says no more. */
+  remaining() {
+    return this.lost ? 0 : until(this.#deadline);
+  }
+
+  /** The same as `remaining()`. */
   get remainingMs() {
-    return this.lost ? 0 : Math.max(0, this.#deadline - performance.now());
+    return this.remaining();
   }
 
   /** Throws LockLost if the lock is not ours any more. Call it before every step that must not go wrong. */
   check() {
-    if (!this.lost && this.#deadline <= performance.now()) this.#lose("its time ran out and the sidecar said nothing");
+    if (this.remaining() === 0) this.#lose(OVER);
     if (this.lost) throw this.signal.reason;
   }
 
@@ -291,11 +348,11 @@ export class Hold {
       if (kind === "held") {
         this.fence = data.fence;
         this.token = data.token;
-        this.#keepFor(data.remaining_ms);
+        this.#keepUntil(endOf(data, this.#asked));
         signal?.removeEventListener("abort", onAbort);
         resolve();
       } else if (kind === "extended") {
-        this.#keepFor(data.remaining_ms);
+        this.#keepUntil(endOf(data, this.#asked));
       } else if (kind === "lost") {
         this.#lose(data.reason ?? "unknown");
       } else if (kind === "shutdown") {
@@ -319,12 +376,12 @@ export class Hold {
     answer.on("close", () => end("the sidecar ended the connection"));
   }
 
-  #keepFor(ms) {
-    this.#deadline = performance.now() + ms;
+  #keepUntil(deadline) {
+    this.#deadline = deadline;
     clearTimeout(this.#timer);
     if (this.#isReleased) return;
-    const over = () => this.#lose("its time ran out and the sidecar said nothing");
-    this.#timer = setTimeout(over, Math.min(ms, LONGEST_TIMER_MS));
+    const over = () => (this.remaining() === 0 ? this.#lose(OVER) : this.#keepUntil(deadline));
+    this.#timer = setTimeout(over, Math.min(this.remaining(), LONGEST_TIMER_MS));
     this.#timer.unref();
   }
 
@@ -378,6 +435,40 @@ class Events {
   }
 }
 
+/**
+ * Milliseconds on a clock that goes on while the machine sleeps, at most a tick less than they are.
+ *
+ * The file is opened once: a process that has no more files to open must not change clocks.
+ */
+const now = (() => {
+  let file;
+  try {
+    file = fs.openSync("/proc/uptime");
+  } catch {
+    return () => performance.now();
+  }
+  const bytes = Buffer.alloc(64);
+  return () => Number.parseFloat(bytes.toString("latin1", 0, fs.readSync(file, bytes, 0, bytes.length, 0))) * 1000;
+})();
+
+/** Milliseconds to `deadline`, never below 0 and never more than there are. */
+function until(deadline) {
+  const left = deadline - now() - TICK_MS;
+  // What is no number is no time left.
+  return left > 0 ? Math.floor(left) : 0;
+}
+
+/**
+ * When a lock ends on our clock. Never later than it really ends, however late we read what the sidecar said: we sent
+ * the request at `asked`, the sidecar got it after that, and `request_age_ms` later it counted `remaining_ms`.
+ */
+function endOf({ request_age_ms: age, remaining_ms: left, deadline_boot_ms: deadline }, asked) {
+  const arrived = deadline - left - age;
+  // On our own clock, the request arrived between our sending it and our reading of what was said.
+  const isOurClock = asked - TICK_MS <= arrived && arrived <= now() + 2 * TICK_MS - age;
+  return asked + age * (isOurClock ? 1 : 1 - DRIFT) + left;
+}
+
 function target(url, tls) {
   if (url.startsWith("unix:")) {
     const socketPath = url.slice("unix:".length).replace(/^\/\//, "");
@@ -427,11 +518,6 @@ function problem(answer, said) {
   const body = json(answer, said);
   const Kind = BY_CODE[body.code] ?? QuorlockError;
   return new Kind(body.detail ?? body.title ?? `status ${status}`, { status, problem: body });
-}
-
-function lease(answer) {
-  const { name, token, fence = null, ttl_ms: ttlMs, remaining_ms: remainingMs, votes, nodes, quorum } = answer;
-  return { name, token, fence, ttlMs, remainingMs, votes, nodes, quorum };
 }
 
 function view(answer) {

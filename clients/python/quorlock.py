@@ -41,6 +41,11 @@ Seconds = Union[float, int, timedelta]
 DEFAULT_URL = "http://127.0.0.1:7420"
 # The sidecar says something every 5 s while a lock is held. Silence for longer means that it is gone.
 SILENCE = 15.0
+# The clocks of two machines may run apart by this much of the time that they measure. A sidecar belongs on the machine of
+# its callers; on another a hold ends for us after about a thousand ttls.
+DRIFT = 0.001
+# How far apart two readings of one clock may seem to be, as the sidecar rounds to milliseconds.
+ROUNDING = 0.01
 # The most that one line of an event may have.
 LONGEST_LINE = 1 << 20
 
@@ -91,8 +96,13 @@ class Lease:
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left, never below 0."""
+        """Seconds that are left, never below 0. Counted from before the request, however late the answer was read."""
         return max(0.0, self._deadline - _now())
+
+    def check(self) -> None:
+        """Raises `LockLost` if its time is over. Call it before every step that must not go wrong."""
+        if self.remaining == 0.0:
+            raise LockLost(f"the lease of lock `{self.name}` is over")
 
 
 class QuorlockError(Exception):
@@ -258,8 +268,7 @@ class Client:
         """Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process."""
         wanted = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner or self._owner, "reason": reason}
         asked = _now()
-        answer = self._post(name, "acquire", wanted, patience=_span(wait))
-        return _lease(answer, asked, waited=_span(wait) > 0)
+        return _lease(self._post(name, "acquire", wanted, patience=_span(wait)), asked)
 
     def extend(self, name: str, token: str, *, ttl: Optional[Seconds] = None) -> Lease:
         """Keeps it for one ttl from now. Raises `LockLost` if it is not held under that token."""
@@ -357,6 +366,8 @@ class Hold:
         # Kept apart, as `http.client` forgets it if the answer is the last of its connection.
         self._sock: Optional[socket.socket] = None
         self._reader: Optional[threading.Thread] = None
+        # Before the request was sent. Every deadline is counted from here.
+        self._asked = 0.0
         self._deadline = 0.0
         self._is_left = False
 
@@ -367,8 +378,8 @@ class Hold:
 
     def check(self) -> None:
         """Raises `LockLost` if the lock is not ours any more. Call it before every step that must not go wrong."""
-        if not self.lost.is_set() and self._deadline <= _now():
-            self._lose("its time ran out and the sidecar said nothing")
+        if self._deadline <= _now():
+            self._lose("its time ran out and the sidecar did not extend it")
         if self.lost.is_set():
             raise LockLost(f"lock `{self.name}` was lost: {self.lost_reason}")
 
@@ -379,6 +390,7 @@ class Hold:
             self._connection = self._client._address.connect(self._patience)
             self._connection.connect()
             self._sock = self._connection.sock
+            self._asked = _now()
             answer = self._client._send(self._connection, "GET", self._target)
             if answer.status != 200:
                 _read(answer)
@@ -399,6 +411,8 @@ class Hold:
         return self
 
     def __exit__(self, kind: Optional[type], error: Any, trace: Any) -> None:
+        if self._deadline <= _now():
+            self._lose("its time ran out and the sidecar did not extend it")
         was_lost = self.lost.is_set()
         self._is_left = True
         self._let_go()
@@ -425,7 +439,7 @@ class Hold:
     def _begin(self, lease: Mapping[str, Any]) -> None:
         self.fence = int(lease["fence"])
         self.token = str(lease["token"])
-        self._deadline = _now() + lease["remaining_ms"] / 1000
+        self._deadline = _end(lease, self._asked)
 
     def _set_patience(self) -> None:
         """Nobody waits for a word of the sidecar longer than the lock lasts without one."""
@@ -442,7 +456,7 @@ class Hold:
                     break
                 kind, data = event
                 if kind == "extended":
-                    self._deadline = _now() + data["remaining_ms"] / 1000
+                    self._deadline = _end(data, self._asked)
                 elif kind == "lost":
                     reason = str(data.get("reason", "unknown"))
                     break
@@ -581,9 +595,19 @@ def _path(name: str) -> str:
     return f"/v1/locks/{quoted}"
 
 
-def _lease(answer: Mapping[str, Any], asked: float, waited: bool = False) -> Lease:
-    # From before the question, so that it never seems longer than it is. A wait cannot be told from the answer's way.
-    start = _now() if waited else asked
+def _end(said: Mapping[str, Any], asked: float) -> float:
+    """When a lock ends on our clock. Never later than it really ends, however late we read what the sidecar said.
+
+    We sent the request at `asked`, the sidecar got it after that, and `request_age_ms` later it counted `remaining_ms`.
+    """
+    age, left = said["request_age_ms"] / 1000, said["remaining_ms"] / 1000
+    arrived = said["deadline_boot_ms"] / 1000 - left - age
+    # On our own clock, the request arrived between our sending it and our reading of what was said.
+    is_our_clock = asked - ROUNDING <= arrived <= _now() - age + ROUNDING
+    return asked + age * (1 if is_our_clock else 1 - DRIFT) + left
+
+
+def _lease(answer: Mapping[str, Any], asked: float) -> Lease:
     return Lease(
         name=answer["name"],
         token=answer["token"],
@@ -592,7 +616,7 @@ def _lease(answer: Mapping[str, Any], asked: float, waited: bool = False) -> Lea
         votes=answer["votes"],
         nodes=answer["nodes"],
         quorum=answer["quorum"],
-        _deadline=start + answer["remaining_ms"] / 1000,
+        _deadline=_end(answer, asked),
     )
 
 

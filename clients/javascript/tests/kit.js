@@ -2,8 +2,9 @@
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
+import net from "node:net";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
@@ -64,5 +65,84 @@ export class Sidecar {
   async stop(signal = "SIGKILL") {
     await end(this.child, signal);
     rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** Passes bytes on to a sidecar or a server, and keeps what it answered. */
+export class Recorder {
+  answered = "";
+  #open = [];
+
+  /** `change`: what callers get instead of an answer. */
+  static async start(url, change = (bytes) => bytes) {
+    const recorder = new Recorder();
+    const { hostname, port } = new URL(url);
+    recorder.server = net.createServer({ allowHalfOpen: true }, (caller) => {
+      const sidecar = net.connect({ host: hostname, port, allowHalfOpen: true });
+      sidecar.on("data", (bytes) => {
+        recorder.answered += bytes;
+        caller.write(change(bytes));
+      });
+      sidecar.on("end", () => caller.end());
+      recorder.#open.push(caller, sidecar);
+      for (const one of [caller, sidecar]) one.on("error", () => {});
+      caller.pipe(sidecar);
+    });
+    recorder.server.listen(0, "127.0.0.1");
+    await once(recorder.server, "listening");
+    recorder.url = `http://127.0.0.1:${recorder.server.address().port}`;
+    return recorder;
+  }
+
+  stop() {
+    this.server.close();
+    for (const one of this.#open) one.destroy();
+  }
+}
+
+/** An answer as a sidecar on another machine gives it, which was started at another time. */
+export function otherBootClock(bytes) {
+  const shift = (_, field, digit) => field + (digit === "9" ? "1" : "9");
+  return bytes.toString("latin1").replace(/("deadline_boot_ms":)(\d)/g, shift);
+}
+
+/** The way from one sidecar to some nodes, which can be cut for most of them. */
+export class Wires {
+  static async start(nodes, count) {
+    const urls = nodes.urls.split(",");
+    const recorders = await Promise.all(urls.slice(0, count).map((url) => Recorder.start(url)));
+    const through = recorders.map(({ url }) => url.replace("http:", "redis:"));
+    return Object.assign(new Wires(), { recorders, urls: [...through, ...urls.slice(count)].join(",") });
+  }
+
+  cut() {
+    for (const recorder of this.recorders) recorder.stop();
+  }
+}
+
+/** A program that uses the client, in a process of its own that can be paused. */
+export class Caller {
+  constructor(script, url) {
+    const client = path.join(root, "clients/javascript/quorlock.js");
+    const head = `import { Client } from ${JSON.stringify(client)}; const client = new Client({ url: ${JSON.stringify(url)} });`;
+    const words = ["--input-type=module", "-e", head + script];
+    this.child = spawn(process.execPath, words, { stdio: ["pipe", "pipe", "inherit"] });
+    const lines = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();
+    this.line = async () => (await lines.next()).value;
+  }
+
+  /** Resolves when it stands still. */
+  async pause() {
+    this.child.kill("SIGSTOP");
+    const isStopped = () => readFileSync(`/proc/${this.child.pid}/stat`, "utf8").split(") ")[1].startsWith("T");
+    while (!isStopped()) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+
+  resume() {
+    this.child.kill("SIGCONT");
+  }
+
+  stop() {
+    return end(this.child, "SIGKILL");
   }
 }

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -89,19 +91,25 @@ class Sidecar:
 
 
 class Recorder:
-    """Passes bytes on to a sidecar, and keeps what was sent to it."""
+    """Passes bytes on to a sidecar or a server, and keeps what was sent to it and what it answered."""
 
-    def __init__(self, url):
-        host, port = url.removeprefix("http://").split(":")
-        self._to = (host, int(port))
+    def __init__(self, url, change=lambda data: data):
+        """`change`: what callers get instead of an answer."""
+        self._change = change
+        parts = urlsplit(url)
+        self._to = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._sent, self._open = [], []
+        self._sent, self._answered, self._open = [], [], []
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
     def sent(self):
         return b"".join(self._sent)
+
+    @property
+    def answered(self):
+        return b"".join(self._answered)
 
     def _accept(self):
         while True:
@@ -111,19 +119,70 @@ class Recorder:
                 return
             server = socket.create_connection(self._to)
             self._open += [caller, server]
-            threading.Thread(target=self._pass, args=(caller, server, self._sent), daemon=True).start()
-            threading.Thread(target=self._pass, args=(server, caller, []), daemon=True).start()
+            threading.Thread(target=self._pass, args=(caller, server, self._sent, bytes), daemon=True).start()
+            threading.Thread(target=self._pass, args=(server, caller, self._answered, self._change), daemon=True).start()
 
     @staticmethod
-    def _pass(source, target, kept):
+    def _pass(source, target, kept, change):
         try:
             while data := source.recv(65536):
                 kept.append(data)
-                target.sendall(data)
+                target.sendall(change(data))
             target.shutdown(socket.SHUT_WR)
         except OSError:
             pass
 
     def stop(self):
         for one in (self._listener, *self._open):
+            try:
+                one.shutdown(socket.SHUT_RDWR)  # Wakes the threads, which `close` does not.
+            except OSError:
+                pass
             one.close()
+
+
+def other_boot_clock(data):
+    """An answer as a sidecar on another machine gives it, which was started at another time."""
+    return re.sub(rb'("deadline_boot_ms":)(\d)', lambda found: found[1] + (b"1" if found[2] == b"9" else b"9"), data)
+
+
+class Wires:
+    """The way from one sidecar to some nodes, which can be cut for most of them."""
+
+    def __init__(self, nodes, count):
+        urls = nodes.urls.split(",")
+        self._recorders = [Recorder(url) for url in urls[:count]]
+        through = [recorder.url.replace("http:", "redis:") for recorder in self._recorders]
+        self.urls = ",".join([*through, *urls[count:]])
+
+    def cut(self):
+        for recorder in self._recorders:
+            recorder.stop()
+
+
+class Caller:
+    """A program that uses the client, in a process of its own that can be paused."""
+
+    def __init__(self, script, *arguments):
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
+        self._program = subprocess.Popen([sys.executable, "-c", script, *arguments], **pipes)
+
+    def line(self):
+        return self._program.stdout.readline().strip()
+
+    def tell(self, line):
+        self._program.stdin.write(line + "\n")
+        self._program.stdin.flush()
+
+    def pause(self):
+        """Returns when it stands still."""
+        self._program.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._program.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self):
+        self._program.send_signal(signal.SIGCONT)
+
+    def stop(self):
+        self._program.kill()
+        self._program.communicate()

@@ -15,7 +15,9 @@ fn the_python_client_keeps_its_promises() {
 
 #[test]
 fn the_javascript_client_keeps_its_promises() {
-    passes(Command::new("node").arg("--test").arg(root().join("clients/javascript/tests/quorlock.test.js")));
+    let tests = root().join("clients/javascript/tests");
+    let files = ["quorlock.test.js", "pauses.test.js"].map(|file| tests.join(file));
+    passes(Command::new("node").arg("--test").args(files));
 }
 
 /// Runs tests of another language. Without the language there is nothing to test.

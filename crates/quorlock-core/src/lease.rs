@@ -19,6 +19,9 @@ pub enum Loss {
     /// Its time ran out and nobody extended it.
     #[error("its time ran out")]
     Expired,
+    /// It was lent by its token, and the borrower did not extend it: the end of a lease, not a fault.
+    #[error("it was lent by its token and not extended")]
+    LeaseExpired,
     /// A majority of nodes no longer has it, or has somebody else's.
     #[error("a majority of nodes no longer holds it")]
     Taken,
@@ -44,6 +47,7 @@ impl Loss {
     pub fn kind(self) -> &'static str {
         match self {
             Loss::Expired => "expired",
+            Loss::LeaseExpired => "lease_expired",
             Loss::Taken => "taken",
             Loss::QuorumLost => "quorum_lost",
             Loss::MaxHold => "max_hold",

@@ -84,6 +84,18 @@ impl Label {
     pub fn parts(&self) -> (&str, Wall, &str) {
         (&self.signature.before, self.since, &self.signature.after)
     }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        let (before, since, after) = self.parts();
+        let (who, pid) = before.trim_end().rsplit_once(' ').unwrap_or(("?", ""));
+        Owner {
+            who: who.to_owned(),
+            pid: pid.parse().unwrap_or_default(),
+            since,
+            reason: after.strip_prefix(' ').map(str::to_owned),
+        }
+    }
 }
 
 impl fmt::Display for Label {
@@ -145,6 +157,14 @@ mod tests {
                 since: Wall::from_micros(1_763_240_000_000_000),
                 reason: reason.map(str::to_owned),
             },
+        }
+    }
+
+    #[test]
+    fn a_label_tells_whose_it_is() {
+        for reason in [None, Some("the nightly report")] {
+            let owner = stored("ann@web", reason).owner;
+            assert_eq!(Stored::label(&owner).owner(), owner);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What all requests share.
 
 use crate::access::Access;
+use crate::claims::Claims;
 use crate::facts::FactsCache;
 use crate::journal::Journal;
 use crate::limits::Limits;
@@ -23,6 +24,7 @@ pub(crate) struct App {
     pub(crate) limits: Limits,
     pub(crate) access: Access,
     pub(crate) sessions: Sessions,
+    pub(crate) claims: Claims,
     pub(crate) waiters: Waiters,
     pub(crate) journal: Arc<Journal>,
     pub(crate) series: Arc<Series>,

@@ -133,7 +133,7 @@ impl Observer for Journal {
             pages.last += 1;
             let seq = pages.last;
             if let Event::Lost { name, loss, .. } = event
-                && *loss != Loss::Released
+                && !matches!(loss, Loss::Released | Loss::LeaseExpired)
             {
                 pages.last_loss = Some((Instant::now(), name.to_string()));
             }

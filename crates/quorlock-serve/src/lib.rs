@@ -9,6 +9,7 @@ mod app;
 mod ask;
 mod banners;
 mod browser;
+mod claims;
 mod code;
 mod connection;
 mod dapr;

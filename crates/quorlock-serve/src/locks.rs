@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::reply::json;
 use crate::sessions::is_over;
 use crate::take::{Wish, take};
-use crate::view::{Lease, millis};
+use crate::view::{Lease, Validity, millis};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
@@ -28,7 +28,7 @@ pub(crate) struct Released {
 
 /// Takes a lock
 ///
-/// The sidecar does not renew it: extend it before `remaining_ms` are over. If you go away before the answer was
+/// The sidecar does not renew it: extend it before its deadline. If you go away before the answer was
 /// written, the lock is released.
 #[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
     request_body = ask::Acquire, responses(
@@ -55,11 +55,12 @@ pub(crate) async fn lease(
     delivery: Option<Arc<Delivery>>,
 ) -> Result<Lease, Problem> {
     let (name, ttl) = (wish.name.clone(), wish.ttl);
-    let (guard, room) = take(app, wish).await?;
+    let arrived = app.locker.now();
+    let (lent, room) = take(app, wish).await?;
     // No await from here on.
-    let lease = Lease::of(&guard, ttl, app.locker.quorum());
-    let token = guard.token();
-    app.sessions.keep(guard, ttl, room);
+    let lease = Lease::of(&lent, ttl, &app.locker, arrived);
+    let token = lent.token();
+    app.sessions.keep(lent, ttl, room);
     if let Some(delivery) = delivery {
         delivery.expect(Undelivered::new(app.clone(), name, token));
     }
@@ -78,6 +79,7 @@ pub(crate) async fn extend(
     LockName(name): LockName,
     Json(asked): Json<ask::Extend>,
 ) -> Result<Response, Problem> {
+    let arrived = app.locker.now();
     let token = ask::token(&asked.token)?;
     let ttl = asked.ttl_ms.map(Duration::from_millis);
     let found = app.sessions.find(&name, token).filter(|(held, _)| !is_over(held));
@@ -88,11 +90,11 @@ pub(crate) async fn extend(
     match held.extend_by(ttl).await {
         Ok(_) => {
             app.sessions.note_ttl(&name, token, ttl);
-            Ok(json(&Lease::of(&held, ttl, app.locker.quorum())))
+            Ok(json(&Lease::of(&held, ttl, &app.locker, arrived)))
         }
         Err(ExtendError::Lost(lost)) => {
-            if let Some(guard) = app.sessions.take(&name, token) {
-                guard.leave();
+            if let Some(lent) = app.sessions.take(&name, token) {
+                lent.leave();
             }
             Err(Problem::lost(&lost))
         }
@@ -102,14 +104,19 @@ pub(crate) async fn extend(
 
 /// Extends a lock that another sidecar handed out, or this one before it was restarted.
 async fn extend_unknown(app: &App, name: &Name, token: Token, ttl: Duration) -> Result<Response, Problem> {
+    let arrived = app.locker.now();
     let extension = app.locker.named(name.as_str())?.extend_token(token, ttl).await?;
     let quorum = app.locker.quorum();
+    // What is left was counted during the round, so from before it the end is not later.
+    let validity = Validity::at(arrived, extension.left, arrived);
     Ok(json(&Lease {
         name: name.to_string(),
         token: token.to_string(),
         fence: extension.fence.map(|fence| fence.get()),
         ttl_ms: millis(ttl),
-        remaining_ms: millis(extension.left),
+        remaining_ms: validity.remaining_ms,
+        request_age_ms: validity.request_age_ms,
+        deadline_boot_ms: validity.deadline_boot_ms,
         votes: extension.votes,
         nodes: quorum.nodes(),
         quorum: quorum.needed(),
@@ -149,11 +156,13 @@ pub(crate) async fn force_release(
 pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
     let lock = app.locker.named(name.as_str())?;
     match app.sessions.take(name, token) {
-        Some(guard) if !is_over(&guard) => return Ok(guard.release().await),
+        Some(lent) if !is_over(&lent) => return Ok(lent.release().await),
         // Over here, but another sidecar may have extended it.
-        Some(guard) => guard.leave(),
+        Some(lent) => lent.leave(),
         None => {}
     }
+    // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
+    app.claims.end(name, token);
     let outcome = lock.force_release(token).await;
     app.sessions.ring(name);
     Ok(outcome)

@@ -5,8 +5,8 @@ use crate::view::{NodeSaid, Who, millis};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, InspectError, ListError, Locker, Lost, NameError, NodeReport,
-    Quorum,
+    AcquireError, ConfigError, ExtendError, Held, InspectError, ListError, Locker, Lost, NameError,
+    NodeReport, Quorum,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -60,15 +60,7 @@ impl Problem {
             AcquireError::Held { lock, holder, left, .. } => {
                 let who = Who::of(&holder);
                 let by = who.as_ref().map_or_else(|| "others who contend for it".to_owned(), Who::told);
-                let (code, advice) = if has_waited {
-                    (Code::WaitOver, "wait longer with wait_ms, or try later")
-                } else {
-                    (Code::Held, "try later, or wait for it with wait_ms")
-                };
-                Self::new(code, format!("lock `{lock}` is held by {by}; {advice}"))
-                    .with("holder", json!(who))
-                    .with("remaining_ms", json!(left.map(millis)))
-                    .retry_after(left)
+                Self::held(&format!("lock `{lock}` is held by {by}"), who, left, has_waited)
             }
             AcquireError::NoQuorum { lock, quorum, answered, nodes } => {
                 let detail = format!(
@@ -94,6 +86,25 @@ impl Problem {
                 Self::new(Code::Internal, format!("the lock was not taken ({}); try again", other.kind()))
             }
         }
+    }
+
+    /// Another caller of this sidecar has the lock, though the nodes forgot it.
+    pub(crate) fn held_here(held: &Held, has_waited: bool) -> Self {
+        let who = Who::owner(&held.owner());
+        let fact = format!("lock `{}` is held by {} through this sidecar", held.name(), who.told());
+        Self::held(&fact, Some(who), Some(held.time_left()), has_waited)
+    }
+
+    fn held(fact: &str, who: Option<Who>, left: Option<Duration>, has_waited: bool) -> Self {
+        let (code, advice) = if has_waited {
+            (Code::WaitOver, "wait longer with wait_ms, or try later")
+        } else {
+            (Code::Held, "try later, or wait for it with wait_ms")
+        };
+        Self::new(code, format!("{fact}; {advice}"))
+            .with("holder", json!(who))
+            .with("remaining_ms", json!(left.map(millis)))
+            .retry_after(left)
     }
 
     pub(crate) fn crowded(detail: impl Into<String>) -> Self {

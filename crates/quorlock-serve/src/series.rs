@@ -1,7 +1,7 @@
 //! What happened in each of the last 300 seconds.
 
 use crate::view::now_ms;
-use quorlock::{Event, Observer};
+use quorlock::{Event, Loss, Observer};
 use serde::Serialize;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -95,6 +95,8 @@ impl Observer for Series {
             }),
             Event::Released { .. } => self.note(at(), |second| second.releases += 1),
             Event::Refused { .. } => self.note(at(), |second| second.refused += 1),
+            // The end of a lease that its caller did not extend is none.
+            Event::Lost { loss: Loss::LeaseExpired, .. } => {}
             Event::Lost { .. } => self.note(at(), |second| second.losses += 1),
             _ => {}
         }

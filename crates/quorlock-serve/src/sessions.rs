@@ -1,6 +1,7 @@
 //! The locks that are held through this sidecar: leases by their tokens, and holds by their connections.
 
-use quorlock::{Guard, Held, Name, Standing, Token};
+use crate::claims::Lent;
+use quorlock::{Held, Name, Standing, Token};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ struct Holds {
 
 #[derive(Debug)]
 struct Session {
-    guard: Guard,
+    lent: Lent,
     ttl: Duration,
     _room: Room,
 }
@@ -72,37 +73,37 @@ impl Sessions {
     }
 
     /// Keeps a lease for whoever has its token.
-    pub(crate) fn keep(&self, guard: Guard, ttl: Duration, room: Room) {
-        let name = guard.name().clone();
-        self.leases().entry(name).or_default().push(Session { guard, ttl, _room: room });
+    pub(crate) fn keep(&self, lent: Lent, ttl: Duration, room: Room) {
+        let name = lent.name().clone();
+        self.leases().entry(name).or_default().push(Session { lent, ttl, _room: room });
     }
 
     /// The lease with this token, and its ttl.
     pub(crate) fn find(&self, name: &Name, token: Token) -> Option<(Held, Duration)> {
         let leases = self.leases();
-        let session = leases.get(name)?.iter().find(|session| session.guard.token() == token)?;
-        Some((session.guard.share(), session.ttl))
+        let session = leases.get(name)?.iter().find(|session| session.lent.token() == token)?;
+        Some((session.lent.share(), session.ttl))
     }
 
     /// Notes for how long the lease with this token was extended last.
     pub(crate) fn note_ttl(&self, name: &Name, token: Token, ttl: Duration) {
         let mut leases = self.leases();
         let mut sessions = leases.get_mut(name).into_iter().flatten();
-        if let Some(session) = sessions.find(|session| session.guard.token() == token) {
+        if let Some(session) = sessions.find(|session| session.lent.token() == token) {
             session.ttl = ttl;
         }
     }
 
     /// Takes the lease with this token out.
-    pub(crate) fn take(&self, name: &Name, token: Token) -> Option<Guard> {
+    pub(crate) fn take(&self, name: &Name, token: Token) -> Option<Lent> {
         let mut leases = self.leases();
         let sessions = leases.get_mut(name)?;
-        let at = sessions.iter().position(|session| session.guard.token() == token)?;
+        let at = sessions.iter().position(|session| session.lent.token() == token)?;
         let session = sessions.swap_remove(at);
         if sessions.is_empty() {
             leases.remove(name);
         }
-        Some(session.guard)
+        Some(session.lent)
     }
 
     /// Counts a hold as long as the answer lives.
@@ -122,7 +123,7 @@ impl Sessions {
 
     /// Whether `name` is held through this sidecar.
     pub(crate) fn is_here(&self, name: &Name) -> bool {
-        let is_leased = |sessions: &Vec<Session>| sessions.iter().any(|session| session.guard.is_held());
+        let is_leased = |sessions: &Vec<Session>| sessions.iter().any(|session| session.lent.is_held());
         self.leases().get(name).is_some_and(is_leased) || lock(&self.holds).contains_key(name)
     }
 
@@ -138,16 +139,16 @@ impl Sessions {
     pub(crate) fn sweep(&self) {
         let mut over = Vec::new();
         self.leases().retain(|_, sessions| {
-            over.extend(sessions.extract_if(.., |session| is_over(&session.guard)));
+            over.extend(sessions.extract_if(.., |session| is_over(&session.lent)));
             !sessions.is_empty()
         });
-        over.into_iter().for_each(|session| session.guard.leave());
+        over.into_iter().for_each(|session| session.lent.leave());
     }
 
     /// Forgets all leases. They stay on the nodes: their callers have the tokens.
     pub(crate) fn leave(&self) {
         let leases = std::mem::take(&mut *self.leases());
-        leases.into_values().flatten().for_each(|session| session.guard.leave());
+        leases.into_values().flatten().for_each(|session| session.lent.leave());
     }
 
     fn leases(&self) -> MutexGuard<'_, HashMap<Name, Vec<Session>>> {

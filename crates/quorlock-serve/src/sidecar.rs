@@ -141,6 +141,7 @@ impl SidecarBuilder {
             limits: self.limits,
             access,
             sessions: Sessions::up_to(self.limits.sessions),
+            claims: Default::default(),
             waiters: Waiters::up_to(self.limits.waiters),
             journal,
             series,
@@ -272,6 +273,7 @@ async fn tend(app: &App) {
     loop {
         tokio::time::sleep(SWEEP).await;
         app.sessions.sweep();
+        app.claims.sweep();
         app.prometheus.run_upkeep();
         if asked.elapsed() >= ASK {
             app.locker.flush().await;

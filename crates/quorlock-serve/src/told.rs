@@ -1,7 +1,7 @@
 //! Events as JSON, and in one line for people.
 
 use crate::view::millis;
-use quorlock::Event;
+use quorlock::{Event, Loss};
 use serde_json::{Map, Value, json};
 
 /// The stable word for a kind of event.
@@ -15,6 +15,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::Extended { .. } => "extended",
         Event::ExtendFailed { .. } => "extend_failed",
         Event::ToppedUp { .. } => "topped_up",
+        Event::Lost { loss: Loss::LeaseExpired, .. } => "lease_expired",
         Event::Lost { .. } => "lost",
         Event::Released { .. } => "released",
         Event::GivenAway { .. } => "given_away",
@@ -59,6 +60,9 @@ pub fn text(event: &Event) -> String {
             format!("`{name}` extended by only {votes} nodes; it is held for another {} ms", left.as_millis())
         }
         Event::ToppedUp { name, node } => format!("`{name}` given back to {node}"),
+        Event::Lost { name, loss: Loss::LeaseExpired, .. } => {
+            format!("the lease of `{name}` ended: its caller did not extend it")
+        }
         Event::Lost { name, loss, .. } => format!("`{name}` lost: {loss}"),
         Event::Released { name, outcome, held, .. } => {
             format!("`{name}` {} after {} ms", outcome.replace('_', " "), held.as_millis())

@@ -1,12 +1,12 @@
 //! Locks, holders and leases as JSON.
 
 use quorlock::node::{Content, Health, View};
-use quorlock::{Held, Holder, Inspection, NodeReport, NodeView, Quorum, Said, Stored, Token};
+use quorlock::{Held, Holder, Inspection, Locker, Moment, NodeReport, NodeView, Owner, Said, Stored, Token};
 use serde::Serialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use utoipa::ToSchema;
 
-/// A lock that is yours until `remaining_ms` are over.
+/// A lock that is yours until its deadline.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Lease {
     /// The lock.
@@ -17,8 +17,13 @@ pub(crate) struct Lease {
     pub(crate) fence: Option<u64>,
     /// How long the nodes keep it after each extension.
     pub(crate) ttl_ms: u64,
-    /// How long it is held for sure from now on.
+    /// How long it was held for sure when this was written. Do not count from when you read it: see the next two.
     pub(crate) remaining_ms: u64,
+    /// How long the sidecar had had the request when this was written. The lock is yours until `request_age_ms` and
+    /// `remaining_ms` have passed since before you sent the request.
+    pub(crate) request_age_ms: u64,
+    /// The end of it on `CLOCK_BOOTTIME` of the sidecar's machine, for clients that share that clock.
+    pub(crate) deadline_boot_ms: u64,
     /// How many nodes had agreed when it was decided.
     pub(crate) votes: usize,
     /// How many nodes there are.
@@ -28,16 +33,46 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn of(held: &Held, ttl: Duration, quorum: Quorum) -> Self {
+    pub(crate) fn of(held: &Held, ttl: Duration, locker: &Locker, arrived: Moment) -> Self {
+        let (validity, quorum) = (Validity::of(held, locker, arrived), locker.quorum());
         Self {
             name: held.name().to_string(),
             token: held.token().to_string(),
             fence: Some(held.fence()),
             ttl_ms: millis(ttl),
-            remaining_ms: millis(held.remaining()),
+            remaining_ms: validity.remaining_ms,
+            request_age_ms: validity.request_age_ms,
+            deadline_boot_ms: validity.deadline_boot_ms,
             votes: held.votes(),
             nodes: quorum.nodes(),
             quorum: quorum.needed(),
+        }
+    }
+}
+
+/// Until when a lock is its caller's: an absolute end for a client that shares the boot clock, and for any other what it
+/// needs to count from before its request. Both are never later than the end that we count ourselves.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Validity {
+    pub(crate) remaining_ms: u64,
+    pub(crate) request_age_ms: u64,
+    pub(crate) deadline_boot_ms: u64,
+}
+
+impl Validity {
+    /// Of a held lock that was asked for by a request that had `arrived` by then.
+    pub(crate) fn of(held: &Held, locker: &Locker, arrived: Moment) -> Self {
+        // The clock is read first: a pause between the two makes the end seem earlier, never later.
+        let now = locker.now();
+        Self::at(now, held.remaining(), arrived)
+    }
+
+    /// With so much `left` at `now`, or later.
+    pub(crate) fn at(now: Moment, left: Duration, arrived: Moment) -> Self {
+        Self {
+            remaining_ms: millis(left),
+            request_age_ms: millis(now.since(arrived)),
+            deadline_boot_ms: millis((now + left).since_boot()),
         }
     }
 }
@@ -59,16 +94,21 @@ pub(crate) struct Who {
 }
 
 impl Who {
+    /// A holder that tells of itself.
+    pub(crate) fn owner(owner: &Owner) -> Self {
+        Self {
+            owner: owner.who.clone(),
+            pid: Some(owner.pid),
+            since: Some(owner.since.as_micros() / 1000),
+            reason: owner.reason.clone(),
+            foreign: false,
+        }
+    }
+
     /// `None` if nobody has it.
     pub(crate) fn of(holder: &Holder) -> Option<Self> {
         match holder {
-            Holder::Owner { owner, .. } => Some(Self {
-                owner: owner.who.clone(),
-                pid: Some(owner.pid),
-                since: Some(owner.since.as_micros() / 1000),
-                reason: owner.reason.clone(),
-                foreign: false,
-            }),
+            Holder::Owner { owner, .. } => Some(Self::owner(owner)),
             // What it stored may be the secret of that client, so it is not repeated.
             Holder::Foreign(_) => {
                 Some(Self { owner: "?".to_owned(), pid: None, since: None, reason: None, foreign: true })

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// |---|---|
 /// | warn | `lock lost`, `extend failed`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
 /// | info | `node up` |
-/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up` |
+/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
 ///
 /// Locks stand in the field `lock`, nodes in `node`; the other fields are those of the event. The spans `acquire`,
@@ -107,7 +107,7 @@ pub enum Event {
         /// The node.
         node: Arc<str>,
     },
-    /// A held lock was lost.
+    /// A held lock was lost, or, for the reason [`Loss::LeaseExpired`], a lease ended.
     Lost {
         /// The lock.
         name: Name,

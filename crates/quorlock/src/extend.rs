@@ -79,6 +79,7 @@ async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Ve
     if poll.tally.yes() > 0 {
         gone.into_iter().for_each(|node| refill(hold, node));
     }
+    hold.note_failure();
     let (answered, left) = (poll.tally.yes(), hold.time_left());
     let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
     hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });

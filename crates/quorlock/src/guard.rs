@@ -8,7 +8,7 @@ use crate::hold::{Closing, Hold};
 use crate::options::TtlRules;
 use crate::release::{Release, release};
 use crate::trace;
-use quorlock_core::{Loss, Moment, Name, Standing, Token, Wall};
+use quorlock_core::{Loss, Moment, Name, Owner, Standing, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -158,6 +158,11 @@ impl Held {
         &self.hold.name
     }
 
+    /// Who took it, since when and why, as the nodes store it.
+    pub fn owner(&self) -> Owner {
+        self.hold.label.owner()
+    }
+
     /// The random proof of ownership. Whoever has it can extend and release the lock.
     pub fn token(&self) -> Token {
         self.hold.token()
@@ -262,7 +267,8 @@ impl Held {
     pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
         let ttl = self.rules.check(ttl).map_err(|error: ConfigError| ExtendError::Config(error))?;
         extend(&self.hold, ttl).await?.top_up_later(self.hold.clone());
-        Ok(self.remaining())
+        // A pause behind the last vote may have used the time up.
+        self.loss().map_or_else(|| Ok(self.remaining()), |lost| Err(lost.into()))
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Hold {
 struct State {
     lease: Lease,
     votes: usize,
+    /// Whether the last round to extend it failed.
+    has_failed: bool,
     tied: bool,
     /// Set once a guard has it: what ends before that was never held here.
     announced: bool,
@@ -76,7 +78,15 @@ impl Hold {
             label,
             is_stored,
             line,
-            state: Mutex::new(State { lease, votes, tied, announced: false, told: false, closed: false }),
+            state: Mutex::new(State {
+                lease,
+                votes,
+                has_failed: false,
+                tied,
+                announced: false,
+                told: false,
+                closed: false,
+            }),
             lost: Signal::default(),
             closed: Signal::default(),
         })
@@ -183,7 +193,23 @@ impl Hold {
         let now = self.now();
         let mut state = self.state();
         state.votes = votes;
+        state.has_failed = false;
         state.lease.extend(ttl, start, now)
+    }
+
+    /// Notes that a round to extend it failed.
+    pub(crate) fn note_failure(&self) {
+        self.state().has_failed = true;
+    }
+
+    /// Whether the last round to extend it failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state().has_failed
+    }
+
+    /// Whether it was lent by its token: no watchdog extends it, and it may outlive this process.
+    pub(crate) fn is_lent(&self) -> bool {
+        !self.options.watchdog && !self.is_tied()
     }
 
     /// The command that extends the lock for `ttl`.

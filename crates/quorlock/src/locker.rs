@@ -11,7 +11,7 @@ use crate::node::{BoxFuture, Command, Health, Node, NodeError};
 use crate::options::{Defaults, Options, TtlRules, check_longest};
 use crate::queue::Lines;
 use crate::voters::Voters;
-use quorlock_core::{FenceClock, Name, NameError, Quorum};
+use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -186,6 +186,11 @@ impl Locker {
     pub fn health(&self) -> Vec<(String, Health)> {
         let nodes = self.0.voters.nodes.iter();
         nodes.map(|node| (node.id().to_owned(), node.health())).collect()
+    }
+
+    /// Now, on the boot clock that its leases are counted on.
+    pub fn now(&self) -> Moment {
+        self.0.voters.around.clock.now()
     }
 
     /// How many nodes decide.

@@ -1,7 +1,7 @@
 //! Events as `tracing` has them: trouble as warnings, the life of a lock as debug, single rounds as trace.
 
 use crate::event::Event;
-use quorlock_core::Name;
+use quorlock_core::{Loss, Name};
 use tracing::{Span, debug, debug_span, info, trace, warn};
 
 /// The span of something that is done to the lock `name`.
@@ -85,6 +85,9 @@ fn trace_holding(event: &Event) {
             warn!(target: "quorlock", lock = %name, ?left, votes, "extend failed");
         }
         Event::ToppedUp { name, node } => debug!(target: "quorlock", lock = %name, %node, "topped up"),
+        Event::Lost { name, fence, loss: Loss::LeaseExpired, held } => {
+            debug!(target: "quorlock", lock = %name, %fence, ?held, "lease expired");
+        }
         Event::Lost { name, fence, loss, held } => {
             warn!(target: "quorlock", lock = %name, %fence, %loss, ?held, "lock lost");
         }

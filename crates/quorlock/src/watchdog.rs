@@ -51,7 +51,6 @@ struct Watchdog {
     looked: Since,
     /// Whether there was an alarm that it has not looked after yet.
     alarmed: bool,
-    failed: bool,
     retry: Backoff,
 }
 
@@ -70,7 +69,6 @@ impl Watchdog {
             extend_at: since.boot + span / 3,
             looked: since,
             alarmed,
-            failed: false,
             retry: Backoff::new((span / 30).max(hold.voters.around.node_timeout / 2), span / 10),
             hold,
         }
@@ -124,13 +122,11 @@ impl Watchdog {
         };
         match result {
             Ok(()) => {
-                self.failed = false;
                 self.retry.reset();
                 self.extend_at = self.hold.now() + self.hold.options.ttl.validity() / 3;
                 true
             }
             Err(error) => {
-                self.failed = true;
                 if self.hold.is_doubtful() {
                     self.hold.lose(Loss::Suspended);
                     return false;
@@ -167,8 +163,10 @@ impl Watchdog {
             Loss::Suspended
         } else if self.hold.at_longest_hold() {
             Loss::MaxHold
-        } else if self.failed {
+        } else if self.hold.has_failed() {
             Loss::QuorumLost
+        } else if self.hold.is_lent() {
+            Loss::LeaseExpired
         } else {
             Loss::Expired
         }

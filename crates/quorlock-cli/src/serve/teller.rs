@@ -1,7 +1,7 @@
 //! Tells people of trouble as it happens, without holding anybody up.
 
 use crate::screen::Screen;
-use quorlock::{Event, Observer};
+use quorlock::{Event, Loss, Observer};
 use quorlock_serve::event_text;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -33,6 +33,9 @@ impl Teller {
 impl Observer for Teller {
     fn on_event(&self, event: &Event) {
         let line = match event {
+            // The end of a lease that its caller did not extend is no trouble.
+            Event::Lost { loss: Loss::LeaseExpired, .. } if !self.verbose => return,
+            Event::Lost { loss: Loss::LeaseExpired, .. } => Line::Note(event_text(event)),
             Event::NodeDown { .. }
             | Event::NodeQuarantined { .. }
             | Event::NodeReplicated { .. }

@@ -109,3 +109,17 @@ fn the_overview_knows_the_servers() {
             && seen["locks"][0]["name"] == "job"
     });
 }
+
+/// Goal: the end of a lease that its caller did not extend is no trouble, and is written to no log as such.
+#[test]
+fn a_lease_that_its_caller_did_not_extend_is_no_warning() {
+    let home = Home::new();
+    let sidecar = Sidecar::start(&home, &[]);
+    sidecar.take("job", "{\"ttl_ms\": 2500}");
+    until_blocking("its end is told", LIMIT, || {
+        let (_, events) = sidecar.ask(&["--max-time", "1"], "/v1/events?after=0");
+        events.contains("event: lease_expired")
+    });
+    let said = sidecar.stop();
+    assert!(!said.err.contains("`job`"), "{}", said.err);
+}

@@ -119,6 +119,41 @@ async fn waiting_takes_no_room_from_others() {
     waiting.iter().for_each(|call| call.abort());
 }
 
+/// Goal: requests that find room together do not exceed the limit together: the grant decides.
+#[tokio::test]
+async fn requests_that_find_room_together_do_not_exceed_the_limit() {
+    let nodes = ["memory:limit-at-the-grant"];
+    let mut limits = quorlock_serve::Limits::default();
+    limits.sessions = 1;
+    let lab = Lab::of(Lab::builder(&nodes).limits(limits));
+    let others = Locker::builder().nodes(nodes).build().unwrap();
+    let mut held = Vec::new();
+    let mut waiting = Vec::new();
+    for name in ["a", "b", "c"] {
+        held.push(others.named(name).unwrap().acquire().await.unwrap());
+        let lab = lab.clone();
+        waiting.push(tokio::spawn(async move {
+            lab.post(&format!("/v1/locks/{name}/acquire"), &json!({ "wait_ms": 60_000 })).await
+        }));
+    }
+    quorlock_testkit::until("all wait", Duration::from_secs(30), async || {
+        lab.get("/v1/overview").await.ok()["waiters_total"] == 3
+    })
+    .await;
+    drop(held);
+    let mut granted = 0;
+    for call in waiting {
+        let answer = call.await.unwrap();
+        if answer.status == 200 {
+            granted += 1;
+        } else {
+            answer.problem(503, "full");
+        }
+    }
+    assert_eq!(granted, 1);
+    assert_eq!(lab.get("/v1/overview").await.ok()["sessions"], 1);
+}
+
 /// The ttl that was asked for last is the one that counts on.
 #[tokio::test]
 async fn an_extension_without_a_ttl_is_as_long_as_the_last() {

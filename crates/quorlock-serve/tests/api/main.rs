@@ -3,10 +3,12 @@
 
 mod access;
 mod dapr;
+mod deadlines;
 mod documents;
 mod hold;
 mod kit;
 mod locks;
 mod overview;
+mod own;
 mod requests;
 mod tokens;

@@ -1,6 +1,7 @@
 //! What people see: the overview, events and metrics.
 
 use crate::kit::{Lab, event, text};
+use quorlock_serve::Peer;
 use quorlock_testkit::exposition;
 use serde_json::json;
 use std::time::Duration;
@@ -33,14 +34,42 @@ async fn the_overview_shows_nodes_locks_and_the_last_minutes() {
 
 #[tokio::test]
 async fn a_lost_lock_is_told_on_a_banner() {
-    let lab = Lab::new();
-    lab.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 400 })).await.ok();
+    let lab = Lab::of(Lab::builder(&["memory:lost-on-a-banner"]));
+    let other = Lab::from(Lab::builder(&["memory:lost-on-a-banner"]).build().unwrap(), Peer::Unix);
+    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=400").await;
+    let lease = event(&mut body, "held").await;
+    other.post("/v1/locks/a/force-release", &json!({ "token": lease["token"] })).await.ok();
+    assert_eq!(event(&mut body, "lost").await["reason"], "taken");
     quorlock_testkit::until("the banner", Duration::from_secs(30), async || {
         let seen = lab.get("/v1/overview").await.ok();
         let banner = &seen["banners"][0];
         banner["code"] == "lock_lost" && banner["severity"] == "warning" && banner["action"].is_string()
     })
     .await;
+}
+
+/// Goal: the end of a lease that its caller did not extend is shown, but as no loss: no banner, no mark, and a reason
+/// that no alert takes for a fault.
+#[tokio::test]
+async fn a_lease_that_its_caller_did_not_extend_is_no_loss() {
+    let lab = Lab::new();
+    let (_, mut live) = lab.open("/v1/events").await;
+    lab.post("/v1/locks/never-extended/acquire", &json!({ "ttl_ms": 400 })).await.ok();
+    let ended = event(&mut live, "lease_expired").await;
+    assert_eq!((&ended["lock"], &ended["reason"]), (&json!("never-extended"), &json!("lease_expired")));
+    let samples = exposition::parse(&lab.get("/metrics").await.text);
+    let ours = |series: &&String| series.contains("losses_total") && series.contains("never-extended");
+    let counted: Vec<_> = samples.keys().filter(ours).collect();
+    assert_eq!(counted, ["redlock_losses_total{reason=\"lease_expired\",resource=\"never-extended\"}"]);
+    // The series shows whole seconds, so a loss would be seen once the next one has begun.
+    let began = lab.get("/v1/overview").await.ok()["series"]["at"][299].clone();
+    quorlock_testkit::until("two seconds are over", Duration::from_secs(30), async || {
+        lab.get("/v1/overview").await.ok()["series"]["at"][297] == began
+    })
+    .await;
+    let seen = lab.get("/v1/overview").await.ok();
+    assert_eq!(seen["banners"], json!([]));
+    assert!(seen["series"]["losses"].as_array().unwrap().iter().all(|count| *count == 0), "{seen}");
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn a_lease_that_another_sidecar_keeps_alive_survives_the_first_one() {
 #[tokio::test]
 async fn whoever_waits_hears_of_a_release_through_another_sidecar() {
     let (one, other) = two("memory:released-elsewhere");
-    let lease = one.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 30_000 })).await.ok();
+    let lease = other.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 30_000 })).await.ok();
     let waiting = {
         let one = one.clone();
         tokio::spawn(async move { one.post("/v1/locks/a/acquire", &json!({ "wait_ms": 20_000 })).await })

@@ -199,3 +199,24 @@ async fn a_lock_that_no_node_confirmed_is_given_to_none() {
     world.break_nodes(2, &Fault::None);
     assert_eq!(world.copies("a").await, 0);
 }
+
+/// Goal: a lease that was lent by its token and that its holder did not extend is told apart from a lock that was
+/// lost, because only the second is a fault.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_its_holder_did_not_extend_has_a_reason_of_its_own() {
+    let world = World::of(3);
+    let lease = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
+    assert_eq!(lease.lost().await.loss.kind(), "lease_expired");
+    let kept = world.lock("b").watchdog(false).acquire().await.unwrap();
+    assert_eq!(kept.lost().await.loss.kind(), "expired", "a guard that was to be extended in this process");
+}
+
+/// Goal: a lease whose holder tried to extend it in vain was lost through the nodes.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_could_not_be_extended_is_lost_through_its_nodes() {
+    let world = World::of(3);
+    let lease = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Deaf);
+    assert!(matches!(lease.extend().await, Err(ExtendError::NoQuorum { .. })));
+    assert_eq!(lease.lost().await.loss.kind(), "quorum_lost");
+}

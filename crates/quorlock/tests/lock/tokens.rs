@@ -2,7 +2,7 @@
 
 use crate::world::{TTL, World, ms};
 use quorlock::{AcquireError, Event, ExtendError, Loss, Release};
-use quorlock_testkit::Fault;
+use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -86,4 +86,37 @@ async fn a_neighbour_hears_of_the_release_of_a_lock_that_may_outlive_its_process
     assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
     assert!(waiting.await.unwrap(), "well before the ttl");
     guard.leave();
+}
+
+/// Goal: whoever asks to extend never gets a yes for time that is over, as after a pause of the process.
+#[tokio::test(start_paused = true)]
+async fn an_extension_whose_time_is_over_when_it_is_answered_is_a_loss() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Slow(ms(40)));
+    // The asking machine sleeps while the nodes answer. Their clock is another.
+    let clock = TestClock::start();
+    let lock = world.builder_with_clock(clock.clone()).build().unwrap().named("a").unwrap();
+    let token = guard.token();
+    let extending = tokio::spawn(async move { lock.extend_token(token, TTL).await });
+    sleep(ms(20)).await;
+    clock.suspend(TTL);
+    let answer = extending.await.unwrap();
+    assert!(matches!(&answer, Err(ExtendError::Lost(lost)) if lost.loss == Loss::Expired), "{answer:?}");
+}
+
+/// The same for a guard: an observer that is slow, or a pause behind the last vote, may use the time up.
+#[tokio::test(start_paused = true)]
+async fn a_guard_whose_time_is_over_when_its_extension_is_answered_is_lost() {
+    let world = World::of(3);
+    let clock = TestClock::start();
+    let sleeper = clock.clone();
+    let builder = world.builder_with_clock(clock).observe(move |event: &Event| {
+        if matches!(event, Event::Extended { .. }) {
+            sleeper.suspend(TTL);
+        }
+    });
+    let guard = builder.build().unwrap().named("a").unwrap().watchdog(false).acquire().await.unwrap();
+    let answer = guard.extend().await;
+    assert!(matches!(&answer, Err(ExtendError::Lost(_))), "{answer:?}");
 }
