@@ -91,6 +91,82 @@ async fn a_restarted_cluster_remembers() {
     assert!(other.named("remembered").unwrap().acquire().await.unwrap().fence() > fence);
 }
 
+/// What keeps `locker` from taking the lock `name`.
+async fn refusal(locker: &Locker, name: &str) -> String {
+    let refused = locker.named(name).unwrap().wait(Duration::from_secs(2)).acquire().await;
+    let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{refused:?}") };
+    format!("{nodes:?}")
+}
+
+fn hosts(etcd: &Etcd) -> String {
+    etcd.url().trim_start_matches("etcd://").to_owned()
+}
+
+/// Two clients name the same members in another order: each meets another cluster first.
+#[tokio::test]
+async fn members_of_two_clusters_in_one_address_are_refused_whichever_comes_first() {
+    let (one, other) = (Etcd::start(1), Etcd::start(1));
+    for (first, second) in [(&one, &other), (&other, &one)] {
+        let locker = locker(&format!("etcd://{},{}", hosts(first), hosts(second)));
+        let said = refusal(&locker, "mixed").await;
+        assert!(
+            said.contains("OtherCluster") && said.contains(&format!("member: \"{}\"", hosts(second))),
+            "{said}"
+        );
+        let found = format!("{:?}", locker.examine().await[0].found);
+        assert!(found.starts_with("Err(OtherCluster"), "{found}");
+    }
+}
+
+/// Goal: a client that began while one of two clusters was away does not go on with the other one.
+#[tokio::test]
+async fn a_member_of_another_cluster_that_comes_later_gets_no_vote_and_takes_it_from_all() {
+    let (mut one, mut other) = (Etcd::start(1), Etcd::start(1));
+    let locker = locker(&format!("etcd://{},{}", hosts(&one), hosts(&other)));
+    other.kill(0);
+    let guard = locker.named("held").unwrap().acquire().await.unwrap();
+    one.kill(0);
+    other.restart(0);
+    let said = refusal(&locker, "held").await;
+    assert!(said.contains("OtherCluster"), "{said}");
+    timeout(SOON, guard.lost()).await.expect("no answer of the other cluster extends it");
+    one.restart(0);
+    let said = refusal(&locker, "held").await;
+    assert!(said.contains("OtherCluster"), "others may still lock there: {said}");
+}
+
+/// A snapshot that was taken before the lock, restored so that the cluster keeps its id.
+#[tokio::test]
+async fn a_restored_cluster_gives_no_vote_to_a_client_that_knew_it_before() {
+    let mut etcd = Etcd::start(1);
+    let snapshot = etcd.snapshot();
+    let (one, other) = (locker(&etcd.url()), locker(&etcd.url()));
+    let guard = one.named("held").unwrap().ttl(Duration::from_secs(30)).unwrap().acquire().await.unwrap();
+    assert!(other.named("held").unwrap().try_acquire().await.is_err());
+    etcd.restore(&snapshot, Etcd::TOKEN);
+    let said = refusal(&other, "held").await;
+    assert!(guard.is_held() && said.contains("Restored"), "{said}");
+    // However far the restored cluster gets, what was forgotten stays forgotten.
+    let fresh = locker(&etcd.url());
+    for _ in 0..8 {
+        drop(fresh.named("others").unwrap().acquire().await.unwrap());
+    }
+    let said = refusal(&other, "held").await;
+    assert!(said.contains("Restored"), "{said}");
+}
+
+#[tokio::test]
+async fn a_restored_cluster_with_another_id_is_another_one() {
+    let mut etcd = Etcd::start(1);
+    let locker = locker(&etcd.url());
+    let guard = locker.named("held").unwrap().acquire().await.unwrap();
+    let snapshot = etcd.snapshot();
+    etcd.restore(&snapshot, "another");
+    let said = refusal(&locker, "free").await;
+    assert!(said.contains("OtherCluster"), "{said}");
+    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+}
+
 #[tokio::test]
 async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     let etcd = Etcd::start(1);

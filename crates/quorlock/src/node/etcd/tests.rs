@@ -1,22 +1,24 @@
 //! The etcd node on real clusters.
 
 use super::super::contract::{
-    Losers, TTL, acquire, ask, contract_without_time, extend, inspect, name, release, token,
+    HandClock, Losers, TTL, acquire, ask, contract_without_time, extend, inspect, name, release, stamp, token,
 };
 use super::super::{NodeUrl, open};
 use super::*;
 use crate::node::url::Place;
 use crate::node::{Command, Denied, Done, Reply};
 use quorlock_testkit::{Etcd, until};
+use std::sync::Mutex;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 fn node(url: &str) -> Arc<dyn Node> {
     let around = Surroundings { node_timeout: Duration::from_secs(2), ..Surroundings::default() };
     open(&url.parse().unwrap(), &around).unwrap()
 }
 
-fn store(url: &str) -> Store {
+pub(super) fn store(url: &str) -> Store {
     let Place::Cluster(cluster) = url.parse::<NodeUrl>().unwrap().place else { panic!("{url}") };
     let member = |endpoint: &Endpoint| http::Endpoint {
         authority: endpoint.to_string(),
@@ -36,6 +38,7 @@ fn store(url: &str) -> Store {
         refused: Arc::default(),
         ending: TaskTracker::new(),
         limit: second,
+        longest_ttl: Duration::from_secs(30),
     }
 }
 
@@ -236,7 +239,7 @@ async fn a_release_is_done_only_if_the_lock_was_there() {
 #[tokio::test]
 async fn a_member_that_answers_nonsense_is_left_for_another() {
     let etcd = Etcd::start(1);
-    let proxy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = proxy.local_addr().unwrap().port();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = proxy.accept().await {
@@ -247,10 +250,13 @@ async fn a_member_that_answers_nonsense_is_left_for_another() {
             let _ = stream.write_all(nonsense).await;
         }
     });
-    let node = node(&etcd.url().replace("etcd://", &format!("etcd://127.0.0.1:{port},")));
-    let first = ask(&node, &acquire("a", 1, 5, TTL, false)).await;
+    let url = etcd.url().replace("etcd://", &format!("etcd://127.0.0.1:{port},"));
+    // Without the check of all members, which passes it by at once.
+    let api = store(&url).api;
+    let first = api.read(b"a").await.unwrap_err().to_string();
     assert!(first.contains("503") && first.contains("JSON gateway"), "{first}");
-    assert_eq!(ask(&node, &acquire("a", 1, 5, TTL, false)).await, "raised");
+    assert_eq!(api.read(b"a").await.unwrap(), None);
+    assert_eq!(ask(&node(&url), &acquire("a", 1, 5, TTL, false)).await, "raised");
 }
 
 #[tokio::test]
@@ -311,4 +317,163 @@ async fn an_extension_brings_nothing_back_that_was_released() {
         assert!(matches!(released, Reply::Done(_)), "{released:?}");
         assert_eq!(holder.api.read(&lock).await.unwrap(), None, "in round {round}");
     }
+}
+
+/// A counter that ends before the last lock of its name would let fences go back.
+#[tokio::test]
+async fn a_counter_gets_no_lease_that_ends_within_two_weeks() {
+    let etcd = Etcd::start(1);
+    let store = Store { clock: Arc::new(HandClock::default()), ..store(&etcd.url()) };
+    let counter = b"quorlock/fence/a";
+    let shared = counters::of_week(counter, store.clock.wall());
+    for (days, is_used) in [(14, false), (16, true)] {
+        store.api.grant(shared, counters::DAY * days).await.unwrap();
+        let found = Counters::default()
+            .lease(&store.api, counter, store.clock.as_ref(), store.entropy.as_ref())
+            .await
+            .unwrap();
+        assert_eq!(found == shared, is_used, "{days} days are left");
+        let left = store.api.left(found).await.unwrap();
+        assert!(left > counters::DAY * if is_used { 15 } else { 27 }, "{left:?}");
+        assert!(store.api.revoke(shared).await.unwrap());
+    }
+}
+
+/// The address of a proxy to `etcd`, which calls `meddle` right before the first request that writes a key.
+async fn meddled(etcd: &Etcd, meddle: impl FnOnce() + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let upstream = etcd.url().trim_start_matches("etcd://").to_owned();
+    let meddle = Arc::new(Mutex::new(Some(meddle)));
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(&upstream).await.unwrap();
+            let (mut asked, mut answers) = client.into_split();
+            let (mut answered, mut asks) = server.into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut answered, &mut answers).await });
+            let meddle = meddle.clone();
+            tokio::spawn(async move {
+                let mut heard = vec![0; 1 << 16];
+                while let Ok(length @ 1..) = asked.read(&mut heard).await {
+                    let text = String::from_utf8_lossy(&heard[..length]);
+                    let writes =
+                        ["request_put", "request_delete_range"].iter().any(|step| text.contains(step));
+                    if let Some(meddle) = meddle.lock().unwrap().take_if(|_| writes) {
+                        meddle();
+                    }
+                    asks.write_all(&heard[..length]).await.unwrap();
+                }
+            });
+        }
+    });
+    format!("etcd://127.0.0.1:{port}")
+}
+
+/// Another client, which writes without a look.
+fn write(etcd: &Etcd, key: &str, value: &str) {
+    etcd.post("/v3/kv/put", &format!(r#"{{"key":"{}","value":"{}"}}"#, json::text(key), json::text(value)));
+}
+
+/// Goal: whatever comes between the look and the change of a command, it changes no lock of another client.
+#[tokio::test]
+async fn a_lock_that_comes_between_look_and_change_stays() {
+    let Command::Acquire(theirs) = acquire("a", 2, 7, TTL, false) else { unreachable!() };
+    let table = [
+        (true, release("a", 1)),
+        (true, extend("a", 1, TTL, false)),
+        (true, stamp("a", 1, 9)),
+        (false, acquire("a", 1, 9, TTL, false)),
+    ];
+    for (is_held, command) in table {
+        let etcd = Arc::new(Etcd::start(1));
+        let direct = store(&etcd.url());
+        if is_held {
+            direct.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
+        }
+        let (there, value) = (etcd.clone(), theirs.value());
+        let url = meddled(&etcd, move || write(&there, "quorlock/lock/a", &value)).await;
+        let reply = store(&url).execute(&command).await.unwrap();
+        assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{command:?}: {reply:?}");
+        let left = direct.api.read(b"quorlock/lock/a").await.unwrap().expect("it is still there");
+        assert_eq!(left.value, theirs.value().as_bytes(), "{command:?}");
+    }
+}
+
+/// Goal: whatever comes between the look and the change of a command, no counter goes back.
+#[tokio::test]
+async fn a_counter_that_rises_between_look_and_change_is_not_set_back() {
+    for (command, highest) in [(stamp("a", 1, 9), "91"), (extend("a", 1, TTL, false), "90")] {
+        let etcd = Arc::new(Etcd::start(1));
+        let direct = store(&etcd.url());
+        direct.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
+        // Without a lease, so that an extension gives it one.
+        write(&etcd, "quorlock/fence/a", "0000000000000005");
+        let there = etcd.clone();
+        let url = meddled(&etcd, move || write(&there, "quorlock/fence/a", "0000000000000090")).await;
+        let reply = store(&url).execute(&command).await.unwrap();
+        assert!(matches!(reply, Reply::Done(_)), "{command:?}: {reply:?}");
+        let counter = direct.api.read(b"quorlock/fence/a").await.unwrap().unwrap();
+        assert_eq!(
+            String::from_utf8(counter.value).unwrap(),
+            format!("00000000000000{highest}"),
+            "{command:?}"
+        );
+        assert_ne!(counter.lease, 0);
+    }
+}
+
+/// Each acquire of an outage would be owed a release that has to be tried before the next acquire.
+#[tokio::test]
+async fn an_acquire_that_was_never_sent_leaves_no_release_owed() {
+    let mut etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    assert_eq!(ask(&node, &acquire("a", 1, 5, 6 * TTL, false)).await, "raised");
+    etcd.kill(0);
+    let failed = ask(&node, &release("a", 1)).await;
+    assert!(failed.starts_with("failed"), "{failed}");
+    for (text, number) in [("a", 2), ("b", 3)] {
+        let failed = ask(&node, &acquire(text, number, 6, TTL, false)).await;
+        assert!(failed.starts_with("failed"), "{failed}");
+        assert_eq!(ask(&node, &release(text, number)).await, "taken", "there is nothing to undo");
+    }
+}
+
+/// Goal: no answer of another cluster counts, whatever was asked.
+#[tokio::test]
+async fn no_answer_of_another_cluster_counts() {
+    let (mut one, mut other) = (Etcd::start(1), Etcd::start(1));
+    let store = store(&format!("{},{}", one.url(), other.url().trim_start_matches("etcd://")));
+    other.kill(0);
+    store.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
+    other.restart(0);
+    one.kill(0);
+    let (api, key) = (&store.api, b"quorlock/lock/a");
+    // The first may find out that its connection is gone.
+    let _ = api.read(key).await;
+    let kind = |error: NodeError| error.kind();
+    assert_eq!(api.read(key).await.map_err(kind), Err("other_cluster"));
+    assert_eq!(api.keys(key, 9).await.map_err(kind), Err("other_cluster"));
+    let txn = json::Txn::default().then(json::read(key));
+    assert_eq!(api.execute(&txn).await.map(drop).map_err(kind), Err("other_cluster"));
+    assert_eq!(api.grant(5, TTL).await.map_err(kind), Err("other_cluster"));
+    assert_eq!(api.revoke(5).await.map_err(kind), Err("other_cluster"));
+    assert_eq!(api.revoke(6).await.map_err(kind), Err("other_cluster"), "a lease that is not there");
+    assert_eq!(api.left(5).await.map_err(kind), Err("other_cluster"));
+    assert_eq!(api.status().await.map(drop).map_err(kind), Err("other_cluster"));
+    assert_eq!(api.members().await.map_err(kind), Err("other_cluster"));
+    let watch = watch::Watch::begin(&store, &name("a"), Duration::from_secs(5)).await;
+    assert_eq!(watch.map(drop).map_err(kind), Err("other_cluster"));
+    for command in
+        [acquire("b", 2, 5, TTL, false), extend("a", 1, TTL, false), stamp("a", 1, 9), release("a", 1)]
+    {
+        assert_eq!(
+            store.execute(&command).await.map(drop).map_err(kind),
+            Err("other_cluster"),
+            "{command:?}"
+        );
+    }
+    let inspect = Command::Inspect { name: name("a") };
+    assert_eq!(store.execute(&inspect).await.map(drop).map_err(kind), Err("other_cluster"));
+    assert_eq!(store.names().await.map(drop).map_err(kind), Err("other_cluster"));
+    assert_eq!(store.examine().await.map(drop).map_err(kind), Err("other_cluster"));
 }
