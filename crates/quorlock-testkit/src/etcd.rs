@@ -15,7 +15,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A loaded machine may need long; a healthy one is done after a second or two.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running etcd cluster on loopback, with a directory of its own. Dropping it kills its members.
 #[derive(Debug)]
@@ -131,19 +131,21 @@ impl Etcd {
         thaw(self.members[number].child.as_ref().expect("it is up"));
     }
 
-    /// Which member leads.
+    /// Which member leads. Waits until one does.
     pub fn leader(&self) -> usize {
-        let up = self.members.iter().position(|member| member.child.is_some()).expect("a member is up");
-        let leader = self.status(up)["leader"].clone();
-        let leads = |number: &usize| self.status(*number)["header"]["member_id"] == leader;
-        (0..self.members.len())
-            .filter(|number| self.members[*number].child.is_some())
-            .find(leads)
-            .expect("a member leads")
+        let mut leader = None;
+        until_blocking("a member leads", LIMIT, || {
+            leader = (0..self.members.len()).find(|number| self.leads(*number));
+            leader.is_some()
+        });
+        leader.unwrap_or_default()
     }
 
-    fn status(&self, number: usize) -> Value {
-        self.try_post(number, "/v3/maintenance/status", "{}").unwrap()
+    fn leads(&self, number: usize) -> bool {
+        self.members[number].child.is_some()
+            && self
+                .try_post(number, "/v3/maintenance/status", "{}")
+                .is_ok_and(|status| status["header"]["member_id"] == status["leader"])
     }
 
     /// Asks the first member through its JSON interface. Not for clusters with TLS.

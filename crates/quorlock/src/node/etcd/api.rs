@@ -307,6 +307,17 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    /// A revision that is compared where one member answers alone would take a member that lags behind for a restored one.
+    #[test]
+    fn only_what_a_majority_agrees_on_is_as_new_as_its_request() {
+        for path in ["/v3/kv/range", "/v3/kv/txn", "/v3/lease/grant", "/v3/lease/revoke"] {
+            assert!(is_agreed_on(path), "{path}");
+        }
+        for path in ["/v3/maintenance/status", "/v3/lease/timetolive", "/v3/cluster/member/list"] {
+            assert!(!is_agreed_on(path), "{path}");
+        }
+    }
+
     #[test]
     fn all_that_begin_with_a_prefix_stand_before_its_end() {
         assert_eq!(behind(b"a/"), b"a0");
