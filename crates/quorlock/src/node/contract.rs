@@ -190,9 +190,11 @@ async fn extending_never_shortens_and_time_ends_a_hold(node: &Arc<dyn Node>, clo
 
 async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     let nodes = [node.clone()];
-    for proposal in 1..100 {
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), acquire("order", 1, proposal, TTL, false));
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), release("order", 1));
+    // Each attempt has a token of its own, as in a locker.
+    for attempt in 1..100 {
+        let acquire = acquire("order", attempt, u64::from(attempt), TTL, false);
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), acquire);
+        crate::round::send_and_forget(&nodes, NodeSet::first(1), release("order", attempt));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }

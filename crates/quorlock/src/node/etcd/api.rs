@@ -161,13 +161,9 @@ impl Api {
         serde_json::from_slice(&body).ok().map(|Headed { header }| header)
     }
 
-    /// Whether an answer with this `header` counts. If not, another member is asked from now on.
+    /// Whether an answer with this `header` counts.
     pub(super) fn accept(&self, header: Header, endpoint: usize, at_least: u64) -> Result<(), NodeError> {
-        let accepted = self.cluster.accept(header, self.http.member(endpoint), at_least);
-        if accepted.is_err() {
-            self.http.turn_away(endpoint);
-        }
-        accepted
+        self.cluster.accept(header, self.http.member(endpoint), at_least)
     }
 
     /// What happens to `key` from now on, as a text that does not end; see [`Watch`](super::watch::Watch).

@@ -50,6 +50,11 @@ pub(super) fn store(url: &str) -> Store {
     }
 }
 
+/// How many leases the cluster has.
+fn leases(etcd: &Etcd) -> usize {
+    etcd.post("/v3/lease/leases", "{}")["leases"].as_array().map_or(0, Vec::len)
+}
+
 #[tokio::test]
 async fn the_etcd_node_keeps_the_contract() {
     let etcd = Etcd::start(1);
@@ -61,20 +66,21 @@ async fn the_etcd_node_keeps_the_contract() {
 async fn extending_never_shortens_and_leaves_one_lease_for_each_lock() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
-    ask(&node, &acquire("a", 1, 5, TTL, false)).await;
-    assert_eq!(ask(&node, &extend("a", 1, TTL / 2, false)).await, "done");
-    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 10 counter 5");
-    assert_eq!(ask(&node, &extend("a", 1, 4 * TTL, false)).await, "done");
-    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 40 counter 5");
-    let leases = || etcd.post("/v3/lease/leases", "{}")["leases"].as_array().map_or(0, Vec::len);
+    // No lease ends by itself while we wait for its end.
+    let ttl = 30 * TTL;
+    ask(&node, &acquire("a", 1, 5, ttl, false)).await;
+    assert_eq!(ask(&node, &extend("a", 1, ttl / 2, false)).await, "done");
+    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 300 counter 5");
+    assert_eq!(ask(&node, &extend("a", 1, 4 * ttl, false)).await, "done");
+    assert_eq!(inspect(&node, "a").await, "ann1@web fence 5 left 1200 counter 5");
     // One for all counters, and one for the lock.
-    until("the old lease is gone", SOON, async || leases() == 2).await;
+    until("the old lease is gone", SOON, async || leases(&etcd) == 2).await;
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
-    until("the last one, too", SOON, async || leases() == 1).await;
+    until("the last one, too", SOON, async || leases(&etcd) == 1).await;
     assert_eq!(inspect(&node, "a").await, "free, counter 5");
     ask(&node, &acquire("a", 1, 6, TTL, false)).await;
     assert_eq!(ask(&node, &acquire("a", 2, 7, TTL, false)).await, "taken");
-    assert_eq!(leases(), 2, "who is refused leaves nothing behind");
+    assert_eq!(leases(&etcd), 2, "who is refused leaves nothing behind");
 }
 
 /// The answer to an acquire was not waited for, and it comes to the cluster after its release.
@@ -98,7 +104,7 @@ async fn counters_are_kept_for_weeks_by_one_lease_for_all_and_a_lost_lease_is_re
     let etcd = Etcd::start(1);
     let (one, other) = (store(&etcd.url()), store(&etcd.url()));
     for (store, name, by) in [(&one, "a", 1), (&other, "a", 2), (&one, "a", 3)] {
-        let reply = store.execute(&acquire(name, by, 5 + u64::from(by), TTL, false)).await.unwrap();
+        let reply = store.execute(&acquire(name, by, 5 + u64::from(by), 30 * TTL, false)).await.unwrap();
         store.execute(&release(name, by)).await.unwrap();
         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
     }
@@ -107,8 +113,7 @@ async fn counters_are_kept_for_weeks_by_one_lease_for_all_and_a_lost_lease_is_re
         one.api.read(key.as_bytes()).await.unwrap().unwrap().lease
     };
     let shared = lease("a").await;
-    let leases = || etcd.post("/v3/lease/leases", "{}")["leases"].as_array().map_or(0, Vec::len);
-    until("only that of the counter is left", SOON, async || leases() == 1).await;
+    until("only that of the counter is left", SOON, async || leases(&etcd) == 1).await;
     let left = one.api.left(shared).await.unwrap();
     assert!(left > Duration::from_secs(27 * 86_400), "{left:?}");
 
@@ -433,7 +438,7 @@ async fn a_lock_that_comes_between_look_and_change_stays() {
         (true, release("a", 1)),
         (true, extend("a", 1, TTL, false)),
         (true, stamp("a", 1, 9)),
-        (false, acquire("a", 1, 9, TTL, false)),
+        (false, acquire("a", 1, 9, 30 * TTL, false)),
     ];
     for (is_held, command) in table {
         let etcd = Arc::new(Etcd::start(1));
@@ -443,8 +448,13 @@ async fn a_lock_that_comes_between_look_and_change_stays() {
         }
         let (there, value) = (etcd.clone(), theirs.value());
         let url = meddled(&etcd, move || write(&there, "quorlock/lock/a", &value)).await;
-        let reply = store(&url).execute(&command).await.unwrap();
+        let store = store(&url);
+        let reply = store.execute(&command).await.unwrap();
         assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{command:?}: {reply:?}");
+        if !is_held {
+            assert!(store.was_refused(&token(1)), "it has nothing to undo");
+            until("its lease is gone, that of the counter stays", SOON, async || leases(&etcd) == 1).await;
+        }
         let left = direct.api.read(b"quorlock/lock/a").await.unwrap().expect("it is still there");
         assert_eq!(left.value, theirs.value().as_bytes(), "{command:?}");
     }
@@ -575,4 +585,82 @@ async fn a_lease_lasts_no_shorter_than_it_was_asked_for() {
         let lease = etcd.post("/v3/lease/timetolive", &format!(r#"{{"ID":"{millis}"}}"#));
         assert_eq!(lease["grantedTTL"], seconds, "{millis} ms");
     }
+}
+
+/// A lease that was looked at once may be gone weeks later.
+#[tokio::test]
+async fn the_lease_of_a_counter_is_looked_at_again_after_a_day() {
+    let (etcd, clock) = (Etcd::start(1), Arc::new(HandClock::default()));
+    let store = Store { clock: clock.clone(), ..store(&etcd.url()) };
+    let lease = async || {
+        let (clock, entropy) = (store.clock.as_ref(), store.entropy.as_ref());
+        store.counters.lease(&store.api, b"quorlock/fence/a", clock, entropy).await.unwrap()
+    };
+    let first = lease().await;
+    assert!(store.api.revoke(first).await.unwrap());
+    clock.advance(counters::DAY);
+    assert!(store.api.left(lease().await).await.unwrap() > counters::DAY * 27);
+}
+
+#[tokio::test]
+async fn clients_that_need_the_lease_of_a_week_at_one_moment_share_it() {
+    let etcd = Etcd::start(1);
+    let mut clients = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let store = store(&etcd.url());
+        clients.spawn(async move {
+            let (clock, entropy) = (store.clock.as_ref(), store.entropy.as_ref());
+            store.counters.lease(&store.api, b"quorlock/fence/a", clock, entropy).await.unwrap()
+        });
+    }
+    let found = clients.join_all().await;
+    assert!(found.iter().all(|lease| *lease == found[0]), "{found:?}");
+    assert_eq!(leases(&etcd), 1);
+}
+
+#[tokio::test]
+async fn the_token_of_a_refill_is_still_to_be_released() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    let Command::Acquire(refill) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
+    store.note_unsent(&Command::Acquire(crate::node::Acquire { top_up: true, ..refill }));
+    assert!(!store.was_refused(&token(1)));
+    store.note_unsent(&acquire("a", 1, 5, TTL, false));
+    assert!(store.was_refused(&token(1)));
+    store.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
+    let reply = store.execute(&release("a", 1)).await.unwrap();
+    assert!(matches!(reply, Reply::Done(_)), "it was sent after all: {reply:?}");
+}
+
+#[tokio::test]
+async fn a_list_that_is_cut_off_says_so() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    let names: Vec<usize> = (0..=Names::MOST).collect();
+    for some in names.chunks(100) {
+        let txn = some.iter().fold(json::Txn::default(), |txn, number| {
+            txn.then(json::put(format!("quorlock/lock/{number}").as_bytes(), b"", 0))
+        });
+        store.api.execute(&txn).await.unwrap();
+    }
+    let names = store.names().await.unwrap();
+    assert_eq!((names.known.len(), names.complete), (Names::MOST, false));
+}
+
+/// Goal: what is sent to a cluster that stands still takes no more memory than it may, and leaves room for undoing it.
+#[tokio::test]
+async fn a_full_queue_refuses_all_but_releases() {
+    let etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    node.settle().await;
+    etcd.pause(0);
+    let (nodes, one) = ([node.clone()], quorlock_core::NodeSet::first(1));
+    for _ in 0..worker::MOST_WAITING {
+        crate::round::send_and_forget(&nodes, one, acquire("a", 1, 5, TTL, false));
+    }
+    let refused = ask(&node, &acquire("a", 2, 6, TTL, false)).await;
+    assert!(refused.contains("queue of 4096"), "{refused}");
+    crate::round::send_and_forget(&nodes, one, release("a", 1));
+    assert_eq!(node.health().queued, worker::MOST_WAITING + 1);
+    etcd.resume(0);
 }

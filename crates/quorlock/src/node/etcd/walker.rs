@@ -158,9 +158,25 @@ impl Drop for Walker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::contract::{name, release};
+    use crate::node::contract::{TTL, acquire, name, release};
     use crate::node::etcd::tests::store;
+    use crate::node::{Done, Question};
+    use quorlock_testkit::Etcd;
     use tokio::time::advance;
+
+    #[tokio::test]
+    async fn what_is_owed_is_released_before_the_next_acquire() {
+        let etcd = Etcd::start(1);
+        let store = store(&etcd.url());
+        store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
+        let mut walker = Walker::new(name("a"), store, Desk::default(), TTL);
+        walker.owe(&release("a", 1));
+        let (question, reply) = Question::channel(acquire("a", 2, 6, TTL, false));
+        let counted = walker.desk.count();
+        walker.answer(Asked { question, since: Instant::now(), counted }).await;
+        let reply = reply.await;
+        assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+    }
 
     /// Goal: S8 holds for locks that live longer than an outage is remembered for.
     #[tokio::test(start_paused = true)]
