@@ -9,12 +9,13 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// A loaded machine may need long; a healthy one is done after a second or two.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running etcd cluster on loopback, with a directory of its own. Dropping it kills its members.
 #[derive(Debug)]
@@ -32,7 +33,16 @@ struct Member {
     child: Option<Child>,
 }
 
+impl Member {
+    fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.peer.number())
+    }
+}
+
 impl Etcd {
+    /// What the cluster ids of these clusters follow from, together with the addresses of their members.
+    pub const TOKEN: &str = "quorlock-test";
+
     /// Whether etcd is installed.
     pub fn is_here() -> bool {
         find_program("etcd").is_some()
@@ -83,6 +93,34 @@ impl Etcd {
         self.await_answer(number);
     }
 
+    /// Writes what the first member keeps into a file. Not for clusters with TLS.
+    pub fn snapshot(&self) -> PathBuf {
+        let file = self.directory.path().join("snapshot");
+        let first = format!("http://127.0.0.1:{}", self.members[0].client.number());
+        etcdctl(|command| {
+            command.args(["--endpoints", &first, "snapshot", "save"]).arg(&file);
+        });
+        file
+    }
+
+    /// Starts all members on what `snapshot` has, as an operator does after a disaster. The cluster is another one if `token`
+    /// is: [`Etcd::TOKEN`] gives the same cluster id as before.
+    pub fn restore(&mut self, snapshot: &Path, token: &str) {
+        for number in 0..self.members.len() {
+            self.kill(number);
+            fs::remove_dir_all(self.data_path(number)).unwrap();
+            etcdctl(|command| {
+                command.args(["snapshot", "restore"]).arg(snapshot);
+                command.args(["--name", &format!("m{number}"), "--initial-cluster", &self.peers()]);
+                command.args(["--initial-cluster-token", token]);
+                command.args(["--initial-advertise-peer-urls", &self.members[number].peer_url()]);
+                command.arg("--data-dir").arg(self.data_path(number));
+            });
+        }
+        (0..self.members.len()).for_each(|number| self.launch(number));
+        (0..self.members.len()).for_each(|number| self.await_answer(number));
+    }
+
     /// Stops a member (SIGSTOP): its connections stay open, nothing is answered.
     pub fn pause(&self, number: usize) {
         freeze(self.members[number].child.as_ref().expect("it is up"));
@@ -93,19 +131,21 @@ impl Etcd {
         thaw(self.members[number].child.as_ref().expect("it is up"));
     }
 
-    /// Which member leads.
+    /// Which member leads. Waits until one does.
     pub fn leader(&self) -> usize {
-        let up = self.members.iter().position(|member| member.child.is_some()).expect("a member is up");
-        let leader = self.status(up)["leader"].clone();
-        let leads = |number: &usize| self.status(*number)["header"]["member_id"] == leader;
-        (0..self.members.len())
-            .filter(|number| self.members[*number].child.is_some())
-            .find(leads)
-            .expect("a member leads")
+        let mut leader = None;
+        until_blocking("a member leads", LIMIT, || {
+            leader = (0..self.members.len()).find(|number| self.leads(*number));
+            leader.is_some()
+        });
+        leader.unwrap_or_default()
     }
 
-    fn status(&self, number: usize) -> Value {
-        self.try_post(number, "/v3/maintenance/status", "{}").unwrap()
+    fn leads(&self, number: usize) -> bool {
+        self.members[number].child.is_some()
+            && self
+                .try_post(number, "/v3/maintenance/status", "{}")
+                .is_ok_and(|status| status["header"]["member_id"] == status["leader"])
     }
 
     /// Asks the first member through its JSON interface. Not for clusters with TLS.
@@ -129,23 +169,19 @@ impl Etcd {
 
     fn launch(&mut self, number: usize) {
         let scheme = if self.certs.is_some() { "https" } else { "http" };
-        let peers: Vec<_> = self
-            .members
-            .iter()
-            .enumerate()
-            .map(|(number, member)| format!("m{number}=http://127.0.0.1:{}", member.peer.number()))
-            .collect();
+        let peers = self.peers();
         let member = &self.members[number];
         let client = format!("{scheme}://localhost:{}", member.client.number());
         let listen = format!("{scheme}://127.0.0.1:{}", member.client.number());
-        let peer = format!("http://127.0.0.1:{}", member.peer.number());
+        let peer = member.peer_url();
         let log = File::options().create(true).append(true).open(self.log_path(number)).unwrap();
         let child = spawn_bound("etcd", |command| {
             command.args(["--name", &format!("m{number}")]);
-            command.arg("--data-dir").arg(self.directory.path().join(format!("m{number}")));
+            command.arg("--data-dir").arg(self.data_path(number));
             command.args(["--listen-client-urls", &listen, "--advertise-client-urls", &client]);
             command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
-            command.args(["--initial-cluster", &peers.join(","), "--logger", "zap", "--log-level", "warn"]);
+            command.args(["--initial-cluster", &peers, "--initial-cluster-token", Self::TOKEN]);
+            command.args(["--logger", "zap", "--log-level", "warn"]);
             if let Some(certs) = &self.certs {
                 command.arg("--cert-file").arg(certs.server_cert());
                 command.arg("--key-file").arg(certs.server_key());
@@ -172,9 +208,31 @@ impl Etcd {
         });
     }
 
-    fn log_path(&self, number: usize) -> std::path::PathBuf {
+    /// All members, each with the address at which the others reach it.
+    fn peers(&self) -> String {
+        let named = |(number, member): (usize, &Member)| format!("m{number}={}", member.peer_url());
+        self.members.iter().enumerate().map(named).collect::<Vec<_>>().join(",")
+    }
+
+    fn data_path(&self, number: usize) -> PathBuf {
+        self.directory.path().join(format!("m{number}"))
+    }
+
+    fn log_path(&self, number: usize) -> PathBuf {
         self.directory.path().join(format!("m{number}.log"))
     }
+}
+
+/// Runs `etcdctl` to its end.
+///
+/// # Panics
+/// It is not installed, or fails.
+fn etcdctl(prepare: impl FnOnce(&mut Command)) {
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3");
+    prepare(&mut command);
+    let done = command.output().expect("etcdctl is installed: apt-get install etcd-client");
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
 impl Drop for Etcd {

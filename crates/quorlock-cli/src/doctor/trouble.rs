@@ -55,6 +55,14 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
             "one server would vote twice: fewer may fail than it looks, and a majority is none",
             "name each server once, by one address",
         ),
+        NodeError::OtherCluster { .. } => (
+            "each cluster would give the lock to another client, and two may hold one",
+            "name members of one cluster only; after a restore, see `Backup and restore` in docs/operations.md",
+        ),
+        NodeError::Restored { .. } => (
+            "it may have forgotten locks that are held, and two may hold one",
+            "stop all clients, wait until the longest ttl is over, and start them again",
+        ),
         NodeError::NotDurable { .. } => (
             "after a crash it may have forgotten locks, and would vote at once",
             "set `appendonly yes` and `appendfsync always`, or do not mark it durable",

@@ -97,6 +97,28 @@ pub enum NodeError {
         /// The other node.
         other: Arc<str>,
     },
+    /// A member in the address of an etcd cluster belongs to another cluster than the one that answered first.
+    #[error(
+        "{member} belongs to another etcd cluster ({found:x}) than the one that answered first ({first:x}): name members of one cluster only; if it was replaced or restored, see docs/operations.md"
+    )]
+    OtherCluster {
+        /// The member that answered, as `host:port`.
+        member: Arc<str>,
+        /// The id of its cluster.
+        found: u64,
+        /// The id of the cluster that answered first.
+        first: u64,
+    },
+    /// The revision of an etcd cluster went back: it was restored from a backup or lost its data, and may have forgotten locks.
+    #[error(
+        "the etcd cluster's revision went back from {seen} to {found}: it was restored or lost its data, and may have forgotten locks; restart this client once the longest ttl is over"
+    )]
+    Restored {
+        /// The revision that it had shown.
+        seen: u64,
+        /// The one that it answered with.
+        found: u64,
+    },
     /// It was marked durable but does not sync every write.
     #[error(
         "it is marked durable but runs with `{found}`; set `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`"
@@ -223,6 +245,8 @@ impl NodeError {
             NodeError::Sentinel => "sentinel",
             NodeError::Evicts { .. } => "evicts",
             NodeError::SameServer { .. } => "same_server",
+            NodeError::OtherCluster { .. } => "other_cluster",
+            NodeError::Restored { .. } => "restored",
             NodeError::NotDurable { .. } => "not_durable",
             NodeError::Replicated { .. } => "replicated",
             NodeError::TooOld { .. } => "too_old",

@@ -1,7 +1,9 @@
 //! The few requests of etcd's JSON interface that locks need.
 
+use super::cluster::{Cluster, Headed, Header};
 use super::http::{Answered, Call, Http, Opened};
 use super::json::{self, Answer, Entry, Range, Txn, number};
+use super::members::Checks;
 use super::refusal::{Refusal, Trouble};
 use crate::node::NodeError;
 use bytes::Bytes;
@@ -29,7 +31,10 @@ impl std::fmt::Debug for Login {
 /// A cluster that can be asked.
 #[derive(Debug)]
 pub(super) struct Api {
-    http: Http,
+    pub(super) http: Http,
+    pub(super) cluster: Cluster,
+    /// When all members were asked for their cluster.
+    pub(super) checks: Checks,
     login: Option<Login>,
     /// What the cluster gave us for user and password. Locked while we ask for it, so that it is asked for once.
     pass: Mutex<Option<Arc<str>>>,
@@ -52,7 +57,8 @@ pub(super) struct Status {
 
 impl Api {
     pub(super) fn new(http: Http, login: Option<Login>) -> Self {
-        Self { http, login, pass: Mutex::default() }
+        let (cluster, checks, pass) = Default::default();
+        Self { http, cluster, checks, login, pass }
     }
 
     /// What stands under `key`.
@@ -107,7 +113,10 @@ impl Api {
     pub(super) async fn revoke(&self, id: i64) -> Result<bool, NodeError> {
         match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
             Ok(_) => Ok(true),
-            Err(Trouble::Refused(refusal)) if refusal.words().contains("lease not found") => Ok(false),
+            // A refusal does not say which cluster it comes from; this does.
+            Err(Trouble::Refused(refusal)) if refusal.words().contains("lease not found") => {
+                self.left(id).await.map(|_| false)
+            }
             Err(trouble) => Err(trouble.cause()),
         }
     }
@@ -144,10 +153,17 @@ impl Api {
         Ok(found.members.len())
     }
 
-    /// Which of the members in the address do not answer.
-    pub(super) async fn silent(&self) -> Vec<String> {
-        let Ok(pass) = self.pass().await else { return Vec::new() };
-        self.http.silent(&Call { path: "/v3/maintenance/status", body: encoded(&json!({})), pass }).await
+    /// How one member in the address answers, if it does within `limit`.
+    pub(super) async fn ask_member(&self, number: usize, limit: Duration) -> Option<Header> {
+        let pass = self.pass().await.ok()?;
+        let call = Call { path: "/v3/maintenance/status", body: encoded(&json!({})), pass };
+        let body = self.http.ask_member(number, &call, limit).await?;
+        serde_json::from_slice(&body).ok().map(|Headed { header }| header)
+    }
+
+    /// Whether an answer with this `header` counts.
+    pub(super) fn accept(&self, header: Header, endpoint: usize, at_least: u64) -> Result<(), NodeError> {
+        self.cluster.accept(header, self.http.member(endpoint), at_least)
     }
 
     /// What happens to `key` from now on, as a text that does not end; see [`Watch`](super::watch::Watch).
@@ -187,10 +203,11 @@ impl Api {
     }
 
     async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, Trouble> {
+        // Before it is sent: others may raise it until the answer comes.
+        let at_least = if is_agreed_on(call.path) { self.cluster.revision() } else { 0 };
         let Answered { status, body, endpoint } = self.http.call(call).await?;
         let read = match status {
-            StatusCode::OK => serde_json::from_slice(&body)
-                .map_err(|error| protocol(format!("an answer cannot be read: {error}")).into()),
+            StatusCode::OK => self.read_answer(&body, endpoint, at_least).map_err(Trouble::from),
             _ => Err(match serde_json::from_slice::<Refusal>(&body) {
                 Ok(refusal) if refusal.code != 0 => Trouble::Refused(refusal),
                 _ => protocol(format!(
@@ -207,6 +224,18 @@ impl Api {
             self.http.turn_away(endpoint);
         }
         read
+    }
+
+    fn read_answer<T: DeserializeOwned>(
+        &self,
+        body: &[u8],
+        endpoint: usize,
+        at_least: u64,
+    ) -> Result<T, NodeError> {
+        let unreadable = |error| protocol(format!("an answer cannot be read: {error}"));
+        let Headed { header } = serde_json::from_slice(body).map_err(unreadable)?;
+        self.accept(header, endpoint, at_least)?;
+        serde_json::from_slice(body).map_err(unreadable)
     }
 
     /// What shows who asks, got from the cluster if need be.
@@ -244,6 +273,12 @@ impl Api {
     }
 }
 
+/// Whether a majority of the members agrees on the answers to `path`, so that none is older than its request. What one member
+/// answers alone may be.
+fn is_agreed_on(path: &str) -> bool {
+    matches!(path, "/v3/kv/range" | "/v3/kv/txn" | "/v3/lease/grant" | "/v3/lease/revoke")
+}
+
 fn encoded(question: &Value) -> Bytes {
     question.to_string().into()
 }
@@ -267,6 +302,17 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A revision that is compared where one member answers alone would take a member that lags behind for a restored one.
+    #[test]
+    fn only_what_a_majority_agrees_on_is_as_new_as_its_request() {
+        for path in ["/v3/kv/range", "/v3/kv/txn", "/v3/lease/grant", "/v3/lease/revoke"] {
+            assert!(is_agreed_on(path), "{path}");
+        }
+        for path in ["/v3/maintenance/status", "/v3/lease/timetolive", "/v3/cluster/member/list"] {
+            assert!(!is_agreed_on(path), "{path}");
+        }
+    }
 
     #[test]
     fn all_that_begin_with_a_prefix_stand_before_its_end() {

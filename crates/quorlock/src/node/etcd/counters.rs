@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 /// How long a lease of counters is granted for. A counter that is raised gets the lease of the current week.
 const GRANTED: Duration = DAY.saturating_mul(28);
 /// A lease that ends sooner is not used any more. No lock lives longer than 7 days without a word.
@@ -85,7 +85,7 @@ fn share_of(counter: &[u8]) -> usize {
 }
 
 /// The number of the lease for `counter` in a week. Prefixes have leases of their own.
-fn of_week(counter: &[u8], wall: Wall) -> i64 {
+pub(super) fn of_week(counter: &[u8], wall: Wall) -> i64 {
     let week = Duration::from_micros(wall.as_micros()).as_secs() / (7 * DAY).as_secs();
     let prefix = String::from_utf8_lossy(counter);
     let prefix = prefix.split("/fence/").next().unwrap_or_default();

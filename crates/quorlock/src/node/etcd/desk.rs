@@ -5,6 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+/// The most releases that are kept to be tried again, for all names together; the locks of others end with their ttl.
+const MOST_OWED: usize = 4096;
+
 /// What is known of the cluster, for whoever asks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk(Arc<Known>);
@@ -12,6 +15,7 @@ pub(super) struct Desk(Arc<Known>);
 #[derive(Debug, Default)]
 struct Known {
     queued: AtomicUsize,
+    owed: AtomicUsize,
     is_closed: AtomicBool,
     health: Mutex<Health>,
 }
@@ -21,6 +25,13 @@ impl Desk {
     pub(super) fn count(&self) -> Counted {
         self.0.queued.fetch_add(1, Ordering::Relaxed);
         Counted(self.clone())
+    }
+
+    /// One more release is to be tried again, until what is returned is dropped; `None` if there are too many.
+    pub(super) fn owe(&self) -> Option<Owed> {
+        let more = |owed| (owed < MOST_OWED).then_some(owed + 1);
+        self.0.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Owed(self.clone()))
     }
 
     /// The node is gone.
@@ -68,5 +79,29 @@ pub(super) struct Counted(Desk);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.0.queued.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One of the releases that are to be tried again.
+#[derive(Debug)]
+pub(super) struct Owed(Desk);
+
+impl Drop for Owed {
+    fn drop(&mut self) {
+        self.0.0.owed.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_releases_are_owed_and_no_more_until_one_is_paid() {
+        let desk = Desk::default();
+        let mut owed: Vec<_> = (0..MOST_OWED).map(|_| desk.owe().unwrap()).collect();
+        assert!(desk.owe().is_none() && desk.owe().is_none());
+        owed.pop();
+        assert!(desk.owe().is_some());
     }
 }

@@ -9,7 +9,7 @@ impl Store {
     /// Looks at the cluster from all sides, without changing what it keeps.
     pub(super) async fn examine(&self) -> Result<StoreFacts, NodeError> {
         // First, so that what follows does not wait for a member that stands still.
-        let silent = self.api.silent().await;
+        let silent = self.api.check_all_members().await?;
         let status = self.api.status().await?;
         self.try_rights().await?;
         let start = Instant::now();

@@ -1,5 +1,6 @@
 //! Requests to the endpoints of one cluster, over connections that are used again.
 
+use super::cluster::Member;
 use crate::node::NodeError;
 use crate::node::stream::Address;
 use bytes::Bytes;
@@ -23,9 +24,6 @@ const MOST_IDLE: usize = 32;
 
 /// The most calls that are under way at a time, each on a connection.
 const MOST_CALLS: usize = 64;
-
-/// How long a member may take to say that it is there.
-const SOON: Duration = Duration::from_secs(1);
 
 /// One member of the cluster, as it is reached.
 #[derive(Debug)]
@@ -125,22 +123,31 @@ impl Http {
         Ok(Opened { status: response.status(), body: response.into_body(), endpoint })
     }
 
-    /// The members that do not answer `call` with success, and soon. They are not asked any more until others fail.
-    pub(super) async fn silent(&self, call: &Call<'_>) -> Vec<String> {
-        let mut silent = Vec::new();
-        for (number, endpoint) in self.endpoints.iter().enumerate() {
-            let answer = async {
-                let connection = self.connect_to(number).await.ok()?;
-                let mut sender = connection.sender;
-                sender.send_request(self.request(number, call).ok()?).await.ok()
-            };
-            let answer = timeout(self.request_timeout.min(SOON), answer).await.ok().flatten();
-            if answer.is_none_or(|response| response.status() != StatusCode::OK) {
-                silent.push(endpoint.authority.clone());
-                self.turn_away(number);
-            }
+    /// The answer of the member `number` to `call`, if it is a success and comes within `limit`. Else that member is not asked
+    /// any more until others fail.
+    pub(super) async fn ask_member(&self, number: usize, call: &Call<'_>, limit: Duration) -> Option<Bytes> {
+        let answer = async {
+            let mut sender = self.connect_to(number).await.ok()?.sender;
+            let response = sender.send_request(self.request(number, call).ok()?).await.ok()?;
+            let is_success = response.status() == StatusCode::OK;
+            let body = Limited::new(response.into_body(), LONGEST_ANSWER).collect().await.ok()?;
+            is_success.then(|| body.to_bytes())
+        };
+        let answer = timeout(limit.min(self.request_timeout), answer).await.ok().flatten();
+        if answer.is_none() {
+            self.turn_away(number);
         }
-        silent
+        answer
+    }
+
+    /// How many members the address has.
+    pub(super) fn members(&self) -> usize {
+        self.endpoints.len()
+    }
+
+    /// A member, by its place in the address.
+    pub(super) fn member(&self, number: usize) -> Member<'_> {
+        Member { number, authority: &self.endpoints[number].authority }
     }
 
     /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.

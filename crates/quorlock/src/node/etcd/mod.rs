@@ -1,12 +1,14 @@
 //! The etcd node: a cluster that agrees with itself is one voter.
 
 mod api;
+mod cluster;
 mod counters;
 mod desk;
 mod examine;
 mod http;
 mod json;
 mod lane;
+mod members;
 mod refusal;
 mod store;
 #[cfg(test)]
@@ -68,6 +70,7 @@ impl EtcdNode {
             refused: Arc::default(),
             ending: TaskTracker::new(),
             limit: around.node_timeout,
+            longest_ttl: around.longest_ttl,
         };
         Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
     }

@@ -40,6 +40,8 @@ pub(super) struct Store {
     pub(super) ending: TaskTracker,
     /// How long whoever asks waits for an answer.
     pub(super) limit: Duration,
+    /// No lock lives longer without an extension.
+    pub(super) longest_ttl: Duration,
 }
 
 /// Where one name stands.
@@ -82,6 +84,15 @@ impl Store {
     }
 
     async fn try_execute(&self, command: &Command) -> Result<Reply, NodeError> {
+        if let Command::Release { token, .. } = command
+            && self.was_refused(token)
+        {
+            return Ok(Reply::Denied(Denied::Taken));
+        }
+        if let Err(error) = self.api.check_members(self.limit).await {
+            self.note_unsent(command);
+            return Err(error);
+        }
         let keys = self.keys(command.name());
         match command {
             Command::Acquire(acquire) => self.acquire(&keys, acquire).await,
@@ -94,6 +105,7 @@ impl Store {
 
     /// The names that are held.
     pub(super) async fn names(&self) -> Result<Names, NodeError> {
+        self.api.check_members(self.limit).await?;
         let prefix = format!("{}/lock/", self.prefix);
         let (keys, are_all) = self.api.keys(prefix.as_bytes(), Names::MOST).await?;
         let name = |key: Vec<u8>| {
@@ -106,6 +118,7 @@ impl Store {
     }
 
     pub(super) async fn status(&self) -> Result<Status, NodeError> {
+        self.api.check_members(self.limit).await?;
         self.api.status().await
     }
 
@@ -114,15 +127,14 @@ impl Store {
         if acquire.top_up {
             return Err(NodeError::Server { message: "a cluster needs no refill".into() });
         }
-        // No lease, and nothing written, for what is not to be had. The counter need not rise for those who lose either: there
-        // are no other nodes on which they might win.
-        if self.api.read(&keys.lock).await?.is_some() {
-            self.note_refused(acquire.token);
-            return Ok(Reply::Denied(Denied::Taken));
-        }
-        let counters = match acquire.proposal {
-            Fence::NONE => None,
-            _ => Some(self.counter_lease(keys).await?),
+        let counters = match self.prepare(keys, acquire).await {
+            Ok(Some(Prepared { counters })) => counters,
+            // No lease, and nothing written, for what is not to be had. The counter need not rise for those who lose either:
+            // there are no other nodes on which they might win.
+            refused => {
+                self.note_refused(acquire.token);
+                return refused.map(|_| Reply::Denied(Denied::Taken));
+            }
         };
         // Whoever releases knows it without having heard of it: its end makes sure that no acquire follows which is on its way.
         let lease = keys.lease(&acquire.token);
@@ -146,6 +158,18 @@ impl Store {
             return Ok(Reply::Done(Done::Raised));
         }
         Ok(Reply::Done(Done::Unraised { counter: raised.read(0).map(counter_of).transpose()? }))
+    }
+
+    /// What an acquire needs to know before it writes anything; `None` if another client has the lock.
+    async fn prepare(&self, keys: &Keys, acquire: &Acquire) -> Result<Option<Prepared>, NodeError> {
+        if self.api.read(&keys.lock).await?.is_some() {
+            return Ok(None);
+        }
+        let counters = match acquire.proposal {
+            Fence::NONE => None,
+            _ => Some(self.counter_lease(keys).await?),
+        };
+        Ok(Some(Prepared { counters }))
     }
 
     async fn stamp(&self, keys: &Keys, token: &Token, at_least: Fence) -> Result<Reply, NodeError> {
@@ -214,9 +238,6 @@ impl Store {
     }
 
     async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
-        if self.was_refused(token) {
-            return Ok(Reply::Denied(Denied::Taken));
-        }
         for _ in 0..MOST_TRIES {
             let held = match held_by(self.api.read(&keys.lock).await?, token) {
                 Ok(held) => held,
@@ -264,6 +285,16 @@ impl Store {
         }
     }
 
+    /// An acquire that was never sent has nothing to undo either.
+    pub(super) fn note_unsent(&self, command: &Command) {
+        if let Command::Acquire(acquire) = command
+            // The token of a refill is that of a lock which is held.
+            && !acquire.top_up
+        {
+            self.note_refused(acquire.token);
+        }
+    }
+
     /// An attempt that was refused for sure left nothing that its undo would have to take back.
     fn note_refused(&self, token: Token) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
@@ -277,13 +308,19 @@ impl Store {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).retain(|refused| refused != token);
     }
 
-    fn was_refused(&self, token: &Token) -> bool {
+    pub(super) fn was_refused(&self, token: &Token) -> bool {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
     }
 
     fn new_lease(&self) -> i64 {
         positive(entropy::number(self.entropy.as_ref()))
     }
+}
+
+/// What an acquire knows before it writes anything.
+struct Prepared {
+    /// The lease of the counter, if there is to be a fence.
+    counters: Option<i64>,
 }
 
 /// What stands under both keys of a name.

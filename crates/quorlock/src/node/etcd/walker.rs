@@ -1,10 +1,10 @@
 //! Whoever carries out the commands for one name, one after another.
 
-use super::desk::Desk;
+use super::desk::{Desk, Owed};
 use super::lane::{Asked, Lane, Next, Work};
 use super::store::Store;
 use super::watch::{Watch, ring};
-use crate::node::{Bell, Command, NodeError, Reply};
+use crate::node::{Bell, Command, Denied, NodeError, Reply};
 use quorlock_core::Name;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 /// The delays before a release that failed is tried again: each twice as long as the one before.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A release is tried for this long; most locks are over by then.
-const LONGEST: Duration = Duration::from_secs(120);
+/// A release is tried for this long at least, even if all ttls are shorter: a new leader counts them from their start.
+const LEAST: Duration = Duration::from_secs(120);
 
 /// A release that failed. Nobody waits for its answer: whoever did had the failure.
 struct Debt {
@@ -22,12 +22,14 @@ struct Debt {
     since: Instant,
     due: Instant,
     delay: Duration,
+    /// It counts as long as this lives.
+    _owed: Owed,
 }
 
 impl Debt {
-    fn new(release: &Command) -> Self {
+    fn new(release: &Command, owed: Owed) -> Self {
         let now = Instant::now();
-        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0 }
+        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: owed }
     }
 }
 
@@ -67,7 +69,14 @@ impl Walker {
         // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
         let after = self.store.limit;
         if since.elapsed() > after && !matches!(question.command(), Command::Release { .. }) {
+            self.store.note_unsent(question.command());
             return question.answer(Reply::failed(NodeError::Timeout { after }));
+        }
+        // It undoes what was never done, so it need not wait for what is owed.
+        if let Command::Release { token, .. } = question.command()
+            && self.store.was_refused(token)
+        {
+            return question.answer(Reply::Denied(Denied::Taken));
         }
         // What was released must be free before anybody takes it again.
         let paid =
@@ -75,7 +84,10 @@ impl Walker {
         let asked = Instant::now();
         let result = match paid {
             Ok(()) => self.store.execute(question.command()).await,
-            Err(error) => Err(error),
+            Err(error) => {
+                self.store.note_unsent(question.command());
+                Err(error)
+            }
         };
         match result {
             Ok(reply) => {
@@ -85,21 +97,25 @@ impl Walker {
             Err(error) => {
                 self.desk.note_trouble(&error);
                 if matches!(question.command(), Command::Release { .. }) {
-                    self.owed.push_back(Debt::new(question.command()));
+                    self.owe(question.command());
                 }
                 question.answer(Reply::failed(error));
             }
         }
     }
 
-    /// Tries again what was not released, the oldest first.
+    fn owe(&mut self, release: &Command) {
+        self.owed.extend(self.desk.owe().map(|owed| Debt::new(release, owed)));
+    }
+
+    /// Tries again what was not released, the oldest first, until its lock is over by its ttl.
     async fn pay(&mut self) -> Result<(), NodeError> {
         while let Some(debt) = self.owed.front_mut() {
             let Err(error) = self.store.execute(&debt.release).await else {
                 self.owed.pop_front();
                 continue;
             };
-            if debt.since.elapsed() >= LONGEST {
+            if debt.since.elapsed() >= LEAST.max(self.store.longest_ttl) {
                 self.owed.pop_front();
             } else {
                 debt.delay = (debt.delay * 2).min(DELAYS.1);
@@ -136,5 +152,44 @@ impl Drop for Closing<'_> {
 impl Drop for Walker {
     fn drop(&mut self) {
         self.end_watch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::contract::{TTL, acquire, name, release};
+    use crate::node::etcd::tests::store;
+    use crate::node::{Done, Question};
+    use quorlock_testkit::Etcd;
+    use tokio::time::advance;
+
+    #[tokio::test]
+    async fn what_is_owed_is_released_before_the_next_acquire() {
+        let etcd = Etcd::start(1);
+        let store = store(&etcd.url());
+        store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
+        let mut walker = Walker::new(name("a"), store, Desk::default(), TTL);
+        walker.owe(&release("a", 1));
+        let (question, reply) = Question::channel(acquire("a", 2, 6, TTL, false));
+        let counted = walker.desk.count();
+        walker.answer(Asked { question, since: Instant::now(), counted }).await;
+        let reply = reply.await;
+        assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+    }
+
+    /// Goal: S8 holds for locks that live longer than an outage is remembered for.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_is_owed_until_the_longest_ttl_is_over_and_no_longer() {
+        // Nothing listens there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let minute = Duration::from_secs(60);
+        let store = Store { longest_ttl: 60 * minute, ..store(&format!("etcd://127.0.0.1:{port}")) };
+        let mut walker = Walker::new(name("a"), store, Desk::default(), minute);
+        walker.owe(&release("a", 1));
+        for (passed, owed) in [(1, 1), (58, 1), (2, 0)] {
+            advance(passed * minute).await;
+            assert_eq!((walker.pay().await.is_err(), walker.owed.len()), (true, owed), "{passed}");
+        }
     }
 }

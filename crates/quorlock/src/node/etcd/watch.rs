@@ -1,5 +1,7 @@
 //! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
 
+use super::api::Api;
+use super::cluster::Header;
 use super::http::{Opened, lost};
 use super::store::Store;
 use crate::node::{Bell, NodeError};
@@ -8,6 +10,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use quorlock_core::Name;
 use serde::Deserialize;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -21,6 +24,7 @@ const LONGEST_LINE: usize = 1 << 20;
 
 /// A watch over one name, from the moment at which it was made.
 pub(super) struct Watch {
+    api: Arc<Api>,
     body: Incoming,
     /// The member that tells.
     endpoint: usize,
@@ -38,6 +42,7 @@ struct Line {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct News {
+    header: Header,
     created: bool,
     canceled: bool,
     events: Vec<serde_json::Value>,
@@ -48,7 +53,7 @@ impl Watch {
     pub(super) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
         let begun = async {
             let Opened { body, endpoint, .. } = store.api.watch(&store.lock_key(name)).await?;
-            let mut watch = Self { body, endpoint, read: BytesMut::new() };
+            let mut watch = Self { api: store.api.clone(), body, endpoint, read: BytesMut::new() };
             while !watch.line().await?.created {}
             Ok(watch)
         };
@@ -86,7 +91,9 @@ impl Watch {
     async fn line(&mut self) -> Result<News, NodeError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                return news(&self.read.split_to(end + 1));
+                let news = news(&self.read.split_to(end + 1))?;
+                self.api.accept(news.header, self.endpoint, 0)?;
+                return Ok(news);
             }
             if self.read.len() > LONGEST_LINE {
                 return Err(protocol("a line of a watch does not end"));

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 /// The most commands that may wait.
-const MOST_WAITING: usize = 4096;
+pub(super) const MOST_WAITING: usize = 4096;
 /// So many more releases may wait, so that an undo finds room where its acquire did.
 const RELEASE_HEADROOM: usize = 4096;
 /// The most names that are watched at a time, each by a connection; for further ones the poll of the waiter must do.

@@ -1,0 +1,104 @@
+//! Asks all members in the address which cluster they belong to, before one of them counts.
+
+use super::api::Api;
+use super::cluster::Header;
+use crate::node::NodeError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// How long a member may take to say that it is there.
+const SOON: Duration = Duration::from_secs(1);
+/// How long after a check the members that were silent in it are asked again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// When all members were asked for their cluster.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    /// Held while they are asked, so that they are asked once. The moment is that of the last time.
+    last: Mutex<Option<Instant>>,
+    /// Those that have not answered yet, by their place in the address; `None` before the first check.
+    unheard: SyncMutex<Option<BTreeSet<usize>>>,
+}
+
+impl Checks {
+    fn unheard(&self) -> Option<BTreeSet<usize>> {
+        self.unheard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_unheard(&self, members: BTreeSet<usize>) {
+        *self.unheard.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
+    }
+}
+
+impl Api {
+    /// Whether the members in the address may vote, by what they say of their cluster.
+    ///
+    /// The first call asks all of them, for at most half of `limit`: each alone would look like a good cluster. Those that are
+    /// silent then are asked again from time to time, without waiting for them. While one belongs to another cluster, every call
+    /// asks all of them.
+    pub(super) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
+        let soon = SOON.min(limit / 2);
+        match self.checks.unheard() {
+            Some(_) if self.cluster.is_mixed() => self.check_once(Instant::now(), soon).await,
+            None => self.check_once(Instant::now(), soon).await,
+            Some(unheard) if unheard.is_empty() => {}
+            Some(unheard) => self.ask_again(unheard),
+        }
+        self.cluster.verdict()
+    }
+
+    /// Asks all members. Returns those that are silent.
+    pub(super) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
+        let all = (0..self.http.members()).collect();
+        let silent = self.ask_members(all, SOON).await;
+        self.checks.set_unheard(silent.clone());
+        self.cluster.verdict()?;
+        Ok(silent.into_iter().map(|number| self.http.member(number).authority.to_owned()).collect())
+    }
+
+    /// Asks all members, unless another caller has begun to do so after `since`.
+    async fn check_once(self: &Arc<Self>, since: Instant, limit: Duration) {
+        let mut last = self.checks.last.lock().await;
+        if last.is_some_and(|last| last >= since) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let all = (0..self.http.members()).collect();
+        let silent = self.ask_members(all, limit).await;
+        self.checks.set_unheard(silent);
+    }
+
+    /// Asks the members that were silent, unless that was done lately, without waiting for their answers.
+    fn ask_again(self: &Arc<Self>, unheard: BTreeSet<usize>) {
+        let Ok(mut last) = self.checks.last.try_lock() else { return };
+        if last.is_some_and(|last| last.elapsed() < AGAIN) {
+            return;
+        }
+        *last = Some(Instant::now());
+        drop(last);
+        let api = self.clone();
+        tokio::spawn(async move {
+            let silent = api.ask_members(unheard, SOON).await;
+            api.checks.set_unheard(silent);
+        });
+    }
+
+    /// Asks `members` at the same moment. Returns those that are silent.
+    async fn ask_members(self: &Arc<Self>, members: BTreeSet<usize>, limit: Duration) -> BTreeSet<usize> {
+        let mut asked = JoinSet::new();
+        for number in &members {
+            let (api, number) = (self.clone(), *number);
+            asked.spawn(async move { Some((number, api.ask_member(number, limit).await?)) });
+        }
+        let answers: BTreeMap<usize, Header> = asked.join_all().await.into_iter().flatten().collect();
+        // In the order of the address, so that the same one is found to be of another cluster each time.
+        for (number, header) in &answers {
+            let _ = self.accept(*header, *number, 0);
+        }
+        members.into_iter().filter(|number| !answers.contains_key(number)).collect()
+    }
+}
