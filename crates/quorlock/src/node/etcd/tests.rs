@@ -1,7 +1,7 @@
 //! The etcd node on real clusters.
 
 use super::super::contract::{
-    Losers, TTL, acquire, ask, contract_without_time, extend, inspect, name, release, token,
+    Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release, token,
 };
 use super::super::{NodeUrl, open};
 use super::*;
@@ -42,7 +42,7 @@ fn store(url: &str) -> Store {
 #[tokio::test]
 async fn the_etcd_node_keeps_the_contract() {
     let etcd = Etcd::start(1);
-    contract_without_time(&node(&etcd.url()), Losers::LeaveIt).await;
+    contract_without_time(&node(&etcd.url()), Losers::LeaveIt, Unraised::WithCounter).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::company::Company;
 use super::epoch::{Reading, Standing, Verified};
+use super::handshake::Visit;
 use super::learnt::Learnt;
 use super::outbox::Outbox;
 use super::owed::Owed;
@@ -62,6 +63,8 @@ pub(super) struct Queue {
     pub(super) owed: Owed,
     /// Who watches which name; as many as there are names that somebody in this process waits for.
     pub(super) bells: BTreeMap<String, Bell>,
+    /// The connection made last, by whichever driver: the next one ends it in case the server still has it.
+    pub(super) last_visit: Option<Visit>,
     /// Wakes the driver, once: it leaves this here in each of its turns.
     pub(super) driver: Option<Waker>,
     durable: bool,
@@ -86,6 +89,7 @@ impl Queue {
             outbox: Outbox::new(&around.kept),
             owed: Owed::default(),
             bells: BTreeMap::new(),
+            last_visit: None,
             driver: None,
             durable,
             waiting: VecDeque::new(),

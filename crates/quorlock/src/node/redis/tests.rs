@@ -1,13 +1,18 @@
 //! The node against real servers.
 
+mod contract;
 mod hints;
 mod memory;
 mod outages;
+mod reconnecting;
 mod refusals;
+mod relay;
+mod scripts;
 mod server;
 mod speed;
 mod streams;
 mod votes;
+mod young;
 
 use super::RedisNode;
 use crate::event::{Event, Observers};
