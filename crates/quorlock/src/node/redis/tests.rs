@@ -3,6 +3,7 @@
 mod contract;
 mod hints;
 mod memory;
+mod order;
 mod outages;
 mod reconnecting;
 mod refusals;
@@ -11,6 +12,7 @@ mod scripts;
 mod server;
 mod speed;
 mod streams;
+mod unanswered;
 mod votes;
 mod young;
 

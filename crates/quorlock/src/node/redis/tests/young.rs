@@ -1,6 +1,7 @@
 //! Votes and refills while a server's memory is in doubt.
 
 use super::*;
+use crate::node::redis::queue::Phase;
 use crate::node::{Denied, Done};
 
 fn refill(lock: &str, by: u8) -> Command {
@@ -93,6 +94,113 @@ async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
     server.run();
     until("the node is back", || node.health().trouble.is_none()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Denied(Denied::Taken)));
-    // From now on everything is sent.
+    // From now on everything is sent, and what is not acknowledged is owed.
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
+    assert!(matches!(ask(&node, vote("a", 1, 8)).await, Reply::Done(Done::Raised)));
+    server.kill();
+    until("the node is down again", || node.health().trouble.is_some()).await;
+    post(&node, &release("a", 1));
+    comes_back(server).await;
+}
+
+#[tokio::test]
+async fn the_undo_of_an_acquire_that_waited_for_a_connection_in_vain_is_not_owed() {
+    let mut server = holding();
+    server.kill();
+    let node = connect(&server.url(), calm());
+    assert!(matches!(ask(&node, vote("b", 2, 7)).await, Reply::Failed(_)));
+    post(&node, &release("b", 2));
+    assert!(!node.link.lock().chores().unpaid);
+}
+
+#[tokio::test]
+async fn a_release_that_waited_for_a_connection_in_vain_is_owed() {
+    let mut server = holding();
+    server.kill();
+    let node = connect(&server.url(), calm());
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Failed(_)));
+    comes_back(server).await;
+}
+
+/// Goal: a vote whose epoch cannot be read does not count, whatever the reason.
+#[tokio::test]
+async fn a_vote_behind_which_the_epoch_cannot_be_read_does_not_count() {
+    let server = Server::start(&[]);
+    server.run_command("ACL SETUSER bob on >pw ~* &* +@all");
+    let node = connect(&(server.url() + "?user=bob&password=pw"), guarded());
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("warm", 1, 7)).await, Reply::Done(Done::Raised)));
+    server.run_command("ACL SETUSER bob -getrange");
+    let error = cause(ask(&node, vote("a", 1, 7)).await);
+    assert!(matches!(error, NodeError::NoPermission { .. }), "{error}");
+    until("the vote is undone", || server.text("EXISTS a").as_deref() == Some("0")).await;
+}
+
+/// Goal: a server whose epoch cannot be verified any more is looked at until it can.
+#[tokio::test]
+async fn an_epoch_that_cannot_be_verified_begins_a_new_connection() {
+    let server = Server::start(&[]);
+    server.run_command("ACL SETUSER bob on >pw ~* &* +@all");
+    let node = connect(&(server.url() + "?user=bob&password=pw"), guarded());
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("warm", 1, 7)).await, Reply::Done(Done::Raised)));
+    server.run_command("ACL SETUSER bob -time");
+    server.run_command("DEL quorlock:epoch");
+    assert!(matches!(cause(ask(&node, vote("a", 1, 7)).await), NodeError::EpochChanged));
+    until("the node is down", || matches!(node.link.lock().phase, Phase::Down(_))).await;
+    server.run_command("ACL SETUSER bob +time");
+    until("the epoch is known", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. })))
+        .await;
+}
+
+/// Goal: a crowd that is refused by a server in quarantine does not keep it busy with questions about its epoch.
+#[tokio::test]
+async fn a_server_in_quarantine_is_asked_for_its_epoch_once_a_second() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    node.settle().await;
+    server.run_command("CONFIG RESETSTAT");
+    let start = std::time::Instant::now();
+    for _ in 0..200 {
+        assert!(matches!(cause(ask(&node, vote("a", 1, 7)).await), NodeError::Quarantined { .. }));
+    }
+    // Answered after all before it.
+    view(&node, "a").await;
+    let calls = server.text("INFO commandstats").unwrap();
+    let line = calls.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
+    let asked: u64 = line.split(',').next().unwrap().parse().unwrap();
+    assert!(asked <= 1 + start.elapsed().as_secs(), "{asked} times");
+}
+
+/// Goal: counters that a server forgot, and counts anew, are told again how long to be kept.
+#[tokio::test]
+async fn counters_are_kept_again_after_the_server_forgot_them() {
+    let mut server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let cycle = async |proposal| {
+        assert!(matches!(ask(&node, vote("a", 1, proposal)).await, Reply::Done(Done::Raised)));
+        assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
+    };
+    let left = |server: &Server| server.text("TTL quorlock:fence:a").unwrap().parse::<i64>().unwrap();
+    cycle(7).await;
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    server.run();
+    until("the node is back", || node.health().trouble.is_none()).await;
+    cycle(8).await;
+    assert!(left(&server) > 600_000, "after a restart");
+}
+
+#[tokio::test]
+async fn counters_are_kept_again_after_a_flush_on_the_same_connection() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    for _ in 0..2 {
+        node.init().await.unwrap();
+        assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+        assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
+        let left = server.text("TTL quorlock:fence:a").unwrap().parse::<i64>().unwrap();
+        assert!(left > 600_000, "{left}");
+        server.run_command("FLUSHALL");
+    }
 }
