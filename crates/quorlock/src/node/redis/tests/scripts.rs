@@ -181,20 +181,6 @@ async fn no_hint_is_given_where_the_server_knows_of_no_waiter() {
     assert!(!calls.contains("cmdstat_publish"), "{calls}");
 }
 
-/// A clock that goes on by hand, apart from the time that passes.
-#[derive(Debug, Default)]
-struct Ahead(std::sync::atomic::AtomicU64);
-
-impl crate::Clock for Ahead {
-    fn now(&self) -> quorlock_core::Moment {
-        crate::SystemClock.now() + Duration::from_secs(self.0.load(std::sync::atomic::Ordering::Relaxed))
-    }
-
-    fn wall(&self) -> Wall {
-        crate::SystemClock.wall()
-    }
-}
-
 /// Goal: a name that is locked and released for longer than a week keeps its counter all the time.
 #[tokio::test]
 async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
@@ -213,6 +199,6 @@ async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
     assert!(cycle().await > 600_000);
     server.run_command("PERSIST quorlock:fence:a");
     assert_eq!(cycle().await, -1, "once an hour is enough");
-    clock.0.store(3_700, std::sync::atomic::Ordering::Relaxed);
+    clock.set(3_700);
     assert!(cycle().await > 600_000);
 }

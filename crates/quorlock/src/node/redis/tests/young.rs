@@ -204,3 +204,39 @@ async fn counters_are_kept_again_after_a_flush_on_the_same_connection() {
         server.run_command("FLUSHALL");
     }
 }
+
+/// Goal: a program that ends while a server is away does not leave its lock there, if the server is back in time.
+#[tokio::test]
+async fn a_dropped_node_sends_what_it_owes_when_the_server_is_back() {
+    let mut server = holding();
+    let node = connect(&server.url(), calm());
+    node.settle().await;
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    post(&node, &release("a", 1));
+    drop(node);
+    comes_back(server).await;
+}
+
+#[tokio::test]
+async fn a_dropped_node_sends_a_release_again_that_the_server_refused() {
+    let server = holding();
+    server.run_command("ACL SETUSER bob on >pw ~* &* +@all -del");
+    let node = connect(&(server.url() + "?user=bob&password=pw"), calm());
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Failed(_)));
+    drop(node);
+    tokio::task::yield_now().await;
+    server.run_command("ACL SETUSER bob +del");
+    until("the release is sent again", || server.text("EXISTS a").as_deref() == Some("0")).await;
+}
+
+#[tokio::test]
+async fn a_dropped_node_waits_for_answers_and_sends_scripts_that_the_server_forgot() {
+    let server = holding();
+    let node = connect(&server.url(), calm());
+    node.settle().await;
+    server.run_command("SCRIPT FLUSH");
+    post(&node, &release("a", 1));
+    drop(node);
+    until("the release is sent again", || server.text("EXISTS a").as_deref() == Some("0")).await;
+}
