@@ -80,6 +80,32 @@ async fn an_extend_keeps_the_counter_for_a_week() {
     assert!(WEEK.contains(&left), "{left}");
 }
 
+/// Goal: a counter that cannot be kept costs no lock.
+#[tokio::test]
+async fn a_lock_is_extended_and_released_although_its_counter_cannot_be_kept() {
+    let server = Server::start(&[]);
+    let node = limited(&server, "-expire");
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&node, extend("a", 1)).await, Reply::Done(Done::Plain)));
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
+    assert_eq!(server.text("EXISTS a").unwrap(), "0");
+}
+
+/// Goal: a name at which the user may not look is listed, because it may be held.
+#[tokio::test]
+async fn a_name_that_cannot_be_looked_at_is_listed_as_one_that_may_be_held() {
+    let server = Server::start(&[]);
+    let holder = connect(&server.url(), calm());
+    ask(&holder, vote("held", 1, 7)).await;
+    ask(&holder, vote("free", 1, 7)).await;
+    ask(&holder, release("free", 1)).await;
+    let listed = async |node: Arc<RedisNode>| format!("{:?}", node.names().await.unwrap());
+    let all = listed(connect(&server.url(), calm())).await;
+    assert!(all.contains("held") && !all.contains("free"), "{all}");
+    let blind = listed(limited(&server, "resetkeys ~quorlock:*")).await;
+    assert!(blind.contains("held") && blind.contains("free"), "{blind}");
+}
+
 #[tokio::test]
 async fn a_value_that_names_the_token_elsewhere_is_another_programs() {
     let server = Server::start(&[]);

@@ -167,3 +167,87 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
         assert_eq!(flight.take(answer, &node.link).is_ok(), is_ours, "{skip}");
     }
 }
+
+/// Goal: an answer that belongs to another command ends the connection, because those behind it may be shifted as well.
+#[tokio::test]
+async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
+    let node = connect("redis://127.0.0.1:1", calm());
+    let kind = ChangeKind::Extend { ttl: PATIENCE };
+    let extend =
+        Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
+    let change = Change { question: Question::unheard(extend), token: token(1), kind, mark: 7, whole: false };
+    let mut flight = Flight::default();
+    flight.slots.push_back(Slot::Change(change));
+    assert!(flight.take(Value::Integer(6), &node.link).is_err(), "another extend's");
+    flight.slots.push_back(Slot::Inspect(Question::unheard(inspect("a"))));
+    flight.take(Value::Integer(1), &node.link).unwrap();
+    flight.take(Value::Integer(-2), &node.link).unwrap();
+    assert!(flight.take(Value::Null, &node.link).is_err(), "no value is a number");
+    for slot in [Slot::Awaited, Slot::Hinted, Slot::Hints, Slot::Waiting] {
+        flight.slots.push_back(slot);
+        assert!(flight.take(Value::Array(Vec::new()), &node.link).is_err());
+    }
+    assert!(flight.take(Value::Okay, &node.link).is_err(), "nothing was asked");
+}
+
+/// What becomes of one release without the script: its reply, and whether something is sent behind it.
+async fn freed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
+    let node = connect("redis://127.0.0.1:1", calm());
+    let vote = acquire("a", 1, 7);
+    let behind = Some((vote.proposal, vote.label));
+    let command = Command::Release { name: vote.name, token: vote.token, quiet, behind };
+    let (question, reply) = Question::channel(command);
+    let mut flight = Flight::default();
+    flight.slots.extend([Slot::Fast(Releasing::new(question, token(1), quiet)), Slot::Awaited]);
+    for answer in answers {
+        flight.take(answer, &node.link).unwrap();
+    }
+    let reply = tokio::time::timeout(PATIENCE, reply).await.expect("it is answered");
+    let is_hinted = !node.link.lock().outbox.is_empty();
+    (reply, is_hinted)
+}
+
+/// Goal: a release without the script wakes waiters where there may be any, and says where there are none.
+#[tokio::test]
+async fn a_release_without_the_script_gives_a_hint_unless_no_client_waits() {
+    let done = Value::Integer(1);
+    let (reply, is_hinted) = freed(false, [done.clone(), Value::Integer(0)]).await;
+    assert!(matches!(reply, Reply::Done(crate::node::Done::Unawaited)) && !is_hinted, "{reply:?}");
+    for awaited in [Value::Integer(1), Value::Error("NOPERM".into())] {
+        let (reply, is_hinted) = freed(false, [done.clone(), awaited.clone()]).await;
+        assert!(matches!(reply, Reply::Done(crate::node::Done::Plain)) && is_hinted, "{awaited:?}");
+        let (reply, is_hinted) = freed(true, [done.clone(), awaited]).await;
+        assert!(matches!(reply, Reply::Done(crate::node::Done::Plain)) && !is_hinted, "a quiet one");
+    }
+}
+
+/// Goal: a server's own command is given up where it is refused, and not for another program's value.
+#[tokio::test]
+async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
+    for (answer, is_kept) in
+        [("WRONGTYPE Operation against a key", true), ("NOPERM no permissions to run", false)]
+    {
+        let node = connect("redis://127.0.0.1:1", calm());
+        node.link.lock().outbox.fast = Fast::new(Some(FastRelease::Delifeq));
+        node.link.lock().outbox.fast.note(false);
+        let mut flight = Flight::default();
+        flight.slots.push_back(Slot::Fast(plain("a", 1)));
+        flight.take(Value::Error(answer.into()), &node.link).unwrap();
+        assert_eq!(node.link.lock().outbox.fast.command().is_some(), is_kept, "{answer}");
+        assert_eq!(node.link.lock().outbox.len(), 1, "the script is asked");
+    }
+}
+
+/// Goal: the server's own command keeps no counter, so the first release of a name takes the script.
+#[test]
+fn the_first_release_of_a_name_takes_the_script_and_the_next_does_not() {
+    let mut outbox = Outbox::new(&calm().kept);
+    outbox.fast = Fast::new(Some(FastRelease::Delifeq));
+    outbox.fast.note(false);
+    for is_script in [true, false, false] {
+        let mut out = Vec::new();
+        outbox.release(plain("a", 1));
+        outbox.hand_over(&mut out, &mut VecDeque::new());
+        assert_eq!((contains(&out, "EVALSHA"), contains(&out, "DELIFEQ")), (is_script, !is_script));
+    }
+}
