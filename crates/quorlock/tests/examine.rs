@@ -192,7 +192,7 @@ async fn a_clock_that_is_wrong_is_measured() {
 
 #[tokio::test]
 async fn each_denied_command_key_and_channel_is_named_with_what_it_is_for() {
-    let acl = "user app on >pw ~app:* ~quorlock:fence:* %R~quorlock:epoch &other:* +@all -pexpire -scan -client -config -script|load";
+    let acl = "user app on >pw ~app:* ~quorlock:fence:* %R~quorlock:epoch &other:* +@all -pexpire -scan -client -config -script|load -unsubscribe";
     let one = Server::builder().acl(acl).start();
     let url = format!("redis://app:pw@127.0.0.1:{}", one.port());
     let examined = examine([url]).await;

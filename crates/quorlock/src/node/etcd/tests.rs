@@ -1,7 +1,7 @@
 //! The etcd node on real clusters.
 
 use super::super::contract::{
-    HandClock, Losers, TTL, acquire, ask, contract_without_time, extend, inspect, name, release, stamp, token,
+    HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release, stamp, token,
 };
 use super::super::{NodeUrl, open};
 use super::*;
@@ -59,7 +59,7 @@ fn leases(etcd: &Etcd) -> usize {
 async fn the_etcd_node_keeps_the_contract() {
     let etcd = Etcd::start(1);
     // It sends many commands at once, none of which may be given up.
-    contract_without_time(&node_within(&etcd.url(), SOON), Losers::LeaveIt).await;
+    contract_without_time(&node_within(&etcd.url(), SOON), Losers::LeaveIt, Unraised::WithCounter).await;
 }
 
 #[tokio::test]

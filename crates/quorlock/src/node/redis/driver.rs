@@ -1,7 +1,7 @@
 //! The task that keeps one server's connection: it connects, writes, reads, and connects again.
 
 use super::flight::Flight;
-use super::handshake::{self, Greeting, Visit};
+use super::handshake::{self, Greeting};
 use super::link::Link;
 use super::pace::Pace;
 use super::parting::Parting;
@@ -37,7 +37,6 @@ const MUTE: Duration = Duration::from_secs(2);
 pub(super) struct Driver {
     link: Arc<Link>,
     flight: Flight,
-    last: Option<Visit>,
     /// When everything must be flushed at the latest, once the node is gone.
     end_by: Option<Instant>,
     /// Whether it lets others go first before it takes over what is to be written.
@@ -64,7 +63,7 @@ enum Turn {
 
 impl Driver {
     pub(super) fn new(link: Arc<Link>) -> Self {
-        Self { link, flight: Flight::default(), last: None, end_by: None, holds_back: false }
+        Self { link, flight: Flight::default(), end_by: None, holds_back: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -73,7 +72,6 @@ impl Driver {
         loop {
             let cause = match self.connect().await {
                 Ok((wire, greeting)) => {
-                    self.last = Some(greeting.visit.clone());
                     self.link.ready(&greeting);
                     let cause = match self.serve(wire).await {
                         End::Closed => return,
@@ -104,8 +102,10 @@ impl Driver {
         let limit = link.around.connect_timeout;
         let attempt = async {
             let mut wire = Wire::new(link.address.open(limit).await?);
-            let last = self.last.as_ref();
+            let last = link.lock().last_visit.clone();
+            let last = last.as_ref();
             let greeting = handshake::greet(&mut wire, &link.login, &link.around, &link.id, last).await?;
+            link.lock().last_visit = Some(greeting.visit.clone());
             Ok((wire, greeting))
         };
         match timeout(limit, attempt).await {

@@ -2,7 +2,7 @@
 
 use super::company::Company;
 use super::epoch::{Reading, Standing, Verified};
-use super::handshake::{Login, Syncs, VerifyRequest};
+use super::handshake::{Login, Syncs, VerifyRequest, Visit};
 use super::learnt::Learnt;
 use super::outbox::Outbox;
 use super::owed::Owed;
@@ -65,6 +65,8 @@ pub(super) struct Queue {
     pub(super) owed: Owed,
     /// Who watches which name; as many as there are names that somebody in this process waits for.
     pub(super) bells: BTreeMap<String, Bell>,
+    /// The connection made last, by whichever driver: the next one ends it in case the server still has it.
+    pub(super) last_visit: Option<Visit>,
     /// Wakes the driver, once: it leaves this here in each of its turns.
     pub(super) driver: Option<Waker>,
     waiting: VecDeque<Waiting>,
@@ -88,6 +90,7 @@ impl Queue {
             outbox: Outbox::new(&around.kept),
             owed: Owed::default(),
             bells: BTreeMap::new(),
+            last_visit: None,
             driver: None,
             waiting: VecDeque::new(),
             in_flight: 0,

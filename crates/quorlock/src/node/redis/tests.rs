@@ -1,21 +1,31 @@
 //! The node against real servers.
 
+mod contract;
 mod hints;
+mod looking;
 mod memory;
+mod order;
 mod outages;
+mod reconnecting;
 mod refusals;
+mod relay;
+mod scripts;
 mod server;
+mod shapes;
 mod speed;
 mod streams;
+mod unanswered;
 mod votes;
+mod young;
 
 use super::RedisNode;
 use crate::event::{Event, Observers};
 use crate::node::{Acquire, Command, Content, Enough, Node, NodeError, Question, Reply, View};
 use crate::round::Round;
 use crate::surroundings::{RestartGuard, Surroundings};
-use quorlock_core::{Fence, Label, Name, NodeSet, Signature, Token, Wall};
+use quorlock_core::{Fence, Label, Moment, Name, NodeSet, Signature, Token, Wall};
 use server::Server;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -106,6 +116,26 @@ async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(tokio::time::Instant::now() < end, "never: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A clock that can be set ahead of the machine's.
+#[derive(Debug, Default)]
+struct Ahead(AtomicU64);
+
+impl Ahead {
+    fn set(&self, seconds: u64) {
+        self.0.store(seconds, Ordering::Relaxed);
+    }
+}
+
+impl crate::Clock for Ahead {
+    fn now(&self) -> Moment {
+        crate::SystemClock.now() + Duration::from_secs(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Wall {
+        crate::SystemClock.wall()
     }
 }
 

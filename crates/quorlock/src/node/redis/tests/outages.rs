@@ -105,6 +105,8 @@ async fn a_server_that_babbles_and_does_not_answer_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let around = Surroundings { node_timeout: Duration::from_millis(50), ..calm() };
     let node = connect(&babble_over(&server, &directory.path().join("socket")), around);
+    // A vote that waits for the connection longer than a node timeout is not sent.
+    node.settle().await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     let error = cause(ask(&node, vote("b", 1, 7)).await);
     assert!(matches!(error, NodeError::Disconnected { .. }), "{error}");

@@ -70,24 +70,8 @@ impl Server {
 
     /// Runs a command on a connection of its own.
     pub(super) fn run_command(&self, words: &str) -> Value {
-        let mut stream = UnixStream::connect(self.socket()).unwrap();
-        let words: Vec<&str> = words.split(' ').collect();
-        let mut out = Vec::new();
-        let mut command = Encoder::command(&mut out, words.len());
-        for word in words {
-            command = command.arg(word);
-        }
-        stream.write_all(&out).unwrap();
-        let mut input = Vec::new();
-        loop {
-            let mut chunk = [0; 4096];
-            let length = stream.read(&mut chunk).unwrap();
-            assert_ne!(length, 0, "the server hung up");
-            input.extend_from_slice(&chunk[..length]);
-            if let Some((value, _)) = resp::read(&input).unwrap() {
-                return value;
-            }
-        }
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        ask(&stream, words).expect("the server hung up")
     }
 
     /// What a command answers as text; nothing for a null.
@@ -103,5 +87,33 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
+    }
+}
+
+/// Runs a command on a connection; `None` if the server has ended it.
+pub(super) fn ask(mut stream: &UnixStream, words: &str) -> Option<Value> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let mut out = Vec::new();
+    let mut command = Encoder::command(&mut out, words.len());
+    for word in words {
+        command = command.arg(word);
+    }
+    stream.write_all(&out).ok()?;
+    answer(stream)
+}
+
+/// The next answer on a connection; `None` if the server has ended it.
+pub(super) fn answer(mut stream: &UnixStream) -> Option<Value> {
+    let mut input = Vec::new();
+    loop {
+        let mut chunk = [0; 4096];
+        let length = stream.read(&mut chunk).ok()?;
+        if length == 0 {
+            return None;
+        }
+        input.extend_from_slice(&chunk[..length]);
+        if let Some((value, _)) = resp::read(&input).unwrap() {
+            return Some(value);
+        }
     }
 }

@@ -1,0 +1,44 @@
+//! The contract of all nodes, on every kind of server, with the restart guard and without it.
+
+use super::*;
+use crate::node::contract::{Losers, Unraised, contract_without_time};
+use crate::node::{Denied, Done, Tie};
+use quorlock_testkit::Binary;
+
+async fn keeps_the_contract(binary: Binary) {
+    if !binary.is_here() {
+        return;
+    }
+    for around in [calm(), guarded()] {
+        let server = quorlock_testkit::Server::builder().binary(binary).start();
+        let node = connect(&server.url(), around);
+        node.init().await.unwrap();
+        let node: Arc<dyn Node> = node;
+        contract_without_time(&node, Losers::Raise, Unraised::Alone).await;
+    }
+}
+
+#[tokio::test]
+async fn a_redis_server_keeps_the_contract() {
+    keeps_the_contract(Binary::Redis).await;
+}
+
+#[tokio::test]
+async fn a_valkey_server_keeps_the_contract() {
+    keeps_the_contract(Binary::Valkey).await;
+}
+
+/// Goal: what the contract says about time, by the server's own clock.
+#[tokio::test]
+async fn time_ends_a_hold() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let ttl = Duration::from_millis(200);
+    let hold = Command::Acquire(Acquire { ttl, ..acquire("a", 1, 5) });
+    assert!(matches!(ask(&node, hold).await, Reply::Done(Done::Raised)));
+    until("the hold ends", || server.text("EXISTS a").as_deref() == Some("0")).await;
+    let extend = Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: Tie::Loose };
+    assert!(matches!(ask(&node, extend).await, Reply::Denied(Denied::Gone)), "what is over stays over");
+    assert!(matches!(ask(&node, vote("a", 2, 6)).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(Denied::Taken)));
+}

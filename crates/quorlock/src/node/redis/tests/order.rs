@@ -1,0 +1,128 @@
+//! What is sent together keeps its order for each name, although releases wait for each other.
+
+use super::*;
+use crate::node::redis::resp::Value;
+use crate::node::{Bell, Denied, Done, Tie};
+
+/// A server that holds the name "a" for the token 1, and its node.
+async fn holding(around: Surroundings) -> (Server, Arc<RedisNode>) {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), around);
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    (server, node)
+}
+
+/// Goal: a handover within a process costs one round trip, because the next vote finds the name free.
+#[tokio::test]
+async fn a_vote_sent_with_the_release_before_it_finds_the_name_free() {
+    for around in [calm(), guarded()] {
+        let (_server, node) = holding(around).await;
+        let (freed, taken) = tokio::join!(ask(&node, release("a", 1)), ask(&node, vote("a", 2, 8)));
+        assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+        assert!(matches!(taken, Reply::Done(Done::Raised)), "{taken:?}");
+    }
+}
+
+/// Goal: an extend or a stamp that was sent after the release does not succeed before it.
+#[tokio::test]
+async fn a_change_sent_with_the_release_before_it_finds_the_name_gone() {
+    let changes = [
+        Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: Tie::Loose },
+        Command::Stamp { name: name("a"), token: token(1), at_least: Fence::new(9) },
+    ];
+    for change in changes {
+        let (_server, node) = holding(calm()).await;
+        let (freed, changed) = tokio::join!(ask(&node, release("a", 1)), ask(&node, change));
+        assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+        assert!(matches!(changed, Reply::Denied(Denied::Gone)), "{changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_sent_with_the_release_before_it_comes_after_it() {
+    let (_server, node) = holding(calm()).await;
+    let (freed, exists) = tokio::join!(ask(&node, release("a", 1)), node.call(&[b"EXISTS", b"a"]));
+    assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+    assert_eq!(exists.unwrap(), Value::Integer(0));
+}
+
+/// Goal: releases in one call are not limited to those that the server knows the script for.
+#[tokio::test]
+async fn the_first_release_of_a_name_keeps_its_counter_although_the_server_forgot_the_script() {
+    let (server, node) = holding(calm()).await;
+    server.run_command("SCRIPT FLUSH");
+    assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
+    let left = server.run_command("TTL quorlock:fence:a").number().unwrap();
+    assert!(left > 600_000, "{left}");
+}
+
+/// Goal: a lock without a fence takes one command on the server.
+#[tokio::test]
+async fn a_vote_without_a_proposal_touches_no_counter() {
+    let (server, node) = holding(calm()).await;
+    let plain = Command::Acquire(Acquire { proposal: Fence::NONE, ..acquire("b", 1, 7) });
+    assert!(matches!(ask(&node, plain).await, Reply::Done(Done::Raised)));
+    assert_eq!(server.text("EXISTS quorlock:fence:b").unwrap(), "0");
+}
+
+#[tokio::test]
+async fn without_the_guard_no_vote_reads_the_epoch() {
+    let (server, node) = holding(calm()).await;
+    assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
+    let calls = server.text("INFO commandstats").unwrap();
+    assert!(!calls.contains("cmdstat_getrange"), "{calls}");
+}
+
+/// Goal: what was owed comes before what waits, so that a waiting vote finds the name free.
+#[tokio::test]
+async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
+    let server = Server::start(&[]);
+    let relay = super::relay::Relay::start(&server);
+    let node = connect(&relay.url(), calm());
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    relay.hold();
+    let nodes: Nodes = [node.clone()];
+    let mut lost = Round::send(&nodes, NodeSet::first(1), release("a", 1), PATIENCE, Enough::ONE);
+    until("the release is held up", || relay.holds(token(1).as_bytes())).await;
+    relay.hang_up();
+    assert!(matches!(lost.next().await.unwrap().1, Reply::Failed(_)));
+    // The loss is known, so this waits for the next connection.
+    let reply = ask(&node, vote("a", 2, 8)).await;
+    assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+}
+
+#[tokio::test]
+async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    let bell = Bell::new();
+    node.settle().await;
+    node.watch(&name("a"), &bell);
+    assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
+    for word in ["free", "", "3"] {
+        server.run_command(&format!("PUBLISH quorlock:free:a {word}"));
+        let heard = tokio::time::timeout(PATIENCE, bell.heard()).await;
+        assert!(heard.is_ok(), "{word:?} is not heard");
+    }
+}
+
+#[tokio::test]
+async fn hints_are_not_asked_for_where_the_server_is_down_or_the_queue_is_full() {
+    let mut server = Server::start(&[]);
+    let node = connect(&server.url(), calm());
+    node.settle().await;
+    server.signal(rustix::process::Signal::STOP);
+    for _ in 0..crate::node::redis::queue::QUEUE_LIMIT {
+        post(&node, &inspect("a"));
+    }
+    let queued = node.health().queued;
+    node.watch(&name("a"), &Bell::new());
+    assert_eq!(node.health().queued, queued);
+    server.signal(rustix::process::Signal::CONT);
+    until("all is answered", || node.health().queued == 0).await;
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    node.watch(&name("b"), &Bell::new());
+    assert_eq!(node.health().queued, 0);
+}

@@ -1,0 +1,153 @@
+//! A relay between a node and its server that can hold up what one connection sends, and hang up on the node alone.
+
+use super::{PATIENCE, Server};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Leads from a socket of its own to a server. Its threads end with their connections or with the test.
+pub(super) struct Relay {
+    directory: tempfile::TempDir,
+    lines: Arc<Mutex<Vec<Arc<Line>>>>,
+}
+
+/// One connection through the relay.
+struct Line {
+    node: UnixStream,
+    server: UnixStream,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    holds: bool,
+    /// What the node sent while the line held it up.
+    held: Vec<u8>,
+    /// How many bytes the server answered.
+    answered: usize,
+    /// Whether the server ended the connection.
+    ended: bool,
+}
+
+/// What a server did with bytes that came late.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Answered,
+    /// It had ended the connection before.
+    Refused,
+}
+
+impl Relay {
+    pub(super) fn start(server: &Server) -> Self {
+        let relay = Self { directory: tempfile::tempdir().unwrap(), lines: Arc::default() };
+        let listener = UnixListener::bind(relay.directory.path().join("socket")).unwrap();
+        let (lines, target) = (relay.lines.clone(), server.socket());
+        thread::spawn(move || {
+            while let Ok((node, _)) = listener.accept() {
+                // A server that is down hangs up.
+                let Some(line) = Line::open(node, &target) else { continue };
+                lines.lock().unwrap().push(line);
+            }
+        });
+        relay
+    }
+
+    pub(super) fn url(&self) -> String {
+        format!("unix://{}/socket", self.directory.path().display())
+    }
+
+    /// Holds up what nodes send on the newest connection from now on.
+    pub(super) fn hold(&self) {
+        self.newest().state().holds = true;
+    }
+
+    /// Whether `bytes` are among what the newest connection holds up.
+    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+        self.newest().state().held.windows(bytes.len()).any(|held| held == bytes)
+    }
+
+    /// Hangs up on the node. The server does not see it. Gives what is left of the connection.
+    pub(super) fn hang_up(&self) -> Former {
+        let line = self.newest();
+        line.node.shutdown(Shutdown::Both).unwrap();
+        Former(line)
+    }
+
+    fn newest(&self) -> Arc<Line> {
+        self.lines.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+/// The server's half of a connection that the node has left.
+pub(super) struct Former(Arc<Line>);
+
+impl Former {
+    /// Delivers what was held up, and waits for what becomes of it.
+    pub(super) fn deliver(self) -> Fate {
+        let line = self.0;
+        let (held, answered) = {
+            let mut state = line.state();
+            (std::mem::take(&mut state.held), state.answered)
+        };
+        assert!(!held.is_empty(), "nothing was held up");
+        if (&line.server).write_all(&held).is_err() {
+            return Fate::Refused;
+        }
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let state = line.state();
+            if state.answered > answered {
+                return Fate::Answered;
+            }
+            if state.ended {
+                return Fate::Refused;
+            }
+            drop(state);
+            assert!(Instant::now() < end, "the server neither answers nor hangs up");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Line {
+    fn open(node: UnixStream, target: &Path) -> Option<Arc<Self>> {
+        let server = UnixStream::connect(target).ok()?;
+        let line = Arc::new(Self { node, server, state: Mutex::default() });
+        let (requests, replies) = (line.clone(), line.clone());
+        thread::spawn(move || requests.carry_requests());
+        thread::spawn(move || replies.carry_replies());
+        Some(line)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// The end of the node's half says nothing to the server.
+    fn carry_requests(&self) {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(length @ 1..) = (&self.node).read(&mut buffer) {
+            let mut state = self.state();
+            if state.holds {
+                state.held.extend_from_slice(&buffer[..length]);
+            } else if (&self.server).write_all(&buffer[..length]).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn carry_replies(&self) {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(length @ 1..) = (&self.server).read(&mut buffer) {
+            self.state().answered += length;
+            // The node may have gone.
+            let _ = (&self.node).write_all(&buffer[..length]);
+        }
+        self.state().ended = true;
+        let _ = self.node.shutdown(Shutdown::Both);
+    }
+}

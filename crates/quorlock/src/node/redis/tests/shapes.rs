@@ -1,0 +1,121 @@
+//! Pure parts: what is encoded, remembered and believed.
+
+use super::*;
+use crate::node::redis::kept::Kept;
+use crate::node::redis::owed::Owed;
+use crate::node::redis::resp::Value;
+use crate::node::redis::run::Run;
+use crate::node::redis::slot::{ChangeKind, Releasing};
+use crate::node::redis::{commands, fast, replies};
+use crate::node::{Done, FastRelease};
+
+/// Goal: the encoded vote that a thread keeps for the next node is used for that very vote only.
+#[test]
+fn a_vote_that_differs_in_anything_is_encoded_anew() {
+    let first = acquire("a", 1, 7);
+    let owner = Signature::new("bob@web2", 43, None);
+    let others = [
+        Acquire { name: name("b"), ..first.clone() },
+        Acquire { token: token(2), ..first.clone() },
+        Acquire { proposal: Fence::new(8), ..first.clone() },
+        Acquire { ttl: Duration::from_secs(21), ..first.clone() },
+        Acquire { label: Label::new(Arc::new(owner), Wall::from_micros(1)), ..first.clone() },
+    ];
+    let encoded = |vote: &Acquire| {
+        let mut out = Vec::new();
+        commands::acquire(&mut out, vote);
+        out
+    };
+    for other in others {
+        // A thread of its own has encoded nothing before.
+        let alone = std::thread::scope(|scope| scope.spawn(|| encoded(&other)).join().unwrap());
+        let before = encoded(&first);
+        assert_eq!(encoded(&other), alone, "{other:?}");
+        assert_ne!(before, alone, "{other:?}");
+    }
+}
+
+#[test]
+fn the_newer_of_two_commands_that_a_server_has_is_used() {
+    let (has, lacks) = (Value::Array(vec![Value::Okay]), Value::Array(Vec::new()));
+    let known =
+        |delex: &Value, delifeq: &Value| fast::known(&Value::Array(vec![delex.clone(), delifeq.clone()]));
+    for lacks in [lacks, Value::Null] {
+        assert_eq!(known(&has, &has), Some(FastRelease::Delex));
+        assert_eq!(known(&has, &lacks), Some(FastRelease::Delex));
+        assert_eq!(known(&lacks, &has), Some(FastRelease::Delifeq));
+        assert_eq!(known(&lacks, &lacks), None);
+    }
+    assert_eq!(fast::known(&Value::Error("NOPERM".into())), None);
+}
+
+/// Goal: a counter is never left without an end because another name at its place was told.
+#[test]
+fn a_name_that_takes_the_place_of_another_is_told_to_every_server() {
+    let names = (0..).map(|number| name(&format!("n{number}")));
+    let first = name("first");
+    let other = names.into_iter().find(|other| other.number() % (16 * 1024) == first.number() % (16 * 1024));
+    let other = other.unwrap();
+    let kept = Kept::default();
+    let (mut one, mut two) = (kept.join(), kept.join());
+    assert!(one.tell(&first) && two.tell(&first));
+    assert!(one.tell(&other), "it takes the place");
+    assert!(two.tell(&other), "what the other server knows of the first name is not about this one");
+    assert!(one.tell(&first), "which is forgotten");
+}
+
+#[test]
+fn tokens_that_were_not_sent_are_forgotten_before_they_are_too_many() {
+    let token = |number: u32| {
+        let mut random = [0; 16];
+        random[..4].copy_from_slice(&number.to_le_bytes());
+        Token::from_random(random)
+    };
+    let mut owed = Owed::default();
+    (0..4096).for_each(|number| owed.note_unsent(token(number)));
+    assert!(owed.is_unsent(token(0)) && owed.is_unsent(token(4095)));
+    owed.note_unsent(token(4096));
+    assert!(!owed.is_unsent(token(0)) && owed.is_unsent(token(4096)));
+}
+
+#[test]
+fn a_release_whose_script_is_sent_whole_shares_no_call_with_others() {
+    let release = |whole| Releasing { whole, ..Releasing::unheard(name("a"), token(1)) };
+    for whole in [true, false] {
+        let mut run = Run::default();
+        run.push(release(whole));
+        assert!(run.takes(&release(whole)) && !run.takes(&release(!whole)));
+    }
+}
+
+fn is_odd(reply: &Reply) -> bool {
+    matches!(reply, Reply::Failed(cause) if matches!(**cause, NodeError::Protocol { .. }))
+}
+
+/// Goal: an answer to another extend or stamp is not believed.
+#[test]
+fn a_change_is_answered_by_its_own_mark_only() {
+    let (extend, stamp) =
+        (ChangeKind::Extend { ttl: PATIENCE }, ChangeKind::Stamp { at_least: Fence::new(1) });
+    assert!(matches!(replies::change(&Value::Integer(5), extend, 5), Reply::Done(Done::Plain)));
+    assert!(is_odd(&replies::change(&Value::Integer(4), extend, 5)));
+    let stamped = |mark| Value::Array(vec![Value::Integer(mark), Value::Text("9".into())]);
+    let reply = replies::change(&stamped(5), stamp, 5);
+    assert!(matches!(reply, Reply::Done(Done::Stamped { to }) if to.get() == 9), "{reply:?}");
+    assert!(is_odd(&replies::change(&stamped(4), stamp, 5)));
+    assert!(is_odd(&replies::change(&stamped(5), extend, 5)));
+}
+
+/// Goal: what cannot be looked at is not reported as free or as another program's.
+#[test]
+fn an_inspection_that_was_denied_has_failed() {
+    let denied = || Value::Error("NOPERM this user has no permissions".into());
+    let (stored, left) = (Value::Text("".into()), Value::Integer(-2));
+    for reply in [
+        replies::view(&denied(), &left, &Value::Null),
+        replies::view(&stored, &denied(), &Value::Null),
+        replies::view(&denied(), &denied(), &denied()),
+    ] {
+        assert!(matches!(cause(reply), NodeError::NoPermission { .. }));
+    }
+}
