@@ -70,6 +70,12 @@ impl Problem {
                     .with("remaining_ms", json!(left.map(millis)))
                     .retry_after(left)
             }
+            AcquireError::Contended { lock, attempts, .. } => {
+                let detail = format!(
+                    "lock `{lock}` is contended: no client has a majority, after {attempts} attempts; try again"
+                );
+                Self::new(Code::Contended, detail).retry_after(None)
+            }
             AcquireError::NoQuorum { lock, quorum, answered, nodes } => {
                 let detail = format!(
                     "lock `{lock}` needs {} of {} nodes, but only {answered} could vote; look at `nodes`, then at the servers",
