@@ -350,11 +350,9 @@ impl<'a> Contender<'a> {
                 answered: refusal.votes + refusal.denied,
                 nodes: refusal.nodes,
             },
-            Some(refusal) if refusal.cause == Cause::TooSlow => AcquireError::TooSlow {
-                lock,
-                took: refusal.took,
-                ttl: self.candidate.options.ttl.span(),
-            },
+            Some(refusal) if refusal.cause == Cause::TooSlow => {
+                AcquireError::TooSlow { lock, took: refusal.took, ttl: self.candidate.options.ttl.span() }
+            }
             last => self.held_or_unreachable(last.is_some()).await,
         }
     }

@@ -1,6 +1,6 @@
 //! Single tries that split the votes: one client gets the lock, and the others learn that it has it.
 
-use crate::world::{TTL, World, ms};
+use crate::world::{TTL, World, end_of, ms};
 use quorlock::node::{Bell, BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Question};
 use quorlock::{AcquireError, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
 use quorlock_testkit::TestClock;
@@ -96,7 +96,7 @@ async fn all_try(lockers: &[Locker], name: &str) -> Vec<Result<Guard, AcquireErr
         .collect();
     let mut results = Vec::new();
     for tried in tries {
-        results.push(tried.await.unwrap());
+        results.push(end_of(tried).await);
     }
     results
 }
