@@ -43,8 +43,8 @@ fn killing_quorlock_kills_the_command_without_the_process_that_watches_over_it()
     until_blocking("nothing watches", SOON, || !lives(watching[0]));
     assert!(lives(&command()));
     run.signal(Signal::KILL);
-    run.end();
     until_blocking("the command is gone", SOON, || !lives(&command()));
+    run.end();
 }
 
 #[test]
