@@ -140,6 +140,7 @@ export class NoQuorum extends QuorlockError {
   readonly nodes: { node: string; said: string; cause: string | null }[];
 }
 export class TooSlow extends NoQuorum {}
+export class Contended extends QuorlockError {}
 export class Crowded extends QuorlockError {}
 export class Full extends QuorlockError {}
 export class ShuttingDown extends QuorlockError {}

@@ -67,6 +67,8 @@ export class Held extends QuorlockError {
 }
 /** The lock did not become free in time. */
 export class WaitOver extends Held {}
+/** Several clients want the lock, and none has a majority. Try again: perhaps no client does the work. */
+export class Contended extends QuorlockError {}
 /** The lock is not ours any more, or never was. Stop what it protected. */
 export class LockLost extends QuorlockError {}
 /** Too few nodes can vote, so nobody gets a lock. */
@@ -93,6 +95,7 @@ export class BadRequest extends QuorlockError {}
 const BY_CODE = {
   held: Held,
   wait_over: WaitOver,
+  contended: Contended,
   lost: LockLost,
   no_quorum: NoQuorum,
   too_slow: TooSlow,

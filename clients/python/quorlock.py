@@ -32,8 +32,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = [
-    "BadRequest", "Client", "Crowded", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost", "LockView",
-    "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooSlow", "Unauthorized", "Unreachable", "WaitOver", "lock",
+    "BadRequest", "Client", "Contended", "Crowded", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost",
+    "LockView", "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooSlow", "Unauthorized", "Unreachable", "WaitOver",
+    "lock",
 ]  # fmt: skip
 
 Seconds = Union[float, int, timedelta]
@@ -145,6 +146,12 @@ class WaitOver(Held):
     code = "wait_over"
 
 
+class Contended(QuorlockError):
+    """Several clients want the lock, and none has a majority. Try again: perhaps no client does the work."""
+
+    code = "contended"
+
+
 class LockLost(QuorlockError):
     """The lock is not ours any more, or never was. Stop what it protected."""
 
@@ -210,7 +217,8 @@ class BadRequest(QuorlockError):
 _BY_CODE: Dict[str, Type[QuorlockError]] = {
     kind.code: kind
     for kind in (
-        Held, WaitOver, LockLost, NoQuorum, TooSlow, Crowded, Full, ShuttingDown, Unauthorized, Forbidden, BadRequest,
+        Held, WaitOver, Contended, LockLost, NoQuorum, TooSlow, Crowded, Full, ShuttingDown, Unauthorized, Forbidden,
+        BadRequest,
     )
 }  # fmt: skip
 _BY_CODE.update({code: BadRequest for code in ("bad_name", "bad_token", "bad_ttl")})

@@ -36,10 +36,10 @@ pub(crate) struct Cli {
 
 const AFTER: &str = "\
 Exit codes (stable): the command's own, 128+n if signal n ended it, 126 if it cannot be run, 127 if it was not found; \
-2 usage or configuration, 69 no quorum, 75 busy or wait over, 79 lock lost.
+2 usage or configuration, 69 no quorum, 75 busy, contended or wait over, 79 lock lost.
 
 Nodes come from --nodes, else QUORLOCK_NODES, else quorlock.toml in this directory or one above it, else the user's \
-configuration file, else `file:`, which locks within this machine and needs no server.
+configuration file, else /etc/quorlock/config.toml, else `file:`, which locks within this machine and needs no server.
 
 Try it:  quorlock run hello -- echo mine";
 
@@ -53,7 +53,11 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", value_delimiter = ',', help_heading = "Global options")]
     pub(crate) nodes: Vec<String>,
 
-    /// Configuration file to read instead of the project's and the user's
+    /// Fail if no nodes are configured, instead of locking within this machine
+    #[arg(long, global = true, help_heading = "Global options")]
+    pub(crate) require_nodes: bool,
+
+    /// Configuration file to read instead of the project's, the user's and the machine's
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Global options")]
     pub(crate) config: Option<PathBuf>,
 
@@ -105,9 +109,10 @@ pub(crate) enum Command {
 
 const FILES: &str = "\
 Files, the first being stronger: quorlock.toml in this directory or one above it, then quorlock/config.toml in \
-$XDG_CONFIG_HOME or ~/.config. Or one file alone: --config FILE, or QUORLOCK_CONFIG. Everything may be left out:
+$XDG_CONFIG_HOME or ~/.config, then /etc/quorlock/config.toml. Or one file alone: --config FILE, or QUORLOCK_CONFIG. Everything may be left out:
 
   nodes = [\"redis://a\", \"redis://b\", \"redis://c\"]
+  require_nodes = false       whether to fail where no nodes are configured
   ttl = \"30s\"                 how long nodes keep a lock without hearing from its holder
   longest_ttl = \"30s\"         the longest that any client of these nodes uses
   wait = \"10s\"                how long to wait for a lock
@@ -147,7 +152,7 @@ pub(crate) struct Man {
 /// How a lock is taken; the same for every command that takes one.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Terms {
-    /// How long the nodes keep the lock without hearing from us [default: 30s]
+    /// How long the nodes keep the lock without hearing from us [default: 30s, or the longest ttl if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 
@@ -155,7 +160,7 @@ pub(crate) struct Terms {
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) wait: Option<Duration>,
 
-    /// Do not wait: busy means exit 75 at once
+    /// Do not wait: busy means exit 75 at once. Split votes are tried again for at most 5s
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
 

@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     NoQuorum,
     /// Somebody else kept the lock.
     Busy,
+    /// The lock was not taken, and no other client is known to have it.
+    Contended,
     /// The lock was lost while it was needed, or is not held under that token.
     Lost,
     /// The command was found but cannot be run.
@@ -36,7 +38,7 @@ impl Exit {
             Exit::Warnings => 1,
             Exit::Usage => 2,
             Exit::NoQuorum => 69,
-            Exit::Busy => 75,
+            Exit::Busy | Exit::Contended => 75,
             Exit::Lost => 79,
             Exit::CannotRun => 126,
             Exit::NotFound => 127,

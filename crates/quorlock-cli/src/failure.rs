@@ -45,6 +45,15 @@ impl Failure {
         self
     }
 
+    /// Adds what the user should know besides, for programs.
+    #[must_use]
+    pub(crate) fn notice(self, notice: Option<&str>) -> Self {
+        match notice {
+            Some(notice) => self.detail("notice", notice),
+            None => self,
+        }
+    }
+
     /// Ends with another code.
     #[must_use]
     pub(crate) fn exit(mut self, exit: Exit) -> Self {
@@ -105,11 +114,25 @@ impl From<AcquireError> for Failure {
                     other => format!("lock `{lock}` is held by {other}{for_another}"),
                 };
                 let status = shell::line("status", &lock, None);
-                Self::new(Exit::Busy, kind, plain(&message))
+                let exit = if holder == Holder::Nobody { Exit::Contended } else { Exit::Busy };
+                Self::new(exit, kind, plain(&message))
                     .help(format!("wait longer with --wait, or see who has it with `{status}`"))
                     .detail("name", lock.as_str())
                     .detail("holder", holder_json(&holder))
                     .detail("remaining_ms", millis(left))
+            }
+            AcquireError::Contended { lock, attempts, waited } => {
+                let took = duration::show(waited);
+                Self::new(
+                    Exit::Contended,
+                    kind,
+                    format!(
+                        "lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {took}"
+                    ),
+                )
+                .help("perhaps no client did the work: run it again, or wait longer with --wait")
+                .detail("name", lock.as_str())
+                .detail("attempts", attempts)
             }
             AcquireError::NoQuorum { lock, nodes, quorum, answered } => no_quorum(
                 kind,

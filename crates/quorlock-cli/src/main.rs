@@ -56,7 +56,8 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
-    let settings = || settings::Settings::collect(&cli.global);
+    let collect = || settings::Settings::collect(&cli.global);
+    let settings = || collect().and_then(|settings| settings.has_required_nodes().map(|()| settings));
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),
         Command::Acquire(args) => commands::acquire::acquire(args, settings()?, screen),
@@ -65,7 +66,7 @@ fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
         Command::Status(args) => commands::status::status(args, &settings()?, screen),
         Command::Watch(args) => commands::watch::watch(args, &settings()?, screen),
         Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, screen),
-        Command::Config(args::Config::Show) => commands::config::show(&settings()?, screen),
+        Command::Config(args::Config::Show) => commands::config::show(&collect()?, screen),
         Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
         Command::Init(args) => init::init(args, &settings()?, screen),
         Command::Serve(args) => serve::serve(args, settings()?, screen),

@@ -1,9 +1,10 @@
-//! Every setting with where it came from: flag, environment, project file, user file, default.
+//! Every setting with where it came from: flag, environment, project file, user file, system file, default.
 
 mod file;
 
 use crate::args::{Global, OnLost};
 use crate::failure::Failure;
+use crate::screen::Screen;
 use file::{Contents, Found};
 use quorlock::node::split_list;
 use quorlock::{Builder, ConfigError, Locker, RestartGuard};
@@ -16,6 +17,9 @@ use std::time::Duration;
 const NODES: &str = "QUORLOCK_NODES";
 /// The variable that names a configuration file.
 const CONFIG: &str = "QUORLOCK_CONFIG";
+/// For users who lock on one machine without having said so: under cron the environment is empty.
+const LOCAL_NOTICE: &str = "no nodes are configured, so the lock excludes only processes of this user on this machine; \
+     name nodes in /etc/quorlock/config.toml or QUORLOCK_NODES, or give --nodes file: if this is what you want";
 
 /// A value and where it came from.
 #[derive(Clone, Debug)]
@@ -48,6 +52,7 @@ impl fmt::Display for Source {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) nodes: Setting<Vec<String>>,
+    pub(crate) require_nodes: Setting<bool>,
     pub(crate) ttl: Setting<Duration>,
     pub(crate) longest_ttl: Setting<Duration>,
     pub(crate) wait: Setting<Duration>,
@@ -76,6 +81,7 @@ impl Settings {
         let layers = Layers(file::find(given.as_deref())?);
         let mut settings = Self {
             nodes: layers.or(|file| file.nodes.clone(), vec!["file:".to_owned()]),
+            require_nodes: layers.or(|file| file.require_nodes, false),
             ttl: layers.or(|file| file.ttl.map(|span| span.0), Duration::from_secs(30)),
             longest_ttl: layers.or(|file| file.longest_ttl.map(|span| span.0), Duration::from_secs(30)),
             wait: layers.or(|file| file.wait.map(|span| span.0), Duration::from_secs(10)),
@@ -96,9 +102,39 @@ impl Settings {
         if !global.nodes.is_empty() {
             settings.nodes.set(Some(split_list(&global.nodes.join(","))), "--nodes");
         }
+        settings.require_nodes.set(global.require_nodes.then_some(true), "--require-nodes");
         settings.longest_ttl.set(global.longest_ttl, "--longest-ttl");
         settings.node_timeout.set(global.node_timeout.map(Some), "--node-timeout");
+        // A ttl that the user did not choose must not be in the way of a longest ttl that the user did choose.
+        if settings.ttl.source == Source::Default && settings.longest_ttl.value < settings.ttl.value {
+            settings.ttl = settings.longest_ttl.clone();
+        }
         Ok(settings)
+    }
+
+    /// Refuses to lock on this machine alone where nodes are required.
+    pub(crate) fn has_required_nodes(&self) -> Result<(), Failure> {
+        if !self.require_nodes.value || self.nodes.source != Source::Default {
+            return Ok(());
+        }
+        let required = &self.require_nodes.source;
+        Err(Failure::usage(format!("no nodes are configured, but {required} requires them"))
+            .help("name them with --nodes, in QUORLOCK_NODES, or as `nodes` in /etc/quorlock/config.toml"))
+    }
+
+    /// What the user should know if `is_shared`, a lock that seems to be meant for several machines, is of this machine
+    /// alone because no nodes are configured. People get it on stderr; the result is for programs.
+    pub(crate) fn local_notice(&self, is_shared: bool, screen: Screen) -> Option<&'static str> {
+        if !is_shared || screen.quiet || self.nodes.source != Source::Default {
+            return None;
+        }
+        screen.note(LOCAL_NOTICE);
+        Some(LOCAL_NOTICE)
+    }
+
+    /// A locker on these nodes for a command that uses no ttl, whose value is therefore not compared with the longest.
+    pub(crate) fn builder_without_ttl(&self) -> Builder {
+        self.builder().ttl(self.ttl.value.min(self.longest_ttl.value))
     }
 
     /// A locker on these nodes. Connects to nobody yet.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 
-/// Takes the lock, or says why not. With `no_wait` it makes one attempt.
+/// Takes the lock, or says why not. With `no_wait` it does not wait for a holder.
 pub(crate) async fn take(lock: &Lock, no_wait: bool, signals: &mut Signals) -> Result<Guard, Failure> {
     let taking = async { if no_wait { lock.try_acquire().await } else { lock.acquire().await } };
     tokio::select! {

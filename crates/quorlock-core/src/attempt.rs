@@ -202,6 +202,15 @@ mod tests {
     }
 
     #[test]
+    fn the_highest_counter_that_was_seen_is_known() {
+        let mut attempt = attempt(3, 9);
+        assert_eq!(attempt.highest(), Fence::new(9));
+        attempt.on_ballot(0, Ballot::Voted { counter: Some(Fence::new(20)) });
+        attempt.on_ballot(1, Ballot::Voted { counter: Some(Fence::new(15)) });
+        assert_eq!(attempt.highest(), Fence::new(20));
+    }
+
+    #[test]
     fn the_vote_is_granted_only_where_a_majority_was_also_raised() {
         let table = "
             nodes  ballots  step

@@ -65,7 +65,16 @@ mod tests {
         let longest: Vec<_> = (0..5).map(|_| backoff.next(u64::MAX)).collect();
         assert_eq!(longest, [ms(30), ms(90), ms(100), ms(100), ms(100)]);
         backoff.reset();
-        assert_eq!(backoff.next(0), ms(10));
+        assert_eq!(backoff.next(u64::MAX), ms(30), "from the floor again");
+    }
+
+    #[test]
+    fn random_numbers_are_spread_over_the_whole_span() {
+        for (random, chosen) in [(0, 10), (1 << 62, 20), (1 << 63, 30), (u64::MAX, 50)] {
+            let delay = between(ms(10), ms(50), random);
+            assert_eq!((delay + Duration::from_nanos(2)).as_millis(), chosen, "{random}");
+        }
+        assert_eq!(between(ms(50), ms(10), 7), ms(50));
     }
 
     #[test]

@@ -131,6 +131,13 @@ mod tests {
     }
 
     #[test]
+    fn a_fence_is_a_number_that_a_double_keeps_exactly() {
+        assert_eq!(u64::from(Fence::MAX), 9_007_199_254_740_991);
+        assert_eq!(u64::from(Fence::new(7)), 7);
+        assert!(Fence::try_from(1 << 53).is_err() && Fence::try_from((1 << 53) - 1) == Ok(Fence::MAX));
+    }
+
+    #[test]
     fn the_largest_fence_has_no_successor() {
         assert_eq!(Fence::MAX.next(), None);
         assert_eq!(Fence::new(u64::MAX), Fence::MAX);

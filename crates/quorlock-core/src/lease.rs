@@ -223,6 +223,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_says_what_it_was_granted_with_and_why_it_is_over() {
+        let mut lease = lease(None);
+        assert_eq!((lease.fence(), lease.since(), lease.lost()), (Fence::new(1), at(100), None));
+        lease.lose(Loss::Taken);
+        lease.lose(Loss::Expired);
+        assert_eq!(lease.lost(), Some(Loss::Taken), "the first reason stays");
+        assert_eq!((Loss::Taken.kind(), Loss::MaxHold.kind()), ("taken", "max_hold"));
+    }
+
+    #[test]
     fn an_extension_counts_from_its_own_start() {
         let mut lease = lease(None);
         lease.extend(ttl(1_000), (at(500), wall(500)), at(510)).unwrap();

@@ -171,6 +171,35 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_name_is_its_text_although_two_texts_may_have_one_number() {
+        let a = Name::new("a").unwrap();
+        let twin = Name { text: "b".into(), number: a.number };
+        assert!(a != twin && a < twin && a == Name::new("a").unwrap());
+        assert_eq!(
+            (a.to_string().as_str(), a.as_ref(), format!("{a:?}").as_str()),
+            ("a", "a", "Name(\"a\")")
+        );
+        let hash = |name: &Name| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            name.hash(&mut hasher);
+            hasher.finish()
+        };
+        assert_ne!(hash(&a), hash(&twin));
+    }
+
+    #[test]
+    fn the_numbers_of_names_are_spread_in_all_their_bytes() {
+        let numbers: Vec<u64> =
+            (0..256).map(|number| Name::new(format!("invoice:{number}")).unwrap().number()).collect();
+        for byte in 0..8 {
+            let values: std::collections::BTreeSet<u8> =
+                numbers.iter().map(|number| number.to_be_bytes()[byte]).collect();
+            // Chance alone gives 162 of 256.
+            assert!(values.len() > 120, "byte {byte}: {}", values.len());
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_a_name_or_refused_for_a_reason_it_has(

@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn the_first_nodes_are_those_with_the_lowest_numbers() {
         assert_eq!(NodeSet::first(3).iter().collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(NodeSet::first(0).is_empty());
+        assert!(NodeSet::first(0).is_empty() && !NodeSet::first(1).is_empty());
+        assert_eq!(format!("{:?}", NodeSet::first(2)), "{0, 1}");
         assert_eq!(NodeSet::first(Quorum::MAX_NODES).len(), Quorum::MAX_NODES);
     }
 

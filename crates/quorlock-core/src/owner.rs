@@ -192,6 +192,20 @@ mod tests {
         assert_eq!(Stored::parse(stored("", None).encode().as_bytes()).unwrap().owner.who, "?");
     }
 
+    #[test]
+    fn a_label_of_just_the_longest_length_is_kept_whole() {
+        let longest = "x".repeat(MAX_LABEL);
+        let value = stored(&longest, Some(&longest)).encode();
+        let read = Stored::parse(value.as_bytes()).unwrap().owner;
+        assert_eq!((read.who, read.reason), (longest.clone(), Some(longest)));
+    }
+
+    #[test]
+    fn an_owner_is_shown_with_its_process_and_its_reason() {
+        assert_eq!(stored("ann@web1", None).owner.to_string(), "ann@web1 (pid 42)");
+        assert_eq!(stored("ann@web1", Some("why")).owner.to_string(), "ann@web1 (pid 42): why");
+    }
+
     proptest! {
         #[test]
         fn any_label_can_be_stored_and_read(who in ".*", reason in prop::option::of(".*")) {

@@ -16,6 +16,7 @@ pub(crate) enum Code {
     MethodNotAllowed,
     WaitOver,
     Held,
+    Contended,
     Lost,
     BodyTooLarge,
     WrongContentType,
@@ -29,7 +30,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Code::BadRequest,
         Code::BadName,
         Code::BadToken,
@@ -41,6 +42,7 @@ impl Code {
         Code::MethodNotAllowed,
         Code::WaitOver,
         Code::Held,
+        Code::Contended,
         Code::Lost,
         Code::BodyTooLarge,
         Code::WrongContentType,
@@ -70,6 +72,7 @@ impl Code {
             }
             Code::WaitOver => ("wait_over", S::REQUEST_TIMEOUT, "The lock was held all the time"),
             Code::Held => ("held", S::CONFLICT, "The lock is held"),
+            Code::Contended => ("contended", S::CONFLICT, "No client has a majority"),
             Code::Lost => ("lost", S::GONE, "The lock is not held under this token"),
             Code::BodyTooLarge => ("body_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),
             Code::WrongContentType => {

@@ -33,7 +33,7 @@ const BEAT: Duration = Duration::from_secs(5);
 /// the lock alive, and releases it the moment the connection ends.
 #[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), ask::Acquire),
     responses((status = 200, content_type = "text/event-stream", body = String),
-    (status = 408, description = "wait_over"), (status = 409, description = "held")))]
+    (status = 408, description = "wait_over"), (status = 409, description = "held or contended")))]
 pub(crate) async fn hold(
     State(app): State<Arc<App>>,
     method: Method,

@@ -32,7 +32,7 @@ pub(crate) struct Released {
 /// written, the lock is released.
 #[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
     request_body = ask::Acquire, responses(
-    (status = 200, body = Lease), (status = 408, description = "wait_over"), (status = 409, description = "held"),
+    (status = 200, body = Lease), (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
     (status = 429, description = "crowded"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
 pub(crate) async fn acquire(
     State(app): State<Arc<App>>,

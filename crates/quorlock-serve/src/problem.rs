@@ -62,6 +62,12 @@ impl Problem {
                 let by = who.as_ref().map_or_else(|| "others who contend for it".to_owned(), Who::told);
                 Self::held(&format!("lock `{lock}` is held by {by}"), who, left, has_waited)
             }
+            AcquireError::Contended { lock, attempts, .. } => {
+                let detail = format!(
+                    "lock `{lock}` is contended: no client has a majority, after {attempts} attempts; try again"
+                );
+                Self::new(Code::Contended, detail).retry_after(None)
+            }
             AcquireError::NoQuorum { lock, quorum, answered, nodes } => {
                 let detail = format!(
                     "lock `{lock}` needs {} of {} nodes, but only {answered} could vote; look at `nodes`, then at the servers",

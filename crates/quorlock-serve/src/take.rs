@@ -14,7 +14,7 @@ use tokio::time::timeout;
 pub(crate) struct Wish {
     pub(crate) name: Name,
     pub(crate) ttl: Duration,
-    /// How long to wait; zero for one attempt.
+    /// How long to wait; zero for a single try.
     pub(crate) wait: Duration,
     pub(crate) owner: Option<String>,
     pub(crate) reason: Option<String>,

@@ -37,7 +37,7 @@ pub use resp::{Connection, Reply};
 pub use server::Server;
 pub use server_config::{Binary, Fsync, ServerBuilder};
 pub use servers::Servers;
-pub use until::{until, until_blocking};
+pub use until::{until, until_blocking, within};
 
 /// The examples of the README are tested, too.
 #[cfg(doctest)]

@@ -26,6 +26,8 @@ pub enum Fault {
     Pass,
     /// Replies come this much later.
     Delay(Duration),
+    /// Requests and replies each come this much later, as on a long wire.
+    Distance(Duration),
     /// Nothing passes in either direction, nothing is lost: it goes on with the next change.
     Hold,
     /// Requests reach the server, replies wait for the next change.
@@ -183,6 +185,7 @@ pub(crate) enum Treatment {
 
 fn for_requests(fault: Fault) -> Treatment {
     match fault {
+        Fault::Distance(by) => Treatment::Delay(by),
         Fault::Hold => Treatment::Hold,
         Fault::Swallow => Treatment::Swallow,
         Fault::DuplicateRequests => Treatment::Twice,
@@ -193,7 +196,7 @@ fn for_requests(fault: Fault) -> Treatment {
 fn for_replies(fault: Fault) -> Treatment {
     match fault {
         Fault::Pass | Fault::Refuse | Fault::Swallow | Fault::DuplicateRequests => Treatment::Pass,
-        Fault::Delay(by) => Treatment::Delay(by),
+        Fault::Delay(by) | Fault::Distance(by) => Treatment::Delay(by),
         Fault::Hold | Fault::HoldReplies => Treatment::Hold,
         Fault::SwallowReplies => Treatment::Swallow,
         Fault::Garbage => Treatment::Garbage,

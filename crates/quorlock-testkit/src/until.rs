@@ -17,6 +17,17 @@ pub async fn until(what: &str, limit: Duration, mut condition: impl AsyncFnMut()
     }
 }
 
+/// Waits for `future`, so that what never comes fails a test instead of holding it up.
+///
+/// # Panics
+/// Names `what` if it does not come within `limit`.
+pub async fn within<T>(what: &str, limit: Duration, future: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(limit, future).await {
+        Ok(come) => come,
+        Err(_) => panic!("not within {limit:?}: {what}"),
+    }
+}
+
 /// The twin of [`until`] for code without a runtime.
 ///
 /// # Panics
@@ -42,6 +53,12 @@ mod tests {
         })
         .await;
         assert_eq!(asked, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    #[should_panic(expected = "the end of the world")]
+    async fn what_never_comes_is_named() {
+        within("the end of the world", Duration::from_secs(9), std::future::pending::<()>()).await;
     }
 
     #[test]

@@ -40,6 +40,19 @@ async fn a_delay_counts_for_each_reply_and_not_for_their_sum() {
 }
 
 #[tokio::test]
+async fn a_distance_counts_for_requests_and_for_replies() {
+    let (server, proxy, mut client) = setting().await;
+    let distance = Duration::from_millis(200);
+    proxy.set(Fault::Distance(distance)).await;
+    let start = Instant::now();
+    client.write_all(b"INCR x\r\n").await.unwrap();
+    tokio::time::sleep(distance / 4).await;
+    assert_eq!(server.cli(&["GET", "x"]), "", "it is on its way");
+    assert_eq!(read(&mut client, 4).await, ":1\r\n");
+    assert!(start.elapsed() >= 2 * distance, "{:?}", start.elapsed());
+}
+
+#[tokio::test]
 async fn what_is_held_arrives_later() {
     let (server, proxy, mut client) = setting().await;
     proxy.set(Fault::Hold).await;

@@ -22,6 +22,11 @@ const POLL_CAP: Duration = Duration::from_secs(1);
 const RETRY_FLOOR: Duration = Duration::from_millis(2);
 const RETRY_CAP: Duration = Duration::from_millis(500);
 
+/// How often, and for how long, a single try contends while no client has a majority. With three clients in three zones
+/// five of six splits end with the second attempt.
+const SPLIT_ATTEMPTS: u32 = 16;
+const SPLIT_TIME: Duration = Duration::from_secs(5);
+
 /// How long a busy line holds back, so that waiters of other processes can use the hint that they got.
 const COURTESY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
@@ -32,17 +37,19 @@ pub(crate) struct Limits {
     pub(crate) wait: Duration,
     /// How many attempts it may make.
     pub(crate) attempts: u32,
+    /// Whether it waits for a holder to let go. If not, it tries again only while no client has a majority.
+    pub(crate) waits: bool,
 }
 
 impl Limits {
-    /// One attempt, no waiting.
+    /// No waiting: attempts until one client has a majority.
     pub(crate) fn once(options: &Options) -> Self {
-        Self { wait: options.ttl.validity(), attempts: 1 }
+        Self { wait: options.ttl.validity(), attempts: SPLIT_ATTEMPTS, waits: false }
     }
 
     /// As the options say.
     pub(crate) fn of(options: &Options) -> Self {
-        Self { wait: options.wait, attempts: options.attempts }
+        Self { wait: options.wait, attempts: options.attempts, waits: options.attempts > 1 }
     }
 }
 
@@ -147,8 +154,8 @@ impl<'a> Contender<'a> {
             return Box::pin(self.give_up()).await;
         }
         let line = self.line;
-        // A single attempt does not queue: it answers what is true now.
-        if self.limits.attempts > 1 {
+        // A single try does not queue: it answers what is true now.
+        if self.limits.waits {
             match line.turn(|| self.left()).await {
                 Ok(Some(turn)) => self.turn = Some(turn),
                 Ok(None) => return Box::pin(self.give_up()).await,
@@ -158,7 +165,7 @@ impl<'a> Contender<'a> {
             }
         }
         loop {
-            if self.limits.attempts > 1 && self.wait_for_neighbour().await.is_err() {
+            if self.limits.waits && self.wait_for_neighbour().await.is_err() {
                 return Box::pin(self.give_up()).await;
             }
             if self.turn.is_some() && self.line.owes_a_turn() {
@@ -176,11 +183,38 @@ impl<'a> Contender<'a> {
             if let Some(grant) = self.take(tried) {
                 return Ok(grant);
             }
-            if self.attempts >= self.limits.attempts || self.left().is_zero() {
+            if !self.limits.waits {
+                Box::pin(self.settle_split()).await?;
+                continue;
+            }
+            if self.is_spent() {
                 return Box::pin(self.give_up()).await;
             }
             Box::pin(self.pause()).await;
         }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.attempts >= self.limits.attempts || self.left().is_zero()
+    }
+
+    /// After a single try was refused: waits before the next attempt if no client has a majority.
+    ///
+    /// Several clients that try at the same moment may get one vote each, and all are refused. None of them may take that
+    /// for a lock that is held, or none does the work. A look that finds one token on a majority is proof: each attempt
+    /// has a token of its own, and one that a majority granted is undone only by a client that is cancelled, reports an
+    /// error or tries again. Our own undo reaches every node before the look does.
+    async fn settle_split(&mut self) -> Result<(), AcquireError> {
+        if self.attempts <= 1 {
+            self.limits.wait = self.limits.wait.min(self.waited() + SPLIT_TIME);
+        }
+        let is_spent = self.is_spent();
+        let error = self.reason().await;
+        if is_spent || !matches!(error, AcquireError::Contended { .. }) {
+            return Err(error);
+        }
+        self.hold_off().await;
+        Ok(())
     }
 
     /// While a guard of this very process has the lock, there is no need to ask any node.
@@ -302,27 +336,29 @@ impl<'a> Contender<'a> {
         self.voters.around.emit(&Event::Waiting { name, holder, left: seen.left });
     }
 
-    /// The error that says why, from the last attempt, or from a look if there was none.
     async fn give_up(&mut self) -> Result<Grant, AcquireError> {
+        Err(self.reason().await)
+    }
+
+    /// The error that says why, from the last attempt, or from a look if there was none.
+    async fn reason(&mut self) -> AcquireError {
         let lock = self.candidate.name.clone();
         match self.patience.as_mut().and_then(|patience| patience.last.take()) {
-            Some(refusal) if refusal.cause == Cause::NoQuorum => Err(AcquireError::NoQuorum {
+            Some(refusal) if refusal.cause == Cause::NoQuorum => AcquireError::NoQuorum {
                 lock,
                 quorum: self.voters.quorum,
                 answered: refusal.votes + refusal.denied,
                 nodes: refusal.nodes,
-            }),
-            Some(refusal) if refusal.cause == Cause::TooSlow => Err(AcquireError::TooSlow {
-                lock,
-                took: refusal.took,
-                ttl: self.candidate.options.ttl.span(),
-            }),
+            },
+            Some(refusal) if refusal.cause == Cause::TooSlow => {
+                AcquireError::TooSlow { lock, took: refusal.took, ttl: self.candidate.options.ttl.span() }
+            }
             last => self.held_or_unreachable(last.is_some()).await,
         }
     }
 
-    /// Looks who has it. `was_held` if the last attempt found somebody.
-    async fn held_or_unreachable(&mut self, was_held: bool) -> Result<Grant, AcquireError> {
+    /// Looks which client has it. `was_refused` if the last attempt was refused by nodes that could vote.
+    async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
         let (lock, quorum) = (self.candidate.name.clone(), self.voters.quorum);
         // What is left of the limit bounds this last look, too.
         let look = inspect(self.voters, self.candidate.name, Hear::Majority);
@@ -330,18 +366,18 @@ impl<'a> Contender<'a> {
             Ok(Ok(seen)) => Some(seen),
             Ok(Err(InspectError { nodes, .. })) => {
                 let answered = nodes.iter().filter(|report| matches!(report.said, Said::Yes)).count();
-                return Err(AcquireError::NoQuorum { lock, quorum, answered, nodes });
+                return AcquireError::NoQuorum { lock, quorum, answered, nodes };
             }
             Err(_) => self.patience.as_mut().and_then(|patience| patience.seen.take()),
         };
+        let waited = self.waited();
         match seen {
-            Some(seen) => {
-                Err(AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited: self.waited() })
+            Some(seen) if seen.is_held() => {
+                AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited }
             }
-            None if was_held => {
-                Err(AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited: self.waited() })
-            }
-            None => Err(AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() }),
+            Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
+            None if was_refused => AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited },
+            None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() },
         }
     }
 

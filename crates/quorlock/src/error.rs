@@ -100,6 +100,17 @@ pub enum AcquireError {
         /// How long this call waited.
         waited: Duration,
     },
+    /// Several clients want the lock, and none of them has a majority of the nodes. Try again: unlike after
+    /// [`AcquireError::Held`], it is not certain that another client does the work.
+    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {waited:?}")]
+    Contended {
+        /// The lock.
+        lock: Name,
+        /// How many attempts were made.
+        attempts: u32,
+        /// How long this call waited.
+        waited: Duration,
+    },
     /// Too few nodes could vote for anyone to hold it. Wake an operator.
     #[error("lock `{lock}` needs {} nodes but only {answered} could vote: {}", .quorum, listed(.nodes))]
     NoQuorum {
@@ -143,6 +154,7 @@ impl AcquireError {
     pub fn kind(&self) -> &'static str {
         match self {
             AcquireError::Held { .. } => "held",
+            AcquireError::Contended { .. } => "contended",
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::TooSlow { .. } => "too_slow",
             AcquireError::Cancelled { .. } => "cancelled",
@@ -166,7 +178,7 @@ pub enum Holder {
     },
     /// Another program: a short piece of what it stored.
     Foreign(String),
-    /// Nobody has a majority: several contend, or too few nodes could tell.
+    /// No client is known to have a majority: several contend, or too few nodes answered.
     Nobody,
 }
 
@@ -175,7 +187,7 @@ impl fmt::Display for Holder {
         match self {
             Holder::Owner { owner, .. } => owner.fmt(f),
             Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
-            Holder::Nobody => f.write_str("nobody for long: others contend for it"),
+            Holder::Nobody => f.write_str("a client that too few nodes named in time"),
         }
     }
 }

@@ -68,7 +68,7 @@ pub enum Event {
     GaveUp {
         /// The lock.
         name: Name,
-        /// A stable word: `held`, `no_quorum`, `too_slow`, `cancelled`, `crowded`.
+        /// A stable word: `held`, `contended`, `no_quorum`, `too_slow`, `cancelled`, `crowded`.
         why: &'static str,
         /// From the call to the error.
         waited: Duration,

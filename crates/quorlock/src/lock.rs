@@ -64,7 +64,7 @@ impl Lock {
     /// attempt and counts as waiting.
     ///
     /// # Errors
-    /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
+    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, or too many waiters.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
@@ -72,11 +72,18 @@ impl Lock {
         self.contend(Limits::of(&self.options)).await
     }
 
-    /// Makes one attempt, without waiting for whoever has the lock. While 256 other attempts of the locker are under
-    /// way it begins when one of them ends, within the validity of the ttl at most.
+    /// Takes the lock without waiting for a client that has it.
+    ///
+    /// One attempt settles it: two rounds, to vote and to see which client has the lock, if it is held. Clients that try
+    /// at the same moment may split the votes, so that all are refused. Then this tries again after a random delay,
+    /// until one client has a majority: at most 16 attempts within 5 s, and within the validity of the ttl.
+    ///
+    /// While 256 other attempts of the locker are under way it begins when one of them ends, within the validity of the
+    /// ttl at most.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`AcquireError::Held`] says who has it.
+    /// As [`Lock::acquire`]; [`AcquireError::Held`] says which client has it, [`AcquireError::Contended`] that no client
+    /// had a majority until the last attempt.
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].

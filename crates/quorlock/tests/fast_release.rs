@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::{Locker, Release};
-use quorlock_testkit::{Binary, Server};
+use quorlock_testkit::{Binary, Server, until};
 use std::time::Duration;
 
 /// A server that has such a command, or `None` where there is none to be had.
@@ -80,9 +80,10 @@ async fn who_has_begun_to_wait_is_told_and_from_then_on_the_script_tells() {
     cycles(&ours, 2).await;
     let guard = ours.named("a").unwrap().acquire().await.unwrap();
     let waiter = tokio::spawn(async move { theirs.named("a").unwrap().acquire().await.unwrap() });
-    while server.cli(&["PUBSUB", "NUMSUB", "quorlock:free:a"]).lines().nth(1).unwrap().trim() == "0" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("it waits", Duration::from_secs(20), async || {
+        server.cli(&["PUBSUB", "NUMSUB", "quorlock:free:a"]).lines().nth(1).unwrap().trim() != "0"
+    })
+    .await;
     assert_eq!(calls(&server, "publish").0, 0);
     let before = calls(&server, "delifeq").0;
     let _ = guard.release().await;

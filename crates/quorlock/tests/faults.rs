@@ -7,7 +7,7 @@ use net::{NODE_TIMEOUT, Net, SOON, kinds, release, secs, until_granted};
 use quorlock::node::NodeError;
 use quorlock::{AcquireError, Locker, Loss, RestartGuard};
 use quorlock_testkit::proxy::{Fault, Proxy};
-use quorlock_testkit::{Fsync, Server, Servers, until};
+use quorlock_testkit::{Fsync, Server, Servers, until, within};
 use std::time::{Duration, Instant};
 
 /// Everything that a proxy can do, with the cause that it must be given.
@@ -215,7 +215,7 @@ async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_get
     assert_eq!(kinds(&refused), ["timeout"; 3], "{refused}");
     release(large.locker.named("free").unwrap().try_acquire().await.unwrap()).await;
     // What the smaller side held it loses before the larger one gets it.
-    let lost = held.lost().await;
+    let lost = within("the loss", SOON * 3, held.lost()).await;
     assert_eq!(lost.loss, Loss::QuorumLost);
     let taken = large.locker.named("held").unwrap().wait(SOON).acquire().await.unwrap();
     assert!(taken.fence() > held.fence() && !held.is_held());

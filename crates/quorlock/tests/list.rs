@@ -96,7 +96,9 @@ async fn votes_are_not_delayed_by_a_list() {
         async move { locker.list().await }
     });
     let mut cycles = 0;
+    let start = std::time::Instant::now();
     while !listing.is_finished() {
+        assert!(start.elapsed() < Duration::from_secs(60), "the listing does not end");
         let guard = locker.named("busy").unwrap().wait(Duration::ZERO).acquire().await.unwrap();
         net::release(guard).await;
         cycles += 1;

@@ -4,7 +4,7 @@
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorlock::metrics::{BUCKETS, Metrics, record_health};
 use quorlock::{Builder, Locker};
-use quorlock_testkit::{Servers, exposition, until};
+use quorlock_testkit::{Servers, exposition, until, within};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -144,7 +144,7 @@ async fn a_loss_is_counted_once() {
     let locker = Locker::builder().nodes(["memory:"]).metrics(metrics()).build().unwrap();
     let lock = locker.named("a").unwrap().max_hold(Duration::from_millis(200)).unwrap();
     let guard = lock.acquire().await.unwrap();
-    guard.lost().await;
+    within("the loss", Duration::from_secs(20), guard.lost()).await;
     let _ = guard.release().await;
     assert_eq!(value(&seen, "redlock_losses_total{reason=\"max_hold\",resource=\"a\"}"), Some(1.0));
     assert_eq!(value(&seen, "redlock_hold_seconds_count{resource=\"a\"}"), Some(1.0));

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::{Locker, Standing};
-use quorlock_testkit::{ClockShim, Servers};
+use quorlock_testkit::{ClockShim, Servers, within};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -93,7 +93,10 @@ async fn as_the_child() {
                 Standing::Unverified => println!("child: unverified"),
                 Standing::Lost(loss) => println!("child: lost {loss:?}"),
             },
-            "reason" => println!("child: {}", guard.lost().await),
+            // The parent waits for a line as long as this process lives.
+            "reason" => {
+                println!("child: {}", within("the loss", Duration::from_secs(60), guard.lost()).await)
+            }
             "extend" => match guard.extend().await {
                 Ok(_) => println!("child: extended"),
                 Err(error) => println!("child: {error}"),

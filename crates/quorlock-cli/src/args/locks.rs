@@ -46,7 +46,7 @@ pub(crate) struct Extend {
     #[command(flatten)]
     pub(crate) proof: Proof,
 
-    /// How long the nodes keep the lock from now on [default: 30s]
+    /// How long the nodes keep the lock from now on [default: 30s, or the longest ttl if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 }

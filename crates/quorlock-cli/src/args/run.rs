@@ -32,6 +32,9 @@ pub(crate) struct Run {
     pub(crate) shell: Option<OsString>,
 
     /// Busy: exit 0 quietly, at once unless --wait is given. For cron jobs on several machines
+    ///
+    /// Busy means that another client has the lock on a majority of the nodes. If no client has, after at most 5 s, the
+    /// job may run nowhere: then the exit code is 75, and the error says `contended`.
     #[arg(long, conflicts_with = "conflict_exit_code")]
     pub(crate) skip: bool,
 

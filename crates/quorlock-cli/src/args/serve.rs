@@ -17,7 +17,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     pub(crate) listen: Vec<Address>,
 
-    /// How long nodes keep a lock whose taker gives no ttl [default: 30s]
+    /// How long nodes keep a lock whose taker gives no ttl [default: 30s, or the longest ttl if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 

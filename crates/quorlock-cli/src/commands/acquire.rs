@@ -18,10 +18,17 @@ pub(crate) fn acquire(args: &Acquire, mut settings: Settings, screen: Screen) ->
     settings.ttl.set(args.terms.ttl, "--ttl");
     settings.wait.set(args.terms.wait, "--wait");
     settings.excludes_others()?;
-    runtime::start()?.block_on(live(args, &settings, screen))
+    let notice = settings.local_notice(args.terms.wait.is_some(), screen);
+    let done = runtime::start()?.block_on(live(args, &settings, notice, screen));
+    done.map_err(|failure| failure.notice(notice))
 }
 
-async fn live(args: &Acquire, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+async fn live(
+    args: &Acquire,
+    settings: &Settings,
+    notice: Option<&str>,
+    screen: Screen,
+) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let watcher = Watcher::new(screen);
     let builder = settings.builder().attempts(u32::MAX).observe(watcher.clone());
@@ -34,7 +41,11 @@ async fn live(args: &Acquire, settings: &Settings, screen: Screen) -> Result<Exi
     if !guard.is_held() {
         return Err(too_late(&guard));
     }
-    let told = screen.hand_over(&taken_json(&guard, &locker, &watcher), || guard.token().to_string());
+    let mut object = taken_json(&guard, &locker, &watcher);
+    if let Some(notice) = notice {
+        object["notice"] = notice.into();
+    }
+    let told = screen.hand_over(&object, || guard.token().to_string());
     if let Err(error) = told {
         let _outcome = guard.release().await;
         locker.flush().await;

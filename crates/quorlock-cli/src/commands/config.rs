@@ -44,6 +44,7 @@ fn rows(settings: &Settings) -> Vec<Row> {
         row("nodes", &settings.nodes, |urls| {
             urls.iter().map(|url| without_secrets(url)).collect::<Vec<_>>().join(", ")
         }),
+        row("require_nodes", &settings.require_nodes, bool::to_string),
         row("ttl", &settings.ttl, span),
         row("longest_ttl", &settings.longest_ttl, span),
         row("wait", &settings.wait, span),

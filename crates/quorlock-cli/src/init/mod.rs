@@ -20,7 +20,7 @@ use std::io::{self, BufRead, Write};
 /// Looks at the nodes, asks, marks those that need it, and says how it went.
 pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.builder())?;
+        let locker = settings.build(settings.builder_without_ttl())?;
         let plan = Plan::new(settings, locker.examine().await);
         if plan.to_mark().next().is_none() {
             return result::tell(&Outcome::new(&plan, Vec::new(), Vec::new()), screen);
@@ -60,7 +60,7 @@ type Marked = Vec<(String, Result<(), NodeError>)>;
 /// Marks just the nodes that need it: those that vote would forget what they know of their memory.
 async fn mark(settings: &Settings, plan: &Plan) -> Result<Marked, Failure> {
     let some = only(settings, plan.to_mark().map(|node| node.url.clone()).collect(), doctor::guard(settings));
-    let locker = some.build(some.builder())?;
+    let locker = some.build(some.builder_without_ttl())?;
     Ok(locker.init_fresh_nodes().await)
 }
 

@@ -62,6 +62,9 @@ impl Child {
         // Orphans come to us, so that none escapes when the lock is lost. Without it only the process group is found.
         let _ = set_child_subreaper(Some(getpid()));
         let mut warden = Warden::post().ok();
+        if let Some(warden) = &warden {
+            warden.watch_from_start(&mut command, terminal.parts());
+        }
         let spawned = spawn_tied(&mut command, fd);
         if let (Some(warden), Err(_)) = (&mut warden, &spawned) {
             warden.dismiss();

@@ -28,7 +28,10 @@ use tokio::time::sleep;
 pub(crate) fn run(args: &Run, settings: Settings, screen: Screen) -> Result<Exit, Failure> {
     settings.excludes_others()?;
     let plan = Plan::make(args, settings)?;
-    runtime::start()?.block_on(live(&plan, screen))
+    let is_shared = args.skip || args.at_least.is_some() || args.terms.wait.is_some();
+    let notice = plan.settings.local_notice(is_shared, screen);
+    let done = runtime::start()?.block_on(live(&plan, notice, screen));
+    done.map_err(|failure| failure.notice(notice))
 }
 
 /// Says why nothing was run. Programs get it on stderr, as stdout is the command's.
@@ -36,7 +39,7 @@ pub(crate) fn fail(failure: &Failure, screen: Screen) {
     if screen.json { outcome::tell(&failure.to_json()) } else { screen.fail(failure) }
 }
 
-async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
+async fn live(plan: &Plan, notice: Option<&str>, screen: Screen) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let watcher = Watcher::new(screen);
     let locker = plan.settings.build(plan.builder().observe(watcher.clone()))?;
@@ -46,13 +49,13 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
         Ok(guard) => guard,
         Err(busy) if busy.exit == Exit::Busy && plan.skip => {
             screen.remark(format_args!("skipped: {}", busy.message()));
-            outcome::tell_skipped(lock.name(), screen);
+            outcome::tell_skipped(lock.name(), notice, screen);
             locker.flush().await;
             return Ok(Exit::Success);
         }
         Err(failure) => {
             locker.flush().await;
-            let is_busy = failure.exit == Exit::Busy;
+            let is_busy = matches!(failure.exit, Exit::Busy | Exit::Contended);
             return Err(if is_busy { failure.exit(plan.busy) } else { failure });
         }
     };
@@ -64,7 +67,7 @@ async fn live(plan: &Plan, screen: Screen) -> Result<Exit, Failure> {
             return Err(failure);
         }
     };
-    let mut report = Report::new(&guard, &watcher, &end);
+    let mut report = Report::new(&guard, &watcher, &end, notice);
     let stayed = stay(&guard, plan, &end, &mut signals).await;
     report.let_go(let_go(guard, &end, screen).await, stayed);
     locker.flush().await;

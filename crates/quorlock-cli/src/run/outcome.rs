@@ -13,8 +13,8 @@ use std::io::Write;
 pub(super) struct Report(Value);
 
 impl Report {
-    pub(super) fn new(guard: &Guard, watcher: &Watcher, end: &End) -> Self {
-        Self(json!({
+    pub(super) fn new(guard: &Guard, watcher: &Watcher, end: &End, notice: Option<&str>) -> Self {
+        let mut object = json!({
             "name": guard.name().as_str(),
             "fence": guard.fence(),
             "votes": watcher.votes(),
@@ -22,7 +22,9 @@ impl Report {
             "held_ms": u64::try_from(end.held.as_millis()).unwrap_or(u64::MAX),
             "command_exit_code": end.exit.code(),
             "lost": end.lost.as_ref().map(|lost| lost.loss),
-        }))
+        });
+        add_notice(&mut object, notice);
+        Self(object)
     }
 
     /// Adds what became of the release. One that finds nothing tells that somebody removed the lock; while the command ran,
@@ -61,9 +63,17 @@ impl Report {
 }
 
 /// Tells programs that nothing was run, and that this is fine.
-pub(super) fn tell_skipped(name: &Name, screen: Screen) {
+pub(super) fn tell_skipped(name: &Name, notice: Option<&str>, screen: Screen) {
     if screen.json {
-        tell(&json!({ "name": name.as_str(), "skipped": true, "exit_code": 0 }));
+        let mut object = json!({ "name": name.as_str(), "skipped": true, "exit_code": 0 });
+        add_notice(&mut object, notice);
+        tell(&object);
+    }
+}
+
+fn add_notice(object: &mut Value, notice: Option<&str>) {
+    if let Some(notice) = notice {
+        object["notice"] = notice.into();
     }
 }
 

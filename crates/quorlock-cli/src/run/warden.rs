@@ -8,6 +8,8 @@
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::time::Duration;
 
 /// Watches over the command, from [`Warden::watch`] on until it is dismissed.
@@ -77,6 +79,24 @@ impl Warden {
                 None => Err(io::ErrorKind::Other.into()),
             },
         }
+    }
+
+    /// Makes the process of `command` its ward before the command begins, so that there is no moment at which we could die
+    /// and leave behind what the command has started. With `is_group` the ward is the process group of that process.
+    pub(super) fn watch_from_start(&self, command: &mut Command, is_group: bool) {
+        let to = self.orders.as_raw_fd();
+        let introduce = move || {
+            // SAFETY: plain system calls. The descriptor is ours until the process becomes the command.
+            unsafe {
+                let pid = libc::getpid();
+                let order = Order { at: i64::MAX, target: if is_group { -pid } else { pid } }.to_bytes();
+                // A warden that is gone cannot be told; the parent-death signal is left.
+                let _ = libc::write(to, order.as_ptr().cast(), ORDER);
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec only system calls are made that are allowed there.
+        unsafe { command.pre_exec(introduce) };
     }
 
     /// Gives it a ward, to be killed when we die, and after `left` unless it is told anew before; never if `None`.
@@ -167,5 +187,37 @@ unsafe fn close_from(first: RawFd) {
                 libc::close(fd);
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Stdio;
+    use std::time::Instant;
+
+    /// Goal: we may die as soon as the command runs, before we have said when it must end.
+    #[test]
+    fn what_the_command_started_is_killed_with_us_from_its_first_moment_on() {
+        let mut warden = Warden::post().unwrap();
+        let mut command = Command::new("sh");
+        // The shell waits for what it has started, so that it ends only if that is killed.
+        command.args(["-c", "sleep 600 & wait"]).process_group(0).stdin(Stdio::null());
+        warden.watch_from_start(&mut command, true);
+        let mut child = command.spawn().unwrap();
+        let (_, elsewhere) = io::pipe().unwrap();
+        // What our death does: the last writer of the pipe is gone.
+        drop(std::mem::replace(&mut warden.orders, elsewhere));
+        let start = Instant::now();
+        let mut ended = child.try_wait().unwrap();
+        while ended.is_none() && start.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(3));
+            ended = child.try_wait().unwrap();
+        }
+        if ended.is_none() {
+            // SAFETY: a process group of our own making.
+            unsafe { libc::kill(-i32::try_from(child.id()).unwrap(), libc::SIGKILL) };
+        }
+        assert!(ended.is_some_and(|status| !status.success()), "{ended:?}");
     }
 }

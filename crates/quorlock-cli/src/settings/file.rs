@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
 const PROJECT_FILE: &str = "quorlock.toml";
+/// The file of the machine. Unlike the others it is found under cron, too, where HOME may be another and the working
+/// directory is no project.
+const SYSTEM_FILE: &str = "/etc/quorlock/config.toml";
 /// Larger files are none of ours.
 const MAX_SIZE: u64 = 1 << 20;
 
@@ -29,6 +32,7 @@ pub(super) struct Found {
 #[serde(deny_unknown_fields)]
 pub(super) struct Contents {
     pub(super) nodes: Option<Vec<String>>,
+    pub(super) require_nodes: Option<bool>,
     pub(super) ttl: Option<Span>,
     pub(super) longest_ttl: Option<Span>,
     pub(super) wait: Option<Span>,
@@ -59,7 +63,7 @@ impl From<Guard> for RestartGuard {
     }
 }
 
-/// Reads the file that was `given`; without one the project's and the user's, as far as they exist.
+/// Reads the file that was `given`; without one the project's, the user's and the machine's, as far as they exist.
 pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
     if let Some(path) = given {
         return Ok(vec![read(path)?.ok_or_else(|| missing(path))?]);
@@ -71,10 +75,15 @@ pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
         return Err(Failure::usage(format!("{message}: somebody else put it where anybody may write"))
             .help("remove it, or name the right one with --config or QUORLOCK_CONFIG"));
     }
-    for path in [project, user_file()].into_iter().flatten() {
+    for path in places(project, user_file()) {
         found.extend(read(&path)?);
     }
     Ok(found)
+}
+
+/// Where settings are looked for, the strongest first.
+fn places(project: Option<PathBuf>, user: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+    [project, user, Some(SYSTEM_FILE.into())].into_iter().flatten()
 }
 
 fn missing(path: &Path) -> Failure {
@@ -145,6 +154,7 @@ mod tests {
     fn a_file_may_set_everything() {
         let text = r#"
             nodes = ["redis://a", "redis://b", "redis://c"]
+            require_nodes = true
             ttl = "20s"
             longest_ttl = "1m"
             wait = "5s"
@@ -161,6 +171,14 @@ mod tests {
         assert_eq!(contents.nodes.unwrap().len(), 3);
         assert_eq!(contents.longest_ttl.unwrap().0, Duration::from_secs(60));
         assert_eq!(contents.on_lost, Some(OnLost::Kill));
+    }
+
+    #[test]
+    fn the_file_of_the_machine_is_the_weakest_and_is_read_without_a_home() {
+        let all: Vec<PathBuf> = places(Some("project".into()), Some("user".into())).collect();
+        assert_eq!(all, [Path::new("project"), Path::new("user"), Path::new("/etc/quorlock/config.toml")]);
+        let under_cron: Vec<PathBuf> = places(None, None).collect();
+        assert_eq!(under_cron, [Path::new("/etc/quorlock/config.toml")]);
     }
 
     #[test]

@@ -175,11 +175,26 @@ impl Running {
     pub(crate) fn end(mut self) -> Answer {
         let child = self.child();
         until_blocking("the command ends", LIMIT, || child.try_wait().unwrap().is_some());
-        let output = self.0.take().unwrap().wait_with_output().unwrap();
-        Answer {
-            code: output.status.code(),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
+        let code = child.wait().unwrap().code();
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        self.0 = None;
+        Answer { code, out: read_to_end(out), err: read_to_end(err) }
+    }
+}
+
+/// What is left in `stream`. A process that outlives the command and keeps the stream open fails the test.
+fn read_to_end(stream: Option<impl Read + AsFd>) -> String {
+    let Some(mut stream) = stream else { return String::new() };
+    let start = Instant::now();
+    let mut text = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let left = LIMIT.saturating_sub(start.elapsed()).try_into().unwrap();
+        let is_ready = poll(&mut [PollFd::new(&stream, PollFlags::IN)], Some(&left)).unwrap() > 0;
+        assert!(is_ready, "a process keeps the output open after: {}", String::from_utf8_lossy(&text));
+        match stream.read(&mut piece).unwrap() {
+            0 => return String::from_utf8(text).unwrap(),
+            length => text.extend(&piece[..length]),
         }
     }
 }

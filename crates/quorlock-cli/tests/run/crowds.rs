@@ -1,7 +1,8 @@
 //! Many at once: no update of an unprotected counter is lost, whatever happens to two of five servers.
 
 use crate::kit::{Home, Running};
-use quorlock_testkit::{Servers, until_blocking};
+use quorlock_testkit::proxy::Fault;
+use quorlock_testkit::{Proxy, Servers, until_blocking};
 use std::fs;
 use std::time::Duration;
 
@@ -72,4 +73,54 @@ fn a_job_that_three_machines_start_at_once_runs_once() {
         assert_eq!(done.err, "");
     }
     assert_eq!(fs::read_to_string(log).unwrap(), "ran\n");
+}
+
+/// Goal: the same where each machine is near one server, whose vote it gets first, and far from the others.
+#[test]
+fn a_job_that_three_zones_start_at_once_runs_once() {
+    let servers = Servers::start(3);
+    drop(Home::on(&servers));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut wires = Vec::new();
+    let mut zone = |near: usize| {
+        let urls = servers.iter().enumerate().map(|(number, server)| {
+            if number == near {
+                return server.url();
+            }
+            let wire = runtime.block_on(Proxy::start(server.port()));
+            runtime.block_on(wire.set(Fault::Distance(Duration::from_millis(20))));
+            wires.push(wire);
+            wires[wires.len() - 1].url()
+        });
+        Home::with_nodes(&urls.collect::<Vec<_>>())
+    };
+    let machines = [zone(0), zone(1), zone(2)];
+    for trial in 0..6 {
+        let log = machines[0].file(&format!("log{trial}"));
+        let (name, job) = (format!("nightly{trial}"), format!("echo ran >> {}", log.display()));
+        let args =
+            ["run", &name, "--node-timeout", "500ms", "--skip", "--at-least", "2s", "-c", job.as_str()];
+        let runs: Vec<Running> = machines.iter().map(|home| home.start(&args)).collect();
+        for run in runs {
+            let done = run.end().exits(0);
+            assert_eq!(done.err, "");
+        }
+        assert_eq!(fs::read_to_string(log).unwrap_or_default(), "ran\n", "trial {trial}");
+    }
+}
+
+/// Goal: a job that no client can run is no success: three values, of which none is on a majority, never go away.
+#[test]
+fn a_job_that_no_client_can_run_is_not_skipped_silently() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    for (number, server) in servers.iter().enumerate() {
+        server.cli(&["SET", "nightly", &format!("{number} has it")]);
+    }
+    let done = home.run(&["run", "nightly", "--skip", "--", "touch", "ran"]).exits(75);
+    done.complains(&["contended: no client has a majority", "perhaps no client did the work"]);
+    let done = home.run(&["run", "nightly", "--skip", "--wait", "1s", "--json", "--", "touch", "ran"]);
+    assert_eq!(done.exits(75).json_aside()["error"]["kind"], "contended");
+    home.run(&["run", "nightly", "--wait", "100ms", "-E", "9", "--", "touch", "ran"]).exits(9);
+    assert!(!home.file("ran").exists());
 }

@@ -2,7 +2,7 @@
 
 use crate::kit::{Home, program};
 use quorlock_testkit::{Servers, until_blocking};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -100,6 +100,44 @@ fn a_command_that_heeds_term_has_time_to_clean_up() {
     servers.iter().for_each(|server| server.resume());
 }
 
+fn state(pid: &str) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
+}
+
+/// Goal: a command that is stopped when the lock is lost is continued, because it cannot handle TERM before.
+#[test]
+fn a_stopped_command_is_continued_so_that_it_can_clean_up() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    let tidy = "trap 'echo tidied; exit 0' TERM; echo $$ > pid; while :; do sleep 0.05; done";
+    let run = home.start(&["run", "x", "--ttl", "4s", "--kill-grace", "1s", "-c", tidy]);
+    let pid = || fs::read_to_string(home.file("pid")).unwrap_or_default();
+    until_blocking("it runs", SOON, || !pid().trim().is_empty());
+    kill_process(Pid::from_raw(pid().trim().parse().unwrap()).unwrap(), Signal::STOP).unwrap();
+    until_blocking("it is stopped", SOON, || state(&pid()) == Some('T'));
+    servers.iter().for_each(|server| server.pause());
+    let done = run.end().exits(79);
+    assert_eq!(done.out, "tidied\n");
+    servers.iter().for_each(|server| server.resume());
+}
+
+/// Goal: what the command started is asked to end, too, even where it left the command's process group and session.
+#[test]
+fn a_grandchild_in_a_session_of_its_own_has_time_to_clean_up() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    let tidy = "trap 'touch tidied; exit 0' TERM; touch ready; while :; do sleep 0.05; done";
+    // Neither the command nor the child between passes a signal on.
+    let family = format!(r#"sh -c 'setsid sh -c "$1" & wait' sh "{tidy}" & wait"#);
+    let run = home.start(&["run", "x", "--ttl", "4s", "--kill-grace", "1s", "-c", &family]);
+    until_blocking("it runs", SOON, || home.file("ready").exists());
+    servers.iter().for_each(|server| server.pause());
+    run.end().exits(79);
+    assert!(home.file("tidied").exists());
+    servers.iter().for_each(|server| server.resume());
+}
+
 #[test]
 fn a_lock_that_somebody_removed_ends_the_command() {
     let servers = Servers::start(3);
@@ -124,7 +162,7 @@ fn a_lock_that_somebody_removed_during_a_short_command_is_told_at_its_end() {
         "{done:?}"
     );
     // It may have been let go while nothing ran any more.
-    home.run(&["run", "x", "--at-least", "50ms", "-c", &steal]).exits(3);
+    home.run(&["run", "x", "--at-least", "4s", "-c", &steal]).exits(3);
 }
 
 #[test]

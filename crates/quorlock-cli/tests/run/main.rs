@@ -9,6 +9,7 @@ mod bad_input;
 mod crowds;
 mod ends;
 mod losing;
+mod nodes;
 mod processes;
 mod signals;
 mod terminal;

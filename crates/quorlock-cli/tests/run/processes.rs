@@ -2,7 +2,7 @@
 
 use crate::kit::Home;
 use quorlock_testkit::until_blocking;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -26,6 +26,25 @@ fn killing_quorlock_kills_the_command_and_what_it_started() {
     run.end();
     until_blocking("all of them are gone", SOON, || !lives(&pid("command")) && !lives(&pid("child")));
     home.run(&["run", "x", "-n", "--", "true"]).exits(0);
+}
+
+/// Goal: the kernel kills the command with us even if the process that watches over it is gone.
+#[test]
+fn killing_quorlock_kills_the_command_without_the_process_that_watches_over_it() {
+    let home = Home::new();
+    let mut run = home.start(&["run", "x", "--", "sh", "-c", "echo $$ > command; exec sleep 600"]);
+    let command = || fs::read_to_string(home.file("command")).unwrap_or_default();
+    until_blocking("it runs", SOON, || !command().trim().is_empty());
+    let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id())).unwrap();
+    let watching: Vec<&str> =
+        children.split_whitespace().filter(|child| *child != command().trim()).collect();
+    assert_eq!(watching.len(), 1, "{children}");
+    kill_process(Pid::from_raw(watching[0].parse().unwrap()).unwrap(), Signal::KILL).unwrap();
+    until_blocking("nothing watches", SOON, || !lives(watching[0]));
+    assert!(lives(&command()));
+    run.signal(Signal::KILL);
+    until_blocking("the command is gone", SOON, || !lives(&command()));
+    run.end();
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Commands that talk to a person keep the terminal.
 
-use crate::kit::{Home, program};
-use std::io::Write;
+use crate::kit::{Home, Running, program};
 use std::process::{Command, Stdio};
 
 /// Runs `line` of shell in a terminal of its own, types `typed`, and returns what the terminal shows.
@@ -14,9 +13,10 @@ fn in_terminal(home: &Home, line: &str, typed: &str) -> String {
         .env_clear()
         .envs(ours.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .env("PATH", std::env::var_os("PATH").unwrap_or_default());
-    let mut child = terminal.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Running::new(&mut terminal);
+    child.type_in(typed);
+    child.end().out
 }
 
 #[test]

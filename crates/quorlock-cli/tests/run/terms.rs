@@ -66,7 +66,7 @@ fn the_code_for_busy_can_be_chosen() {
 
 #[test]
 fn skip_is_success_and_silence() {
-    let home = Home::new();
+    let home = Home::with_nodes(&["file:".to_owned()]);
     let holder = holder(&home, "x");
     let done = home.run(&["run", "x", "--skip", "--", "echo", "ran"]).exits(0);
     assert_eq!((done.out.as_str(), done.err.as_str()), ("", ""));

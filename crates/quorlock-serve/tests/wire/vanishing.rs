@@ -3,7 +3,7 @@
 use crate::kit::{LIMIT, Lab, acquire, answer, rest};
 use quorlock::Event;
 use quorlock_serve::Limits;
-use quorlock_testkit::until;
+use quorlock_testkit::{until, within};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -121,7 +121,7 @@ async fn many_requests_on_one_connection_are_answered_in_turn() {
     stream.write_all(&requests).await.unwrap();
     let mut bytes = Vec::new();
     while String::from_utf8_lossy(&bytes).matches("\"token\"").count() < 20 {
-        assert_ne!(stream.read_buf(&mut bytes).await.unwrap(), 0);
+        assert_ne!(within("an answer", LIMIT, stream.read_buf(&mut bytes)).await.unwrap(), 0);
     }
     drop(stream);
     until("the connection is gone", LIMIT, async || lab.overview().await["connections"] == 1).await;
@@ -135,7 +135,7 @@ async fn a_hold_ends_with_its_connection() {
     stream.write_all(b"GET /v1/locks/a/hold HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut said = Vec::new();
     while !String::from_utf8_lossy(&said).contains("event: held") {
-        assert_ne!(stream.read_buf(&mut said).await.unwrap(), 0);
+        assert_ne!(within("an event", LIMIT, stream.read_buf(&mut said)).await.unwrap(), 0);
     }
     assert!(lab.is_held("a").await);
     drop(stream);

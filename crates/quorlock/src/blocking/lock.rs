@@ -29,13 +29,14 @@ impl Lock {
     /// Takes the lock, waiting for it if somebody else has it; see [`crate::Lock::acquire`].
     ///
     /// # Errors
-    /// [`AcquireError`]: held by somebody else, no quorum, too slow, cancelled, or too many waiters.
+    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, or too many waiters.
     pub fn acquire(&self) -> Result<Guard, AcquireError> {
         let lock = self.0.clone();
         wait(async move { lock.acquire().await }).map(Guard::new)
     }
 
-    /// Makes one attempt, without waiting for anybody.
+    /// Takes the lock without waiting for a client that has it; as [`crate::Lock::try_acquire`], it tries again, for at
+    /// most 5 s, only while no client has a majority.
     ///
     /// # Errors
     /// As [`Lock::acquire`].

@@ -1,6 +1,6 @@
 //! Taking a lock: votes, refusals and what stays of a failed attempt.
 
-use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{MemoryNode, Node, NodeError};
 use quorlock::{AcquireError, Event, Holder, Locker, Release};
 use quorlock_testkit::{Fault, TestClock};
@@ -197,7 +197,7 @@ async fn nodes_that_die_between_vote_and_stamp_are_no_quorum_at_once() {
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
     sleep(ms(5)).await;
     world.break_nodes(3, &Fault::Deaf);
-    let refused = attempt.await.unwrap();
+    let refused = end_of(attempt).await;
     assert!(matches!(refused, Err(AcquireError::NoQuorum { .. })), "{refused:?}");
 }
 
@@ -218,7 +218,7 @@ async fn the_undo_does_not_wait_for_silent_nodes() {
     let attempt = tokio::spawn(async move { lock.try_acquire().await.map(drop) });
     sleep(ms(5)).await;
     assert_eq!(world.nodes[2].verbs(), ["acquire", "release"], "undone as soon as it is refused");
-    assert!(attempt.await.unwrap().is_err());
+    assert!(end_of(attempt).await.is_err());
 }
 
 /// S1: the deadline is looked at again just before the guard is given out.

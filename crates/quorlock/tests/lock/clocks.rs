@@ -1,6 +1,6 @@
 //! Machines that sleep and clocks that jump.
 
-use crate::world::{TTL, World, ms};
+use crate::world::{TTL, World, loss_of, ms};
 use quorlock::{Fence, Loss, Standing};
 use quorlock_core::{Drift, Lease, Moment, Token, Ttl, Wall};
 use quorlock_testkit::Fault;
@@ -15,7 +15,7 @@ async fn a_suspended_machine_ends_the_lease() {
     world.clock.suspend(2 * TTL);
     assert!(!guard.is_held(), "seen at once, before any timer runs");
     let start = Instant::now();
-    assert_eq!(guard.lost().await.loss, Loss::Suspended);
+    assert_eq!(loss_of(&guard).await.loss, Loss::Suspended);
     assert!(start.elapsed() < ms(500));
 }
 
@@ -74,7 +74,7 @@ async fn an_unverified_lock_that_nobody_confirms_is_announced_lost_by_the_jumped
     world.break_nodes(3, &Fault::Deaf);
     world.clock.jump_wall_millis(60_000);
     let start = Instant::now();
-    let lost = guard.lost().await;
+    let lost = loss_of(&guard).await;
     assert!(start.elapsed() < ms(1_000), "{lost} only after {:?}", start.elapsed());
 }
 

@@ -1,6 +1,6 @@
 //! Losing a lock: when and how its holder is told.
 
-use crate::world::{TTL, World, ms};
+use crate::world::{TTL, World, loss_of, ms};
 use quorlock::{Event, ExtendError, Locker, Loss, Release, Standing};
 use quorlock_testkit::Fault;
 use std::time::Duration;
@@ -11,7 +11,7 @@ async fn without_the_watchdog_a_lock_ends_at_its_deadline() {
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let start = Instant::now();
-    let lost = guard.lost().await;
+    let lost = loss_of(&guard).await;
     assert_eq!(lost.loss, Loss::Expired);
     assert!(start.elapsed() < ms(9_898) && start.elapsed() > ms(9_600), "{:?}", start.elapsed());
     assert_eq!(lost.to_string(), "lock `a` was lost: its time ran out");
@@ -26,7 +26,7 @@ async fn loss_is_announced_before_the_deadline_when_all_nodes_fall_silent() {
         world.break_nodes(5, &fault);
         let remaining = guard.remaining();
         let start = Instant::now();
-        let lost = guard.lost().await;
+        let lost = loss_of(&guard).await;
         assert_eq!(lost.loss, Loss::QuorumLost, "{fault:?}");
         assert!(start.elapsed() < remaining, "{fault:?}: {:?} of {remaining:?}", start.elapsed());
         assert!(guard.lost_token().is_cancelled());
@@ -51,7 +51,7 @@ async fn a_lock_that_a_majority_no_longer_has_is_lost_at_the_next_extend() {
     let freed = world.lock("a").force_release(guard.token()).await;
     assert!(matches!(freed, Release::Released));
     let start = Instant::now();
-    assert_eq!(guard.lost().await.loss, Loss::Taken);
+    assert_eq!(loss_of(&guard).await.loss, Loss::Taken);
     assert!(start.elapsed() < TTL / 2);
     assert_eq!(world.copies("a").await, 0, "no node was topped up after the loss");
 }
@@ -62,7 +62,7 @@ async fn the_longest_hold_ends_a_lock_that_the_watchdog_would_keep() {
     let lock = world.lock("a").max_hold(Duration::from_secs(25)).unwrap();
     let guard = lock.acquire().await.unwrap();
     let start = Instant::now();
-    assert_eq!(guard.lost().await.loss, Loss::MaxHold);
+    assert_eq!(loss_of(&guard).await.loss, Loss::MaxHold);
     assert!(start.elapsed() < Duration::from_secs(25) && start.elapsed() > Duration::from_secs(24));
 }
 
@@ -71,7 +71,7 @@ async fn the_loss_margin_gives_time_to_stop() {
     let world = World::of(3);
     let lock = world.lock("a").watchdog(false).loss_margin(Duration::from_secs(3)).unwrap();
     let guard = lock.acquire().await.unwrap();
-    guard.lost().await;
+    loss_of(&guard).await;
     assert!(guard.remaining() == Duration::ZERO, "told to stop, so not held any more");
     assert!(world.copies("a").await == 3, "but nobody else can have it yet");
 }
@@ -117,7 +117,7 @@ async fn a_short_longest_hold_is_not_lost_at_birth() {
 async fn the_first_reason_stays() {
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
-    let lost = guard.lost().await;
+    let lost = loss_of(&guard).await;
     sleep(TTL).await;
     assert_eq!(guard.standing(), Standing::Lost(lost.loss));
     assert_eq!(lost.loss, Loss::Expired);
@@ -131,7 +131,7 @@ async fn an_extension_under_way_does_not_delay_the_announcement() {
     let guard = builder.build().unwrap().named("a").unwrap().acquire().await.unwrap();
     world.break_nodes(3, &Fault::Deaf);
     let start = Instant::now();
-    guard.lost().await;
+    loss_of(&guard).await;
     // Validity 1087 ms, extension at 362 ms, its answers until 612 ms; the announcement is due at 587 ms.
     assert!(start.elapsed() <= ms(590), "{:?}", start.elapsed());
 }
@@ -141,7 +141,7 @@ async fn whoever_waits_for_the_loss_is_woken_by_the_release() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     let held = guard.share();
-    let waiter = tokio::spawn(async move { held.lost().await });
+    let waiter = tokio::spawn(async move { loss_of(&held).await });
     tokio::task::yield_now().await;
     let _ = guard.release().await;
     assert!(timeout(10 * TTL, waiter).await.is_ok(), "the task waits for ever");
@@ -154,7 +154,7 @@ async fn time_is_left_to_stop_after_the_loss_was_announced() {
     assert_eq!(guard.time_left(), guard.remaining());
     assert_eq!((guard.time_left(), guard.votes()), (ms(9_898), 2), "a majority decides");
     let end = guard.expires_at();
-    guard.lost().await;
+    loss_of(&guard).await;
     assert_eq!(guard.remaining(), Duration::ZERO);
     let left = guard.time_left();
     assert!(left > ms(900) && left <= ms(1_000), "{left:?}");

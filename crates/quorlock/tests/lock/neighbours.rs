@@ -1,9 +1,9 @@
 //! Waiters of one process: their line, and fairness to others.
 
-use crate::world::{NODE_TIMEOUT, World, ms};
+use crate::world::{LONG, NODE_TIMEOUT, World, end_of, loss_of, ms};
 use quorlock::node::{Bell, Command, Health, MemoryNode, Node, Question};
 use quorlock::{Event, Locker, Loss, Name, Release};
-use quorlock_testkit::Fault;
+use quorlock_testkit::{Fault, within};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +32,7 @@ async fn waiters_of_one_process_are_served_in_order() {
     assert_eq!(waiting, 0, "nobody asks the nodes while a neighbour holds the lock");
     drop(guard);
     for expected in 0..20 {
-        assert_eq!(order.recv().await, Some(expected));
+        assert_eq!(within("a turn", LONG, order.recv()).await, Some(expected));
     }
 }
 
@@ -72,7 +72,7 @@ async fn a_waiter_is_woken_when_its_neighbour_gives_the_lock_away() {
     sleep(ms(500)).await;
     let start = Instant::now();
     assert!(matches!(adopted.release().await, Release::Released));
-    waiter.await.unwrap().unwrap();
+    end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(50), "the lock was free for {:?}", start.elapsed());
 }
 
@@ -152,9 +152,9 @@ async fn who_comes_while_a_neighbour_lets_go_is_granted_at_once() {
         .unwrap();
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let release = tokio::spawn(guard.release());
-    slow.releasing.notified().await;
+    within("the release is on its way", LONG, slow.releasing.notified()).await;
     let next = locker.named("a").unwrap().acquire().await.unwrap();
-    assert!(matches!(release.await.unwrap(), Release::Released));
+    assert!(matches!(end_of(release).await, Release::Released));
     assert_eq!(refused.load(Ordering::SeqCst), 0);
     drop(next);
 }
@@ -254,9 +254,9 @@ async fn a_waiter_tries_at_once_when_its_neighbour_is_lost_early() {
     });
     sleep(ms(100)).await;
     let _ = world.lock("a").force_release(guard.token()).await;
-    assert_eq!(guard.lost().await.loss, Loss::Taken);
+    assert_eq!(loss_of(&guard).await.loss, Loss::Taken);
     let start = Instant::now();
-    waiter.await.unwrap().unwrap();
+    end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(50), "free for {:?}", start.elapsed());
 }
 
@@ -274,9 +274,9 @@ async fn a_waiter_does_not_wait_for_the_answers_to_its_neighbours_release() {
     world.break_nodes(3, &Fault::Slow(ms(30)));
     let start = Instant::now();
     let release = tokio::spawn(guard.release());
-    waiter.await.unwrap().unwrap();
+    end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(40), "one round trip, not {:?}", start.elapsed());
-    assert!(matches!(release.await.unwrap(), Release::Released));
+    assert!(matches!(end_of(release).await, Release::Released));
 }
 
 /// Mutant: waiting behind a neighbour has no limit.

@@ -1,6 +1,6 @@
 //! Letting a lock go.
 
-use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::Release;
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep, timeout};
@@ -42,7 +42,7 @@ async fn a_release_that_a_node_missed_is_tried_again() {
     let release = tokio::spawn(guard.release());
     sleep(ms(60)).await;
     world.break_nodes(2, &Fault::None);
-    assert!(matches!(release.await.unwrap(), Release::Released));
+    assert!(matches!(end_of(release).await, Release::Released));
     assert_eq!(world.copies("a").await, 0);
 }
 
@@ -90,7 +90,7 @@ async fn a_release_whose_first_answer_was_lost_is_still_ours() {
     let release = tokio::spawn(guard.release());
     sleep(ms(60)).await;
     world.break_nodes(2, &Fault::None);
-    let outcome = release.await.unwrap();
+    let outcome = end_of(release).await;
     assert!(matches!(outcome, Release::Released), "we released it, nobody else did: {outcome}");
 }
 

@@ -1,6 +1,6 @@
 //! Extending by name and token alone: for programs that acquire in one process and extend in another.
 
-use crate::world::{TTL, World, ms};
+use crate::world::{TTL, World, loss_of, ms};
 use quorlock::{AcquireError, Event, ExtendError, Loss, Release};
 use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn a_guard_that_is_left_stays_held_for_whoever_has_its_token() {
     let guard = lock.clone().acquire().await.unwrap();
     let (token, held) = (guard.token(), guard.share());
     guard.leave();
-    assert_eq!(held.lost().await.loss, Loss::Released, "nobody here keeps it alive");
+    assert_eq!(loss_of(&held).await.loss, Loss::Released, "nobody here keeps it alive");
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })));
     lock.extend_token(token, TTL).await.unwrap();
     assert!(matches!(lock.force_release(token).await, Release::Released));

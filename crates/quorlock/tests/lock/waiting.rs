@@ -1,6 +1,6 @@
 //! Waiting for a lock: hints, polls and limits.
 
-use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{Bell, BoxFuture, Command, Node, Question};
 use quorlock::{AcquireError, CancellationToken, Event, Holder, Locker, Name, Release};
 use quorlock_testkit::{Fault, TestClock};
@@ -48,7 +48,7 @@ async fn a_waiter_gets_the_lock_as_soon_as_it_is_released() {
     sleep(ms(700)).await;
     let released = Instant::now();
     assert!(matches!(guard.release().await, Release::Released));
-    let (acquired, _guard) = waiter.await.unwrap().unwrap();
+    let (acquired, _guard) = end_of(waiter).await.unwrap();
     assert!(acquired - released < ms(5), "woken by the hint, not by the poll: {:?}", acquired - released);
 }
 
@@ -73,7 +73,7 @@ async fn a_cancellation_token_ends_the_wait_at_once_and_says_so() {
     sleep(ms(500)).await;
     let start = Instant::now();
     cancel.cancel();
-    assert!(matches!(waiter.await.unwrap(), Err(AcquireError::Cancelled { .. })));
+    assert!(matches!(end_of(waiter).await, Err(AcquireError::Cancelled { .. })));
     assert!(start.elapsed() < ms(2));
 }
 
@@ -173,7 +173,7 @@ async fn every_attempt_asks_for_the_same_ttl_and_the_last_is_kept_alive() {
     let waiter = tokio::spawn(async move { lock.acquire().await });
     sleep(ms(5_000)).await;
     assert!(matches!(holder.release().await, Release::Released));
-    let guard = waiter.await.unwrap().unwrap();
+    let guard = end_of(waiter).await.unwrap();
     let attempts = world.count_events(|event| matches!(event, Event::Refused { .. }));
     assert!(attempts > 3, "{attempts}");
     for command in world.nodes[0].received() {

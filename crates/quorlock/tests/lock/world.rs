@@ -1,13 +1,27 @@
 //! A locker on memory nodes that can be broken, in a world whose time is paused.
 
 use quorlock::node::MemoryNode;
-use quorlock::{Builder, Event, Lock, Locker, RestartGuard};
-use quorlock_testkit::{Fault, FaultyNode, TestClock};
+use quorlock::{Builder, Event, Held, Lock, Locker, Lost, RestartGuard};
+use quorlock_testkit::{Fault, FaultyNode, TestClock, within};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 pub fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
+}
+
+/// Longer than anything here takes, be the clock paused or not.
+pub const LONG: Duration = Duration::from_secs(120);
+
+/// The loss of `held`, which must come.
+pub async fn loss_of(held: &Held) -> Lost {
+    within("the loss is announced", LONG, held.lost()).await
+}
+
+/// What a task of the test returned, which must come.
+pub async fn end_of<T>(task: JoinHandle<T>) -> T {
+    within("the task ends", LONG, task).await.unwrap()
 }
 
 pub const TTL: Duration = Duration::from_secs(10);

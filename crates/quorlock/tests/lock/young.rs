@@ -2,6 +2,7 @@
 
 use crate::world::{TTL, World, ms};
 use quorlock::{Locker, Loss, Standing};
+use quorlock_testkit::until_blocking;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::sleep;
@@ -54,4 +55,29 @@ fn a_runtime_that_stands_still_does_not_keep_the_locks_of_another_from_being_wat
         assert!(guard.is_held(), "{:?}", guard.standing());
     });
     assert!(!forgotten.is_held(), "nobody drove its runtime");
+}
+
+/// Goal: a runtime that ends takes the watchdogs with it, and every hold says so at once, however old it is.
+#[test]
+fn a_runtime_that_ends_announces_the_loss_of_young_and_old_holds() {
+    let kinds = [Builder::new_current_thread, || {
+        let mut kind = Builder::new_multi_thread();
+        kind.worker_threads(1);
+        kind
+    }];
+    for (kind, age) in kinds.iter().flat_map(|kind| [(kind, 0), (kind, 200)]) {
+        let locker = Locker::builder().nodes(["memory:"]).ttl(Duration::from_secs(20)).build().unwrap();
+        let runtime = kind().enable_all().build().unwrap();
+        let guard = runtime.block_on(async {
+            let guard = locker.named("a").unwrap().acquire().await.unwrap();
+            sleep(ms(age)).await;
+            guard
+        });
+        let lost = guard.lost_token();
+        assert!(!lost.is_cancelled() && guard.is_held(), "{age} ms");
+        drop(runtime);
+        until_blocking("the loss is announced", Duration::from_secs(9), || lost.is_cancelled());
+        assert_eq!(guard.standing(), Standing::Lost(Loss::Unwatched), "{age} ms");
+        assert!(guard.lost_token().is_cancelled(), "for who asks later, too");
+    }
 }

@@ -6,3 +6,4 @@ mod outages;
 mod refusing;
 mod runtimes;
 mod setting;
+mod zones;

@@ -65,6 +65,7 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
         forger.forge(&bytes, then_cut);
         let start = Instant::now();
         while !forger.is_done() {
+            assert!(start.elapsed() < net::SOON, "{shown:?}: no reply was forged");
             let guard = locker.named("a").unwrap().acquire().await.unwrap();
             assert!(guard.extend().await.is_ok(), "{shown:?}");
             release(guard).await;

@@ -1,0 +1,84 @@
+//! Nodes that nobody configured: the user is warned, or the command fails where nodes are required.
+
+use crate::kit::Home;
+use quorlock_testkit::Servers;
+use std::fs;
+
+const NOTICE: &str = "no nodes are configured";
+
+/// Goal: a job that is meant for several machines does not lock on one machine without a word.
+#[test]
+fn a_lock_of_this_machine_that_seems_meant_for_several_is_noticed() {
+    let home = Home::new();
+    for flags in [&["--skip"][..], &["--at-least", "1ms"], &["--wait", "1s"]] {
+        let args =
+            |more: &[&'static str]| -> Vec<&str> { [&["run", "x"], flags, more, &["--", "true"]].concat() };
+        let done = home.run(&args(&[])).exits(0);
+        done.complains(&[NOTICE, "QUORLOCK_NODES"]);
+        assert_eq!(done.err.lines().count(), 1, "{done:?}");
+        let object = home.run(&args(&["--json"])).exits(0).json_aside();
+        assert!(object["notice"].as_str().is_some_and(|text| text.contains(NOTICE)), "{object}");
+        assert_eq!(home.run(&args(&["--quiet"])).exits(0).err, "");
+        assert_eq!(home.run(&args(&["--nodes", "file:"])).exits(0).err, "");
+    }
+    assert_eq!(home.run(&["run", "x", "--", "true"]).exits(0).err, "");
+    let held = home.run(&["acquire", "y", "--wait", "1s"]).exits(0);
+    assert!(held.err.contains(NOTICE), "{held:?}");
+    let busy = home.run(&["acquire", "y", "--wait", "1ms", "--json"]).exits(75).json();
+    assert!(busy["error"]["notice"].as_str().is_some_and(|text| text.contains(NOTICE)), "{busy}");
+    let skipped = home.run(&["run", "y", "--skip", "--json", "--", "true"]).exits(0).json_aside();
+    assert!(skipped["notice"].is_string() && skipped["skipped"] == true, "{skipped}");
+}
+
+/// Goal: where nodes are required no command falls back to this machine, and the error says what requires them.
+#[test]
+fn required_nodes_that_are_missing_are_an_error() {
+    let home = Home::new();
+    let config = home.path().join("config/quorlock");
+    fs::create_dir_all(&config).unwrap();
+    home.run(&["run", "x", "--require-nodes", "--", "touch", "ran"])
+        .exits(2)
+        .complains(&["no nodes are configured", "--require-nodes"]);
+    fs::write(config.join("config.toml"), "require_nodes = true\n").unwrap();
+    for args in
+        [&["run", "x", "--skip", "--", "touch", "ran"][..], &["acquire", "x"], &["status"], &["doctor"]]
+    {
+        home.run(args).exits(2).complains(&["no nodes are configured", "config.toml requires them"]);
+    }
+    assert!(!home.file("ran").exists());
+    let shown = home.run(&["config", "show"]).text();
+    assert!(shown.contains("require_nodes"), "{shown}");
+    home.run(&["run", "x", "--nodes", "file:", "--", "true"]).exits(0);
+}
+
+/// Goal: a longest ttl below the default ttl is in nobody's way: commands that use no ttl do not compare it, and others
+/// lower the one that the user did not choose.
+#[test]
+fn a_longest_ttl_below_the_default_ttl_can_be_used() {
+    let servers = Servers::start(1);
+    let home = Home::on(&servers);
+    let token = "0123456789abcdef0123456789abcdef";
+    let longest = ["--longest-ttl", "10s"];
+    for (args, code) in [
+        (&["init", "--yes"][..], 0),
+        (&["status"], 0),
+        (&["status", "x"], 0),
+        (&["doctor"], 0),
+        (&["release", "x", "--token", token], 79),
+        (&["force-release", "x", "--yes", "--token", token], 79),
+        (&["run", "x", "-c", "true"], 0),
+        (&["config", "show"], 0),
+    ] {
+        let done = home.run(&[args, &longest].concat());
+        assert_eq!(done.code, Some(code), "{args:?}: {done:?}");
+    }
+    let mut watch = home.start(&["watch", "x", "--longest-ttl", "10s"]);
+    assert!(watch.answers("\n").contains("is free"));
+    let held = home.run(&["acquire", "x", "--longest-ttl", "10s", "--json"]).exits(0).json();
+    assert!((5_000..=10_000).contains(&held["remaining_ms"].as_u64().unwrap()), "{held}");
+    // A ttl that the user chose is compared where it is used, and only there.
+    let config = home.path().join("config/quorlock/config.toml");
+    fs::write(config, "ttl = \"20s\"\nnode_timeout = \"150ms\"\n").unwrap();
+    home.run(&["run", "y", "--longest-ttl", "10s", "--", "true"]).exits(2);
+    home.run(&["status", "--longest-ttl", "10s"]).exits(0);
+}

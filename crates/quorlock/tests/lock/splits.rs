@@ -1,0 +1,187 @@
+//! Single tries that split the votes: one client gets the lock, and the others learn that it has it.
+
+use crate::world::{TTL, World, end_of, ms};
+use quorlock::node::{Bell, BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Question};
+use quorlock::{AcquireError, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
+use quorlock_testkit::TestClock;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until};
+
+/// A node at the other end of a long wire: commands and replies each take `delay`, and stay in order.
+#[derive(Debug)]
+struct Distant {
+    node: Arc<MemoryNode>,
+    wire: mpsc::UnboundedSender<(Instant, Question)>,
+}
+
+impl Distant {
+    fn new(node: Arc<MemoryNode>, delay: Duration) -> Self {
+        let (wire, mut sent) = mpsc::unbounded_channel::<(Instant, Question)>();
+        let end = node.clone();
+        tokio::spawn(async move {
+            while let Some((at, question)) = sent.recv().await {
+                sleep_until(at + delay).await;
+                let (relay, reply) = Question::channel(question.command().clone());
+                end.send(relay);
+                tokio::spawn(async move {
+                    let reply = reply.await;
+                    sleep_until(at + 2 * delay).await;
+                    question.answer(reply);
+                });
+            }
+        });
+        Self { node, wire }
+    }
+}
+
+impl Node for Distant {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+
+    fn send(&self, question: Question) {
+        let _ = self.wire.send((Instant::now(), question));
+    }
+
+    fn watch(&self, name: &Name, bell: &Bell) {
+        self.node.watch(name, bell);
+    }
+
+    fn unwatch(&self, name: &Name) {
+        self.node.unwatch(name);
+    }
+
+    fn settle(&self) -> BoxFuture<'_, ()> {
+        self.node.settle()
+    }
+
+    fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
+        self.node.names()
+    }
+
+    fn health(&self) -> Health {
+        self.node.health()
+    }
+}
+
+/// One locker in each of `zones` zones, with a node next to it; the nodes of other zones are `delay` away.
+fn lockers(zones: usize, delay: Duration) -> Vec<Locker> {
+    let clock = TestClock::start();
+    let node = |number| Arc::new(MemoryNode::new(format!("node{number}"), clock.clone()));
+    let nodes: Vec<Arc<MemoryNode>> = (0..zones).map(node).collect();
+    let locker = |zone: usize| {
+        let builder = Locker::builder().ttl(TTL).clock(clock.clone()).restart_guard(RestartGuard::Off);
+        let away = |number| if number == zone { Duration::ZERO } else { delay };
+        let nodes = nodes.iter().enumerate();
+        nodes
+            .fold(builder, |builder, (number, node)| {
+                builder.node(Arc::new(Distant::new(node.clone(), away(number))))
+            })
+            .build()
+            .unwrap()
+    };
+    (0..zones).map(locker).collect()
+}
+
+/// All try `name` at the same moment.
+async fn all_try(lockers: &[Locker], name: &str) -> Vec<Result<Guard, AcquireError>> {
+    let tries: Vec<_> = lockers
+        .iter()
+        .map(|locker| {
+            let lock: Lock = locker.named(name).unwrap();
+            tokio::spawn(async move { lock.try_acquire().await })
+        })
+        .collect();
+    let mut results = Vec::new();
+    for tried in tries {
+        results.push(end_of(tried).await);
+    }
+    results
+}
+
+/// Goal: of clients that try once at the same moment one gets the lock, and each other one names it as the holder.
+#[tokio::test(start_paused = true)]
+async fn of_clients_that_try_at_the_same_moment_one_gets_the_lock() {
+    for (zones, delay) in [(3, ms(20)), (3, ms(5)), (3, ms(1)), (5, ms(20)), (2, ms(20))] {
+        let lockers = lockers(zones, delay);
+        for trial in 0..50 {
+            let start = Instant::now();
+            let results = all_try(&lockers, &format!("job{trial}")).await;
+            let holders: Vec<&Guard> = results.iter().flatten().collect();
+            assert_eq!(holders.len(), 1, "{zones} zones, {delay:?}, trial {trial}: {results:?}");
+            for refused in results.iter().filter_map(|result| result.as_ref().err()) {
+                let AcquireError::Held { holder: Holder::Owner { token, .. }, .. } = refused else {
+                    panic!("{refused:?}")
+                };
+                assert_eq!(*token, holders[0].token());
+            }
+            assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+        }
+    }
+}
+
+/// Goal: values of which none has a majority, and which never go away, end a try with an outcome of its own.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_no_client_ever_wins_is_contended_after_bounded_tries() {
+    let world = World::of(3);
+    for node in &world.nodes {
+        // A vote of another client on this node alone, which nothing undoes.
+        let alone = Locker::builder().ttl(TTL).clock(world.clock.clone()).restart_guard(RestartGuard::Off);
+        let alone = alone.node(node.clone()).build().unwrap();
+        std::mem::forget(alone.named("a").unwrap().acquire().await.unwrap());
+    }
+    let start = Instant::now();
+    let refused = world.lock("a").try_acquire().await.unwrap_err();
+    let AcquireError::Contended { attempts, .. } = refused else { panic!("{refused:?}") };
+    assert!(refused.to_string().contains("contended: no client has a majority"), "{refused}");
+    assert!((2..=16).contains(&attempts), "{attempts}");
+    assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
+    let refusals = world.count_events(|event| matches!(event, Event::Refused { .. }));
+    assert_eq!(u32::try_from(refusals).unwrap(), attempts);
+    let gave_up = |event: &Event| matches!(event, Event::GaveUp { why: "contended", .. });
+    assert_eq!(world.count_events(gave_up), 1);
+}
+
+/// Goal: who waits and runs out of time while no client has a majority is not said to have met a holder.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_without_any_holder_is_contended_too() {
+    let world = World::of(3);
+    for node in &world.nodes {
+        let alone = Locker::builder().ttl(TTL).clock(world.clock.clone()).restart_guard(RestartGuard::Off);
+        let alone = alone.node(node.clone()).build().unwrap();
+        std::mem::forget(alone.named("a").unwrap().acquire().await.unwrap());
+    }
+    let refused = world.lock("a").wait(ms(700)).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Contended { .. })), "{refused:?}");
+}
+
+/// Goal: a lock that is held costs a single try one vote and one look, as before.
+#[tokio::test(start_paused = true)]
+async fn a_try_at_a_lock_that_is_held_makes_one_attempt_and_one_look() {
+    let world = World::of(3);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    let before = world.nodes[0].verbs().len();
+    let start = Instant::now();
+    assert!(matches!(world.lock("a").try_acquire().await, Err(AcquireError::Held { .. })));
+    assert_eq!(world.nodes[0].verbs()[before..], ["acquire", "release", "inspect"]);
+    assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
+}
+
+/// Goal: a holder that lets go between the vote and the look leaves the lock to the client that tries.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_goes_between_vote_and_look_leaves_the_lock_to_the_try() {
+    let world = World::of(3);
+    let guard = std::sync::Mutex::new(Some(world.lock("a").acquire().await.unwrap()));
+    let go = move |event: &Event| {
+        if matches!(event, Event::Refused { .. }) {
+            drop(guard.lock().unwrap().take());
+        }
+    };
+    let lock = world.builder().observe(go).build().unwrap().named("a").unwrap();
+    assert!(lock.try_acquire().await.is_ok());
+    let votes = world.nodes[0].received();
+    let votes = votes.iter().filter(|command| matches!(command, Command::Acquire(_))).count();
+    assert_eq!(votes, 3, "the holder's, and two of the try");
+}
