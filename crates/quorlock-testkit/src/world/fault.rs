@@ -3,8 +3,11 @@
 use super::World;
 use super::cast::Cast;
 use super::history::Mood;
+use super::link::Link;
+use super::plant::Plant;
 use super::rng::Rng;
 use super::weather::Weather;
+use quorlock::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -45,11 +48,13 @@ pub enum Fault {
     ClientClock,
     /// A client dies and starts anew.
     ClientCrash,
+    /// A server drops the fence counter of one name. Wild worlds only.
+    LoseCounter,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 17] = [
         Fault::Delay,
         Fault::Cut,
         Fault::Duplicate,
@@ -66,7 +71,11 @@ impl Fault {
         Fault::Suspend,
         Fault::ClientClock,
         Fault::ClientCrash,
+        Fault::LoseCounter,
     ];
+
+    /// Those of plain worlds.
+    const PLAIN: usize = 16;
 }
 
 impl fmt::Display for Fault {
@@ -84,15 +93,17 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
     while Instant::now() < end {
         sleep(rng.span(Duration::from_millis(50), Duration::from_millis(2_500))).await;
         world.cast().audit();
-        let mut fault = *rng.pick(&Fault::ALL);
-        if world.mood() == Mood::Tame && matches!(fault, Fault::ServerClockAhead | Fault::Evict) {
+        let kinds = if world.is_plain() { &Fault::ALL[..Fault::PLAIN] } else { &Fault::ALL };
+        let mut fault = *rng.pick(kinds);
+        let is_wild = matches!(fault, Fault::ServerClockAhead | Fault::Evict | Fault::LoseCounter);
+        if world.mood() == Mood::Tame && is_wild {
             fault = Fault::Cut;
         }
         // Fences survive wild worlds only while a majority keeps its counters.
         if world.mood() == Mood::Wild && matches!(fault, Fault::Amnesia | Fault::Flush) {
             fault = Fault::Crash;
         }
-        let trouble = Trouble { cast: world.cast(), fault, rng: rng.fork() };
+        let trouble = Trouble { cast: world.cast(), names: world.names(), fault, rng: rng.fork() };
         if trouble.happen() {
             world.count(fault);
         }
@@ -101,6 +112,7 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
 
 struct Trouble {
     cast: Cast,
+    names: Vec<Name>,
     fault: Fault,
     rng: Rng,
 }
@@ -121,7 +133,7 @@ impl Trouble {
                 weather.no_replies = true;
             }),
             Fault::OneWay => self.bad_weather(client, |weather, _| weather.no_replies = true),
-            Fault::Cut => self.cast.links(client)[node].cut(),
+            Fault::Cut => self.cast.link(client, node).iter().for_each(Link::cut),
             Fault::Crash | Fault::Amnesia => self.crash(node),
             Fault::Flush => self.cast.servers[node].lock().unwrap().flush(),
             Fault::Stop => self.stop(node),
@@ -132,6 +144,7 @@ impl Trouble {
             Fault::Suspend => self.stand_still(client, true),
             Fault::ClientClock => self.jump_client(client),
             Fault::ClientCrash => self.cast.crash(client),
+            Fault::LoseCounter => return self.lose_counter(node),
         }
         true
     }
@@ -169,6 +182,20 @@ impl Trouble {
             let stalled = cast.servers[node].lock().unwrap().go_on();
             stalled.into_iter().for_each(|deed| deed());
         });
+    }
+
+    /// Drops the counter of a name on a server, while a majority keeps the highest number that any has.
+    fn lose_counter(&mut self, node: usize) -> bool {
+        let list = self.cast.first_list();
+        let name = self.rng.pick(&self.names).clone();
+        let counter = |node: &usize| self.cast.servers[*node].lock().unwrap().counter(&name);
+        let highest = list.iter().filter_map(counter).max();
+        let others = list.iter().filter(|other| **other != node);
+        let (kept, least) = match self.cast.plant() == Some(Plant::CounterLoss) {
+            true => (others.filter(|other| counter(other).is_some()).count(), list.len() / 2 + 1),
+            false => (others.filter(|other| counter(other) == highest).count(), list.len() / 2 + 1),
+        };
+        kept >= least && self.cast.servers[node].lock().unwrap().lose_counter(&name)
     }
 
     fn jump_server(&mut self, node: usize, ahead: bool) {
