@@ -160,6 +160,11 @@ impl Cast {
         self.first_list.clone()
     }
 
+    /// The nodes of a client.
+    pub(super) fn list(&self, client: usize) -> NodeList {
+        self.machines[client].lock().unwrap().list.clone()
+    }
+
     pub(super) fn links(&self, client: usize) -> Vec<Link> {
         self.machines[client].lock().unwrap().process.links.values().cloned().collect()
     }

@@ -4,6 +4,7 @@ use super::World;
 use super::cast::Cast;
 use super::history::Mood;
 use super::link::Link;
+use super::node_list::in_any_order;
 use super::plant::Plant;
 use super::rng::Rng;
 use super::weather::Weather;
@@ -48,7 +49,7 @@ pub enum Fault {
     ClientClock,
     /// A client dies and starts anew.
     ClientCrash,
-    /// A server drops the fence counter of one name. Wild worlds only.
+    /// The fence counter of one name vanishes on a minority of servers. Wild worlds only.
     LoseCounter,
 }
 
@@ -103,6 +104,10 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
         if world.mood() == Mood::Wild && matches!(fault, Fault::Amnesia | Fault::Flush) {
             fault = Fault::Crash;
         }
+        if world.cast().plant() == Some(Plant::CounterLoss) && world.mood() == Mood::Wild {
+            let (cast, names, fault) = (world.cast(), world.names(), Fault::LoseCounter);
+            Trouble { cast, names, fault, rng: rng.fork() }.lose_counters();
+        }
         let trouble = Trouble { cast: world.cast(), names: world.names(), fault, rng: rng.fork() };
         if trouble.happen() {
             world.count(fault);
@@ -120,7 +125,7 @@ struct Trouble {
 impl Trouble {
     /// Begins, and plans its own end. `false` if it found nothing to do.
     fn happen(mut self) -> bool {
-        let node = usize::try_from(self.rng.below(self.cast.servers.len() as u64)).unwrap();
+        let node = *self.rng.pick(&self.cast.list(0));
         let client = usize::try_from(self.rng.below(self.cast.clients() as u64)).unwrap();
         self.cast.tell(&format!("fault {} at server {node}, client {client}", self.fault));
         match self.fault {
@@ -144,7 +149,7 @@ impl Trouble {
             Fault::Suspend => self.stand_still(client, true),
             Fault::ClientClock => self.jump_client(client),
             Fault::ClientCrash => self.cast.crash(client),
-            Fault::LoseCounter => return self.lose_counter(node),
+            Fault::LoseCounter => return self.lose_counters(),
         }
         true
     }
@@ -184,18 +189,22 @@ impl Trouble {
         });
     }
 
-    /// Drops the counter of a name on a server, while a majority keeps the highest number that any has.
-    fn lose_counter(&mut self, node: usize) -> bool {
-        let list = self.cast.first_list();
-        let name = self.rng.pick(&self.names).clone();
-        let counter = |node: &usize| self.cast.servers[*node].lock().unwrap().counter(&name);
-        let highest = list.iter().filter_map(counter).max();
-        let others = list.iter().filter(|other| **other != node);
-        let (kept, least) = match self.cast.plant() == Some(Plant::CounterLoss) {
-            true => (others.filter(|other| counter(other).is_some()).count(), list.len() / 2 + 1),
-            false => (others.filter(|other| counter(other) == highest).count(), list.len() / 2 + 1),
-        };
-        kept >= least && self.cast.servers[node].lock().unwrap().lose_counter(&name)
+    /// Drops the counter of a name on a minority of servers, while a majority keeps the highest number that any has.
+    fn lose_counters(&mut self) -> bool {
+        let (list, name) = (self.cast.first_list(), self.rng.pick(&self.names).clone());
+        let counter = |node: usize| self.cast.servers[node].lock().unwrap().counter(&name);
+        let highest = list.iter().filter_map(|node| counter(*node)).max();
+        let is_careless = self.cast.plant() == Some(Plant::CounterLoss);
+        let knows = |node: usize| counter(node) == highest || is_careless;
+        let mut lost = 0;
+        for node in in_any_order(&list, &mut self.rng) {
+            let kept = list.iter().filter(|other| **other != node && knows(**other)).count();
+            let minority = (list.len() - 1) / 2;
+            if lost < minority && kept > list.len() / 2 {
+                lost += usize::from(self.cast.servers[node].lock().unwrap().lose_counter(&name));
+            }
+        }
+        lost > 0
     }
 
     fn jump_server(&mut self, node: usize, ahead: bool) {

@@ -24,28 +24,39 @@ pub(super) async fn change(world: World, mut rng: Rng, end: Instant) {
     let cast = world.cast();
     let plant = cast.plant();
     let mut list = cast.first_list();
-    let (least, servers) = ((list.len() - 1).max(1), cast.servers.len());
+    let (least, servers) = (list.len().saturating_sub(SPARES).max(1), cast.servers.len());
+    let is_hasty = plant == Some(Plant::HastyLists);
+    let longest = Duration::from_secs(if is_hasty { 4 } else { 12 });
     loop {
-        sleep(rng.span(Duration::ZERO, Duration::from_secs(12))).await;
+        sleep(rng.span(Duration::ZERO, longest)).await;
         if Instant::now() >= end {
             return;
         }
-        let steps = if plant == Some(Plant::TwoNodesAtOnce) { 2 } else { 1 };
-        for _ in 0..steps {
+        list = next(&cast, &mut rng, &list, least, servers);
+        if plant == Some(Plant::TwoNodesAtOnce) {
             list = next(&cast, &mut rng, &list, least, servers);
         }
-        cast.tell(&format!("the node list becomes {list:?}"));
-        let slowest = Duration::from_secs(if plant == Some(Plant::HastyLists) { 0 } else { 6 });
-        for client in in_any_order(cast.clients(), &mut rng) {
-            sleep(rng.span(Duration::ZERO, slowest)).await;
-            cast.give_list(client, list.clone());
-        }
-        cast.tell("all clients have the node list");
-        cast.history.lock().unwrap().uses.list_changes += 1;
-        if plant != Some(Plant::HastyLists) {
+        if is_hasty {
+            roll_out(&cast, &mut rng, &list, Duration::ZERO).await;
+            list = next(&cast, &mut rng, &list, least, servers);
+            roll_out(&cast, &mut rng, &list, Duration::ZERO).await;
+        } else {
+            roll_out(&cast, &mut rng, &list, Duration::from_secs(6)).await;
             sleep(PAUSE).await;
         }
     }
+}
+
+/// Restarts all clients with `list`, one after another, each within `longest`.
+async fn roll_out(cast: &Cast, rng: &mut Rng, list: &NodeList, longest: Duration) {
+    cast.tell(&format!("the node list becomes {list:?}"));
+    let clients: Vec<usize> = (0..cast.clients()).collect();
+    for client in in_any_order(&clients, rng) {
+        sleep(rng.span(Duration::ZERO, longest)).await;
+        cast.give_list(client, list.clone());
+    }
+    cast.tell("all clients have the node list");
+    cast.history.lock().unwrap().uses.list_changes += 1;
 }
 
 /// The list with one node more or less. A server that is added is empty.
@@ -61,8 +72,9 @@ fn next(cast: &Cast, rng: &mut Rng, list: &NodeList, least: usize, servers: usiz
     list.iter().copied().filter(|server| *server != removed).collect()
 }
 
-fn in_any_order(count: usize, rng: &mut Rng) -> Vec<usize> {
-    let mut order: Vec<_> = (0..count).map(|number| (rng.draw(), number)).collect();
+/// The same numbers in an order that the stream decides.
+pub(super) fn in_any_order(numbers: &[usize], rng: &mut Rng) -> Vec<usize> {
+    let mut order: Vec<_> = numbers.iter().map(|number| (rng.draw(), *number)).collect();
     order.sort_unstable();
     order.into_iter().map(|(_, number)| number).collect()
 }
