@@ -64,6 +64,19 @@ impl Plant {
         Plant::CounterLoss,
     ];
 
+    /// Whether it only shows where clients do more than acquire, hold and let go.
+    pub fn needs_variety(self) -> bool {
+        matches!(
+            self,
+            Plant::AdoptUnasked
+                | Plant::ForceWhoever
+                | Plant::ExtendGone
+                | Plant::TwoNodesAtOnce
+                | Plant::HastyLists
+                | Plant::CounterLoss
+        )
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

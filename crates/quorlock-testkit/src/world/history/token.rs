@@ -92,3 +92,93 @@ impl History {
         at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::LONGEST_USED_TTL;
+    use crate::world::time::{Epoch, MachineClock};
+    use quorlock::{Clock, Moment};
+    use std::sync::Arc;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Case {
+        history: History,
+        clock: Arc<MachineClock>,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let clock = Arc::new(MachineClock::new(Epoch::begin(), 0, 0, false));
+            Self { history: History::new(Mood::Tame), clock }
+        }
+
+        /// A lease whose token was granted with this fence at this second.
+        fn lease(&mut self, fence: u8, granted: u32, deadline: Moment) -> Lease {
+            let (name, token) = (Name::new("a").unwrap(), Token::from_random([fence; 16]));
+            let fence = u64::from(fence);
+            self.history.grants.insert(token, Granted { at: granted * SECOND, fence });
+            self.history.fences.entry(name.clone()).or_default().all.insert(fence);
+            Lease { name, token, fence, clock: self.clock.clone(), deadline }
+        }
+
+        fn forever(&self) -> Moment {
+            self.clock.now() + 3_600 * SECOND
+        }
+
+        fn broken(&self) -> Vec<&str> {
+            self.history.violations.iter().map(|what| &what[..2]).collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_leases_by_token_are_two_holders() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let (one, other) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
+        case.history.fences.clear();
+        case.history.leased(0, SECOND, one);
+        case.history.leased(1, 2 * SECOND, other);
+        assert_eq!(case.broken(), ["S1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_that_was_released_by_force_may_share_the_lock_for_a_ttl_and_not_longer() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let (old, new) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
+        case.history.forced(2, SECOND, &old.name, old.token);
+        case.history.leased(0, SECOND, old);
+        case.history.leased(1, 2 * SECOND, new);
+        case.history.check(2 * SECOND + LONGEST_USED_TTL);
+        assert_eq!((case.broken(), case.history.forced_double_holds()), (vec![], 1));
+        case.history.check(3 * SECOND + LONGEST_USED_TTL);
+        assert_eq!(case.broken(), ["S1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_goes_on_after_a_higher_fence_is_found_unless_it_was_released_by_force() {
+        for (is_forced, found) in [(false, vec!["S6"]), (true, vec![])] {
+            let mut case = Case::new();
+            let over = case.clock.now();
+            let old = case.lease(1, 1, over);
+            case.lease(2, 2, over);
+            if is_forced {
+                case.history.forced(2, SECOND, &old.name, old.token);
+            }
+            case.history.extended_by_token(0, 3 * SECOND, old, None);
+            assert_eq!(case.broken(), found);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_fence_than_the_one_that_was_granted_is_found() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let lease = case.lease(1, 1, forever);
+        case.history.extended_by_token(0, SECOND, lease.clone(), Some(2));
+        case.history.leased(0, SECOND, Lease { fence: 3, ..lease });
+        assert_eq!(case.broken(), ["S5", "S2"]);
+    }
+}
