@@ -24,7 +24,6 @@ pub(super) async fn change(world: World, mut rng: Rng, end: Instant) {
     let cast = world.cast();
     let plant = cast.plant();
     let mut list = cast.first_list();
-    let (least, servers) = (list.len().saturating_sub(SPARES).max(1), cast.servers.len());
     let is_hasty = plant == Some(Plant::HastyLists);
     let longest = Duration::from_secs(if is_hasty { 4 } else { 12 });
     loop {
@@ -32,13 +31,19 @@ pub(super) async fn change(world: World, mut rng: Rng, end: Instant) {
         if Instant::now() >= end {
             return;
         }
-        list = next(&cast, &mut rng, &list, least, servers);
+        // Two removals in a row are what the pause is for.
+        let percent = match is_hasty {
+            true if list.len() >= cast.first_list().len() => 0,
+            true => 100,
+            false => 50,
+        };
+        list = next(&cast, &mut rng, &list, percent);
         if plant == Some(Plant::TwoNodesAtOnce) {
-            list = next(&cast, &mut rng, &list, least, servers);
+            list = next(&cast, &mut rng, &list, percent);
         }
         if is_hasty {
             roll_out(&cast, &mut rng, &list, Duration::ZERO).await;
-            list = next(&cast, &mut rng, &list, least, servers);
+            list = next(&cast, &mut rng, &list, percent);
             roll_out(&cast, &mut rng, &list, Duration::ZERO).await;
         } else {
             roll_out(&cast, &mut rng, &list, Duration::from_secs(6)).await;
@@ -59,10 +64,11 @@ async fn roll_out(cast: &Cast, rng: &mut Rng, list: &NodeList, longest: Duration
     cast.history.lock().unwrap().uses.list_changes += 1;
 }
 
-/// The list with one node more or less. A server that is added is empty.
-fn next(cast: &Cast, rng: &mut Rng, list: &NodeList, least: usize, servers: usize) -> NodeList {
-    let spares: Vec<usize> = (0..servers).filter(|server| !list.contains(server)).collect();
-    let adds = !spares.is_empty() && (list.len() <= least || rng.chance(50));
+/// The list with one node more, in `percent` of 100 cases, or less. A server that is added is empty.
+fn next(cast: &Cast, rng: &mut Rng, list: &NodeList, percent: u64) -> NodeList {
+    let least = cast.first_list().len().saturating_sub(SPARES).max(1);
+    let spares: Vec<usize> = (0..cast.servers.len()).filter(|server| !list.contains(server)).collect();
+    let adds = !spares.is_empty() && (list.len() <= least || rng.chance(percent));
     if adds {
         let added = *rng.pick(&spares);
         cast.servers[added].lock().unwrap().restart(false);
