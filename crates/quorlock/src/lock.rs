@@ -2,7 +2,7 @@
 
 use crate::acquire::{Contender, Limits};
 use crate::attempt::Candidate;
-use crate::error::{AcquireError, ConfigError, ExtendError, Lost};
+use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
 use crate::event::Event;
 use crate::extend::extend;
 use crate::extension::{Extension, extend_token};
@@ -13,6 +13,7 @@ use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::locker::Locker;
 use crate::node::Command;
 use crate::options::{Options, check_attempts, check_margin, check_max_hold};
+use crate::planted::Planted;
 use crate::queue::Line;
 use crate::release::{Release, release};
 use crate::trace;
@@ -162,10 +163,23 @@ impl Lock {
     pub async fn force_release(&self, token: Token) -> Release {
         let voters = self.locker.voters();
         voters.settle().await;
+        let token = if voters.around.is_planted(Planted::ForceWhoever) {
+            self.token_of_the_moment().await.unwrap_or(token)
+        } else {
+            token
+        };
         let name = self.name.clone();
         let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
         let mut round = voters.ask(command);
         release(voters, &mut round).await.0
+    }
+
+    /// Planted bug: whoever holds the lock now.
+    async fn token_of_the_moment(&self) -> Option<Token> {
+        match inspect(self.locker.voters(), &self.name, Hear::All).await.ok()?.holder {
+            Holder::Owner { token, .. } => Some(token),
+            _ => None,
+        }
     }
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
@@ -178,10 +192,15 @@ impl Lock {
         let label = Label::new(options.signature.clone(), wall);
         let hold = self.hold((lease, 0), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
-        let rest = extend(&hold, options.ttl).await?;
+        let rest = match self.locker.voters().around.is_planted(Planted::AdoptUnasked) {
+            true => None,
+            false => Some(extend(&hold, options.ttl).await?),
+        };
         let (name, fence) = (hold.name.clone(), hold.fence());
         let guard = self.guard(hold.clone(), clock.now());
-        rest.top_up_later(hold);
+        if let Some(rest) = rest {
+            rest.top_up_later(hold);
+        }
         self.locker.voters().around.emit(&Event::Adopted { name, fence });
         Ok(guard)
     }

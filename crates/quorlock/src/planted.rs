@@ -10,4 +10,10 @@ pub enum Planted {
     ReachableMajority,
     /// A loss is announced when the nodes say so, not by a timer.
     LossByAnswer,
+    /// An adoption believes its handle and asks no node.
+    AdoptUnasked,
+    /// A forced release frees the holder of the moment, not the one that the caller saw.
+    ForceWhoever,
+    /// An extension by token counts nodes that no longer have the lock.
+    ExtendGone,
 }

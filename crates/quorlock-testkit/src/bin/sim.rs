@@ -1,19 +1,20 @@
 //! Runs many simulated worlds and reports what was promised and broken.
 
-use quorlock_testkit::world::{Counts, Fault, Outcome, Plant, Setting, run};
+use quorlock_testkit::world::{Counts, Fault, Outcome, Plant, Setting, Uses, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 Runs simulated worlds: the shipped lock on simulated servers, with trouble.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plant NAME] [--list-plants]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--plant NAME] [--list-plants]
 
   --seeds N      how many worlds (default 100)
   --first N      the seed of the first (default 1)
   --seed N       one world only, with everything that happens in it
   --nodes N      how many servers vote (default 5)
   --clients N    how many machines contend (default 3)
+  --plain        clients only acquire, hold and let go, with the same settings and nodes
   --plant NAME   plant a bug; the run passes if it is found
   --list-plants  the bugs that can be planted";
 
@@ -49,6 +50,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             "--clients" => {
                 options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
             }
+            "--plain" => options.setting.plain = true,
             "--plant" => options.setting.plant = Some(value()?.parse()?),
             "--list-plants" => {
                 Plant::ALL.iter().for_each(|plant| println!("{plant}"));
@@ -83,6 +85,8 @@ struct Report {
     losses: u64,
     lost_updates: u64,
     fenced_off: u64,
+    forced_double_holds: u64,
+    uses: Uses,
     faults: Counts,
 }
 
@@ -115,8 +119,9 @@ fn simulate(options: &Options) -> ExitCode {
 
 fn replay(options: &Options, seed: u64) -> String {
     let plant = options.setting.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
-    let Setting { nodes, clients, .. } = options.setting;
-    format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plant}")
+    let Setting { nodes, clients, plain, .. } = options.setting;
+    let plain = if plain { " --plain" } else { "" };
+    format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plain}{plant}")
 }
 
 fn close(report: &Report, is_good: bool) -> ExitCode {
@@ -139,6 +144,8 @@ impl Report {
         self.losses += history.losses;
         self.lost_updates += history.lost_unfenced;
         self.fenced_off += history.fenced_off;
+        self.forced_double_holds += history.forced_double_holds();
+        self.uses.add(&history.uses);
         for (fault, count) in outcome.faults {
             *self.faults.entry(fault).or_default() += count;
         }
@@ -154,6 +161,10 @@ impl Report {
         println!("locks lost       {}", self.losses);
         println!("updates lost     {} without fences at the resource", self.lost_updates);
         println!("writes refused   {} by fences at the resource", self.fenced_off);
+        println!("double holds     {} after a forced release (not promised)", self.forced_double_holds);
+        for (what, count) in self.uses.list() {
+            println!("use {what:<20} {count}");
+        }
         for fault in Fault::ALL {
             println!("fault {fault:<18} {}", self.faults.get(&fault).copied().unwrap_or_default());
         }
@@ -166,7 +177,13 @@ impl Report {
             return true;
         }
         let mut is_enough = true;
-        for fault in Fault::ALL.iter().filter(|fault| !self.faults.contains_key(fault)) {
+        let is_plain = options.setting.plain;
+        for (what, _) in self.uses.list().iter().filter(|(_, count)| *count == 0 && !is_plain) {
+            println!("not enough: {what} never came");
+            is_enough = false;
+        }
+        let expected = Fault::ALL.iter().filter(|fault| !is_plain || **fault != Fault::LoseCounter);
+        for fault in expected.filter(|fault| !self.faults.contains_key(fault)) {
             println!("not enough: fault {fault} never came");
             is_enough = false;
         }

@@ -46,7 +46,7 @@ pub(super) fn story(scheme: Scheme, seed: u64) -> Option<Vec<String>> {
 
 fn tame(scheme: Scheme, seed: u64) -> Option<Outcome> {
     let plant = (scheme == Scheme::Redlock).then_some(Plant::NoRestartGuard);
-    let setting = Setting { plant, ..Setting::new(seed) };
+    let setting = Setting { plant, plain: true, ..Setting::new(seed) };
     (History::mood_of(seed) == Mood::Tame).then(|| run(&setting))
 }
 

@@ -161,12 +161,26 @@ impl Cast {
         };
         let cast = self.clone();
         Process::start(&self.0.setting.program, &script, life, move |line| {
-            let is_grant = matches!(line, Line::Granted { .. });
+            let is_grant = matches!(line, Line::Granted { .. } | Line::Adopted { .. });
+            if let Line::GivenAway { handle } = &line {
+                cast.deliver(client, handle.clone());
+            }
             cast.history().hear(client, line);
             if is_grant {
                 cast.strike_holder(client, life);
             }
         })
+    }
+
+    /// Gives a lock that a client gave away to the next one, on a thread of its own.
+    fn deliver(&self, from: usize, handle: String) {
+        let cast = self.clone();
+        thread::spawn(move || {
+            let to = (from + 1) % cast.clients();
+            if let Some(process) = cast.process(to).as_mut() {
+                process.give(&handle);
+            }
+        });
     }
 
     /// Lets happen what awaits this client, on a thread of its own: whoever listens to a client must never wait for it.

@@ -1,12 +1,19 @@
-//! What a client process does: take a lock, read, work, write, let go.
+//! What a client process does: take a lock, read, work, write, let go or give it away.
 
-use super::line::{Belief, Line};
+mod by_token;
+mod handover;
+mod mouth;
+
+use super::line::Line;
+use super::process::ADOPT;
 use super::register::Register;
 use super::script::Script;
+use super::settings::vary;
 use super::stopwatch::now;
 use super::{NAMES, QUIET, TTL, WAIT, lockers};
 use crate::world::Rng;
-use quorlock::{Event, Guard, Held, Locker, Standing};
+use mouth::Mouth;
+use quorlock::{Event, Guard, Handle, Holder, Locker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,25 +24,44 @@ use tokio::time::sleep;
 /// are not those of a client.
 pub fn be_client(words: &[String]) -> bool {
     let Some(script) = Script::parse(words) else { return false };
-    let is_quiet = Arc::new(AtomicBool::new(false));
-    let quiet = is_quiet.clone();
+    let orders = Arc::new(Orders::default());
+    let heard = orders.clone();
     thread::spawn(move || {
-        // The only order: be quiet.
-        for _ in io::stdin().lines().map_while(Result::ok) {
-            quiet.store(true, Ordering::Relaxed);
+        for order in io::stdin().lines().map_while(Result::ok) {
+            heard.hear(&order);
         }
         process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let mut client = Client::new(&script);
-        client.work(&is_quiet).await;
+        client.work(&orders).await;
         client.take_turns().await;
         Mouth::say(&Line::Done);
         // Held connections stay until the harness has seen enough.
         std::future::pending::<()>().await;
     });
     true
+}
+
+/// What the harness asked for.
+#[derive(Default)]
+struct Orders {
+    is_quiet: AtomicBool,
+    /// Locks to adopt.
+    handles: Mutex<Vec<Handle>>,
+}
+
+impl Orders {
+    fn hear(&self, order: &str) {
+        match order.strip_prefix(ADOPT) {
+            Some(handle) => {
+                let handle = serde_json::from_str(handle).expect("a handle is read as it was written");
+                self.handles.lock().unwrap().push(handle);
+            }
+            None => self.is_quiet.store(true, Ordering::Relaxed),
+        }
+    }
 }
 
 struct Client {
@@ -45,76 +71,29 @@ struct Client {
     rng: Rng,
 }
 
-/// Tells the harness about the lock that this client has. Lines of one hold never come in the wrong order.
-#[derive(Default)]
-struct Mouth(Mutex<Option<Current>>);
-
-struct Current {
-    held: Held,
-    was_lost: bool,
-}
-
-impl Mouth {
-    fn say(line: &Line) {
-        println!("{line}");
-    }
-
-    fn granted(&self, held: &Held, called: Duration) {
-        let mut current = self.0.lock().unwrap();
-        let (name, fence) = (held.name().to_string(), held.fence());
-        Self::say(&Line::Granted { name, fence, called, belief: Belief::of(held) });
-        *current = Some(Current { held: held.share(), was_lost: false });
-    }
-
-    /// The library's observers are called in place: a loss is told before anything follows from it.
-    fn overhear(&self, event: &Event) {
-        let mut current = self.0.lock().unwrap();
-        let Some(current) = current.as_mut() else { return };
-        match event {
-            Event::Extended { .. } => Self::say(&Line::Extended(Belief::of(&current.held))),
-            Event::Lost { .. } => {
-                current.was_lost = true;
-                Self::say(&Line::Lost { at: now() });
-            }
-            _ => {}
-        }
-        current.check();
-    }
-
-    /// From here on others may hold the lock.
-    fn letting_go(&self) {
-        if let Some(current) = self.0.lock().unwrap().take() {
-            current.check();
-            let over = matches!(current.held.standing(), Standing::Lost(_));
-            Self::say(&Line::LetGo { at: now(), over });
-        }
-    }
-}
-
-impl Current {
-    fn check(&self) {
-        if self.was_lost && self.held.is_held() {
-            Mouth::say(&Line::Undead { at: now() });
-        }
-    }
-}
-
 impl Client {
     fn new(script: &Script) -> Self {
         let mouth = Arc::new(Mouth::default());
         let ears = mouth.clone();
-        let locker = lockers(script.urls.clone(), script.plant)
+        let mut rng = Rng::new(script.seed);
+        let locker = vary(lockers(script.urls.clone(), script.plant), &mut rng)
             .observe(move |event: &Event| ears.overhear(event))
             .build()
             .expect("a good configuration");
         let register = Register::open(&script.resource, script.id.clone());
-        Self { locker, mouth, register, rng: Rng::new(script.seed) }
+        Self { locker, mouth, register, rng }
     }
 
-    async fn work(&mut self, is_quiet: &AtomicBool) {
-        while !is_quiet.load(Ordering::Relaxed) {
+    async fn work(&mut self, orders: &Orders) {
+        while !orders.is_quiet.load(Ordering::Relaxed) {
             let name = *self.rng.pick(&NAMES);
-            if let Some(guard) = self.take(name).await {
+            if self.rng.chance(2) {
+                self.force_release(name).await;
+            }
+            let handle = orders.handles.lock().unwrap().pop();
+            if let Some(handle) = handle {
+                self.take_over(handle).await;
+            } else if let Some(guard) = self.take(name).await {
                 self.hold(guard).await;
             }
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(10))).await;
@@ -143,7 +122,12 @@ impl Client {
         // Some are patient and wait for a hint; others come back at once and catch a server that has just forgotten.
         let wait = *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]);
         let lock = self.locker.named(name).expect("a good name").wait(wait);
-        match lock.acquire().await {
+        let tries_once = self.rng.chance(20);
+        if tries_once {
+            Mouth::say(&Line::Tried);
+        }
+        let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
+        match result {
             Ok(guard) => {
                 self.mouth.granted(&guard, called);
                 Some(guard)
@@ -155,9 +139,34 @@ impl Client {
         }
     }
 
+    /// Frees a name from the holder that an inspection shows, and from no other.
+    async fn force_release(&mut self, name: &str) {
+        let lock = self.locker.named(name).expect("a good name");
+        let Ok(seen) = lock.inspect().await else { return };
+        let Holder::Owner { token, .. } = seen.holder else { return };
+        sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
+        Mouth::say(&Line::Forced { token: token.to_string(), at: now() });
+        let _outcome = lock.force_release(token).await;
+    }
+
+    /// Works under the lock, and lets go or gives it away.
+    async fn hold(&mut self, guard: Guard) {
+        match self.rng.below(100) {
+            0..8 => self.lease(guard).await,
+            8..20 => {
+                self.work_under(&guard).await;
+                self.hand_over(guard).await;
+            }
+            _ => {
+                self.work_under(&guard).await;
+                self.let_go(guard).await;
+            }
+        }
+    }
+
     /// Reads, thinks, writes, again and again, and stops when the lock is lost. Mostly short; now and then beyond the
     /// ttl, so that the watchdog matters.
-    async fn hold(&mut self, guard: Guard) {
+    async fn work_under(&mut self, guard: &Guard) {
         let (longest, step) = match self.rng.chance(2) {
             true => (2 * TTL, Duration::from_millis(80)),
             false => (Duration::from_millis(15), Duration::from_millis(5)),
@@ -175,8 +184,11 @@ impl Client {
                 Mouth::say(&Line::FencedOff { at: now(), held: guard.is_held() });
                 break;
             }
+            if self.rng.chance(10) {
+                // Told by the observer; what came of it shows in the lease.
+                let _ = guard.extend().await;
+            }
         }
-        self.let_go(guard).await;
     }
 
     async fn let_go(&mut self, guard: Guard) {

@@ -2,6 +2,7 @@
 
 use super::line::{Belief, Line};
 use super::stopwatch::now;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What may never happen, however bad the storm.
@@ -43,8 +44,10 @@ pub struct History {
     /// The hold that each client has, by its place.
     current: Vec<Option<usize>>,
     pub(super) sleeps: Vec<Sleep>,
-    /// Clients whose fence was refused while they held the lock.
-    pub(super) refused_holders: Vec<(usize, Duration)>,
+    /// Clients whose fence was refused while they held the lock, and which of the holds that was.
+    pub(super) refused_holders: Vec<(usize, Duration, Option<usize>)>,
+    /// When each token was first released by force, or was to be.
+    pub(super) forced: BTreeMap<String, Duration>,
     /// When servers forgot locks in a way that no client can see.
     pub(super) wild: Vec<(Duration, Duration)>,
     pub(super) violations: Vec<Violation>,
@@ -59,6 +62,16 @@ pub struct History {
     pub late_writes: u64,
     /// Uses that the values with fences refused.
     pub fenced_off: u64,
+    /// Acquire calls that tried once.
+    pub tries: u64,
+    /// Locks that were taken over from another client.
+    pub adoptions: u64,
+    /// Extensions by token.
+    pub token_extensions: u64,
+    /// Forced releases.
+    pub forced_releases: u64,
+    /// Moments at which a client still held a lock that was released by force, together with another.
+    pub forced_double_holds: u64,
     /// Moments at which two clients held one lock while a server had forgotten it unseen; no promise is broken.
     pub excused: u64,
 }
@@ -69,6 +82,9 @@ pub(super) struct Hold {
     pub(super) client: usize,
     pub(super) name: String,
     pub(super) fence: u64,
+    pub(super) token: String,
+    /// Whether it was taken over, not granted.
+    pub(super) is_adopted: bool,
     pub(super) called: Duration,
     /// At the grant and at every extension.
     pub(super) beliefs: Vec<Belief>,
@@ -96,6 +112,7 @@ impl History {
             current: vec![None; clients],
             sleeps: Vec::new(),
             refused_holders: Vec::new(),
+            forced: BTreeMap::new(),
             wild: Vec::new(),
             violations: Vec::new(),
             done: 0,
@@ -104,13 +121,18 @@ impl History {
             losses: 0,
             late_writes: 0,
             fenced_off: 0,
+            tries: 0,
+            adoptions: 0,
+            token_extensions: 0,
+            forced_releases: 0,
+            forced_double_holds: 0,
             excused: 0,
         }
     }
 
     /// Locks that were granted.
     pub fn acquisitions(&self) -> usize {
-        self.holds.len()
+        self.holds.iter().filter(|hold| !hold.is_adopted).count()
     }
 
     /// What was promised and broken.
@@ -152,25 +174,33 @@ impl History {
 
     /// Takes what a client said.
     pub(super) fn hear(&mut self, client: usize, line: Line) {
-        let said_at = match &line {
-            Line::Granted { belief, .. } | Line::Extended(belief) => belief.noted,
-            Line::Lost { at } | Line::LetGo { at, .. } | Line::FencedOff { at, .. } | Line::Undead { at } => {
-                *at
-            }
-            Line::Refused | Line::Late | Line::Turn { .. } | Line::Done => now(),
-        };
-        self.told.push((said_at, format!("client {client}: {line}")));
+        self.told.push((said_at(&line), format!("client {client}: {line}")));
         match line {
-            Line::Granted { name, fence, called, belief } => {
-                self.current[client] = Some(self.holds.len());
-                self.holds.push(Hold { client, name, fence, called, beliefs: vec![belief], end: None });
+            Line::Granted { name, fence, token, called, belief } => {
+                self.begin(Hold::new(client, (name, fence, token), false, called, belief));
+            }
+            Line::Adopted { name, fence, token, called, belief } => {
+                self.adoptions += 1;
+                self.begin(Hold::new(client, (name, fence, token), true, called, belief));
             }
             Line::Extended(belief) => {
                 self.extensions += 1;
-                if let Some(current) = self.current[client] {
-                    self.holds[current].beliefs.push(belief);
-                }
+                self.extend(client, belief);
             }
+            Line::ExtendedByToken(belief) => {
+                self.token_extensions += 1;
+                self.extend(client, belief);
+            }
+            Line::WrongFence { at } => {
+                let what = format!("client {client} was told another fence by its token");
+                self.violate(Promise::UniqueFences, at, what);
+            }
+            Line::Forced { token, at } => {
+                self.forced_releases += 1;
+                self.forced.entry(token).or_insert(at);
+            }
+            Line::GivenAway { .. } => {}
+            Line::Tried => self.tries += 1,
             Line::Lost { at } => self.end(client, at),
             Line::LetGo { at, over } => {
                 self.losses += u64::from(over);
@@ -181,7 +211,7 @@ impl History {
             Line::FencedOff { at, held } => {
                 self.fenced_off += 1;
                 if held {
-                    self.refused_holders.push((client, at));
+                    self.refused_holders.push((client, at, self.current[client]));
                 }
             }
             Line::Undead { at } => {
@@ -196,10 +226,54 @@ impl History {
         }
     }
 
+    fn begin(&mut self, hold: Hold) {
+        self.current[hold.client] = Some(self.holds.len());
+        self.holds.push(hold);
+    }
+
+    fn extend(&mut self, client: usize, belief: Belief) {
+        if let Some(current) = self.current[client] {
+            self.holds[current].beliefs.push(belief);
+        }
+    }
+
     /// The client has no lock any more. The first reason stays.
     pub(super) fn end(&mut self, client: usize, at: Duration) {
         if let Some(current) = self.current[client].take() {
             self.holds[current].end = Some(at);
         }
+    }
+}
+
+impl Hold {
+    fn new(
+        client: usize,
+        (name, fence, token): (String, u64, String),
+        is_adopted: bool,
+        called: Duration,
+        belief: Belief,
+    ) -> Self {
+        Self { client, name, fence, token, is_adopted, called, beliefs: vec![belief], end: None }
+    }
+}
+
+fn said_at(line: &Line) -> Duration {
+    match line {
+        Line::Granted { belief, .. }
+        | Line::Adopted { belief, .. }
+        | Line::Extended(belief)
+        | Line::ExtendedByToken(belief) => belief.noted,
+        Line::Lost { at }
+        | Line::LetGo { at, .. }
+        | Line::FencedOff { at, .. }
+        | Line::Undead { at }
+        | Line::WrongFence { at }
+        | Line::Forced { at, .. } => *at,
+        Line::GivenAway { .. }
+        | Line::Tried
+        | Line::Refused
+        | Line::Late
+        | Line::Turn { .. }
+        | Line::Done => now(),
     }
 }

@@ -20,9 +20,11 @@ impl History {
             holds.sort_by_key(Hold::noted);
             self.judge_exclusion(&holds);
             self.judge_fences(&holds);
+            self.judge_adoptions(&holds);
         }
-        for (client, at) in self.refused_holders.clone() {
-            if !self.is_wild(at, at) {
+        for (client, at, hold) in self.refused_holders.clone() {
+            let is_forced = hold.is_some_and(|hold| self.is_forced(&self.holds[hold], at));
+            if !is_forced && !self.is_wild(at, at) {
                 let what = format!("client {client} holds a lock and its fence is refused");
                 self.violate(Promise::NoHolderRefused, at, what);
             }
@@ -34,6 +36,33 @@ impl History {
         self.wild.iter().any(|(begin, end)| from <= *end + AFTERMATH && *begin <= until)
     }
 
+    /// Whether its lock may have been released by force before that moment.
+    fn is_forced(&self, hold: &Hold, at: Duration) -> bool {
+        self.forced.get(&hold.token).is_some_and(|forced| *forced <= at)
+    }
+
+    /// A lock that was taken over has the fence that it was granted with, and no other was granted between.
+    fn judge_adoptions(&mut self, holds: &[Hold]) {
+        let grants = || holds.iter().filter(|hold| !hold.is_adopted);
+        for adopted in holds.iter().filter(|hold| hold.is_adopted) {
+            let (at, fence, name) = (adopted.noted(), adopted.fence, &adopted.name);
+            let Some(first) = grants().find(|grant| grant.token == adopted.token) else {
+                // Its first holder was killed before its grant was heard.
+                continue;
+            };
+            if first.fence != fence {
+                let what = format!("{name} was granted with fence {} and adopted with {fence}", first.fence);
+                self.violate(Promise::UniqueFences, at, what);
+            }
+            let is_promised = !self.is_forced(adopted, at) && !self.is_wild(first.noted(), at);
+            let newer = grants().find(|grant| grant.fence > fence && grant.noted() < adopted.called);
+            if let Some(newer) = newer.filter(|_| is_promised) {
+                let what = format!("{name} with fence {fence} was adopted after fence {}", newer.fence);
+                self.violate(Promise::FinalLoss, at, what);
+            }
+        }
+    }
+
     fn judge_exclusion(&mut self, holds: &[Hold]) {
         let mut open: Vec<(&Hold, Duration)> = Vec::new();
         for hold in holds {
@@ -43,18 +72,20 @@ impl History {
                 continue;
             }
             for (other, end) in &open {
+                let shared = until.min(*end) - from;
                 if self.is_wild(from, until.min(*end)) {
                     self.excused += 1;
                     continue;
                 }
+                // Who was released by force cannot extend once another has a majority.
+                let is_forced = self.is_forced(other, from) || self.is_forced(hold, from);
+                if is_forced && shared <= AFTERMATH {
+                    self.forced_double_holds += 1;
+                    continue;
+                }
                 let what = format!(
                     "clients {} (fence {}) and {} (fence {}) both hold {} for {:?}",
-                    other.client,
-                    other.fence,
-                    hold.client,
-                    hold.fence,
-                    hold.name,
-                    until.min(*end) - from
+                    other.client, other.fence, hold.client, hold.fence, hold.name, shared
                 );
                 self.violate(Promise::Exclusion, from, what);
             }
@@ -66,9 +97,10 @@ impl History {
         let mut all = BTreeSet::new();
         // When each grant was noted, and the highest fence up to it.
         let mut highest: Vec<(Duration, u64)> = Vec::new();
-        for hold in holds {
+        for hold in holds.iter().filter(|hold| !hold.is_adopted) {
             let (noted, fence, name) = (hold.noted(), hold.fence, &hold.name);
-            let is_held = hold.until(&self.sleeps) > noted && !self.is_wild(noted, noted);
+            let is_excused = self.is_wild(noted, noted) || self.is_forced(hold, noted);
+            let is_held = hold.until(&self.sleeps) > noted && !is_excused;
             // Whoever holds the lock now got it after all others. A grant that was over before it could be noted only
             // follows those that were noted before its call.
             let before = if is_held { noted } else { hold.called };
@@ -122,7 +154,72 @@ mod tests {
 
     fn grant(history: &mut History, client: usize, fence: u64, noted: u64, until: u64) {
         let belief = Belief { noted: ms(noted), until: ms(until) };
-        history.hear(client, Line::Granted { name: "a".to_owned(), fence, called: ms(noted - 5), belief });
+        let (name, token, called) = ("a".to_owned(), format!("t{fence}"), ms(noted - 5));
+        history.hear(client, Line::Granted { name, fence, token, called, belief });
+    }
+
+    /// Takes over the lock that was granted with `granted`.
+    fn adopt(history: &mut History, client: usize, granted: u64, fence: u64, noted: u64) {
+        let belief = Belief { noted: ms(noted), until: ms(noted + 1_000) };
+        let (name, token, called) = ("a".to_owned(), format!("t{granted}"), ms(noted - 5));
+        history.hear(client, Line::Adopted { name, fence, token, called, belief });
+    }
+
+    fn force(history: &mut History, client: usize, fence: u64, at: u64) {
+        history.hear(client, Line::Forced { token: format!("t{fence}"), at: ms(at) });
+    }
+
+    #[test]
+    fn an_adopted_lock_is_the_same_hold_with_a_new_owner() {
+        let mut history = History::new(3);
+        grant(&mut history, 0, 1, 1_000, 2_000);
+        history.hear(0, Line::LetGo { at: ms(1_200), over: false });
+        adopt(&mut history, 1, 1, 1, 1_300);
+        assert_eq!(broken(history.clone()), []);
+        grant(&mut history, 2, 2, 1_400, 2_400);
+        assert_eq!(broken(history), [Promise::Exclusion]);
+    }
+
+    #[test]
+    fn a_lock_that_is_adopted_after_another_had_it_is_found() {
+        let mut history = History::new(2);
+        grant(&mut history, 0, 1, 1_000, 2_000);
+        history.hear(0, Line::LetGo { at: ms(1_200), over: false });
+        grant(&mut history, 1, 2, 3_000, 4_000);
+        history.hear(1, Line::LetGo { at: ms(3_100), over: false });
+        adopt(&mut history, 0, 1, 1, 3_200);
+        assert_eq!(broken(history), [Promise::FinalLoss]);
+    }
+
+    #[test]
+    fn a_lock_that_is_adopted_with_another_fence_is_found() {
+        let mut history = History::new(1);
+        grant(&mut history, 0, 1, 1_000, 2_000);
+        history.hear(0, Line::LetGo { at: ms(1_200), over: false });
+        adopt(&mut history, 0, 1, 2, 1_300);
+        assert_eq!(broken(history), [Promise::UniqueFences]);
+    }
+
+    #[test]
+    fn a_holder_that_was_released_by_force_may_share_the_lock_for_a_ttl_and_not_longer() {
+        let shared_for = |until| {
+            let mut history = History::new(3);
+            grant(&mut history, 0, 1, 1_000, until);
+            force(&mut history, 2, 1, 1_100);
+            grant(&mut history, 1, 2, 1_200, 4_000);
+            history.judge();
+            (history.forced_double_holds, history.violations().len())
+        };
+        assert_eq!((shared_for(2_000), shared_for(3_000)), ((1, 0), (0, 1)));
+    }
+
+    #[test]
+    fn two_at_once_before_the_forced_release_are_not_excused() {
+        let mut history = History::new(3);
+        grant(&mut history, 0, 1, 1_000, 2_000);
+        grant(&mut history, 1, 2, 1_200, 2_200);
+        force(&mut history, 2, 1, 1_300);
+        assert_eq!(broken(history), [Promise::Exclusion]);
     }
 
     fn broken(mut history: History) -> Vec<Promise> {
@@ -200,7 +297,8 @@ mod tests {
         let mut history = History::new(2);
         grant(&mut history, 1, 2, 1_200, 1_300);
         let belief = Belief { noted: ms(5_000), until: ms(5_000) };
-        let late = Line::Granted { name: "a".to_owned(), fence: 1, called: ms(900), belief };
+        let (name, token) = ("a".to_owned(), "t1".to_owned());
+        let late = Line::Granted { name, fence: 1, token, called: ms(900), belief };
         history.hear(0, late);
         assert_eq!(broken(history), []);
     }

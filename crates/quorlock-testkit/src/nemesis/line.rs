@@ -10,9 +10,21 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The client was given a lock, in answer to a call made at `called`.
-    Granted { name: String, fence: u64, called: Duration, belief: Belief },
+    Granted { name: String, fence: u64, token: String, called: Duration, belief: Belief },
+    /// It took over the lock of a handle, in a call made at `called`.
+    Adopted { name: String, fence: u64, token: String, called: Duration, belief: Belief },
     /// Its lock was extended.
     Extended(Belief),
+    /// It extended its lock by the token.
+    ExtendedByToken(Belief),
+    /// The nodes store another fence with its token than it was given.
+    WrongFence { at: Duration },
+    /// It gave its lock away: the handle as JSON.
+    GivenAway { handle: String },
+    /// It is about to release the lock of this token by force.
+    Forced { token: String, at: Duration },
+    /// It tries to acquire once.
+    Tried,
     /// It was told that its lock is lost.
     Lost { at: Duration },
     /// It is about to let its lock go, which is over already or not.
@@ -50,10 +62,20 @@ impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = Duration::as_micros;
         match self {
-            Line::Granted { name, fence, called, belief: Belief { noted, until } } => {
-                write!(f, "granted {name} {fence} {} {} {}", us(called), us(noted), us(until))
+            Line::Granted { name, fence, token, called, belief: Belief { noted, until } } => {
+                write!(f, "granted {name} {fence} {token} {} {} {}", us(called), us(noted), us(until))
+            }
+            Line::Adopted { name, fence, token, called, belief: Belief { noted, until } } => {
+                write!(f, "adopted {name} {fence} {token} {} {} {}", us(called), us(noted), us(until))
             }
             Line::Extended(belief) => write!(f, "extended {} {}", us(&belief.noted), us(&belief.until)),
+            Line::ExtendedByToken(belief) => {
+                write!(f, "extended-by-token {} {}", us(&belief.noted), us(&belief.until))
+            }
+            Line::WrongFence { at } => write!(f, "wrong-fence {}", us(at)),
+            Line::GivenAway { handle } => write!(f, "given-away {handle}"),
+            Line::Forced { token, at } => write!(f, "forced {token} {}", us(at)),
+            Line::Tried => f.write_str("tried"),
             Line::Lost { at } => write!(f, "lost {}", us(at)),
             Line::LetGo { at, over } => write!(f, "let-go {} {over}", us(at)),
             Line::Refused => f.write_str("refused"),
@@ -77,13 +99,20 @@ impl FromStr for Line {
         let truth = |word: &str| word.parse::<bool>().map_err(|_| broken());
         let belief = |noted, until| Ok::<_, String>(Belief { noted: time(noted)?, until: time(until)? });
         Ok(match words[..] {
-            ["granted", name, fence, called, noted, until] => Line::Granted {
-                name: name.to_owned(),
-                fence: number(fence)?,
-                called: time(called)?,
-                belief: belief(noted, until)?,
-            },
+            [what @ ("granted" | "adopted"), name, fence, token, called, noted, until] => {
+                let (name, fence, token) = (name.to_owned(), number(fence)?, token.to_owned());
+                let (called, belief) = (time(called)?, belief(noted, until)?);
+                match what {
+                    "granted" => Line::Granted { name, fence, token, called, belief },
+                    _ => Line::Adopted { name, fence, token, called, belief },
+                }
+            }
             ["extended", noted, until] => Line::Extended(belief(noted, until)?),
+            ["extended-by-token", noted, until] => Line::ExtendedByToken(belief(noted, until)?),
+            ["wrong-fence", at] => Line::WrongFence { at: time(at)? },
+            ["given-away", handle] => Line::GivenAway { handle: handle.to_owned() },
+            ["forced", token, at] => Line::Forced { token: token.to_owned(), at: time(at)? },
+            ["tried"] => Line::Tried,
             ["lost", at] => Line::Lost { at: time(at)? },
             ["let-go", at, over] => Line::LetGo { at: time(at)?, over: truth(over)? },
             ["refused"] => Line::Refused,
@@ -106,8 +135,14 @@ mod tests {
         let at = Duration::from_micros(7);
         let belief = Belief { noted: at, until: 2 * at };
         let lines = [
-            Line::Granted { name: "a".to_owned(), fence: 9, called: at, belief },
+            Line::Granted { name: "a".to_owned(), fence: 9, token: "f".to_owned(), called: at, belief },
+            Line::Adopted { name: "a".to_owned(), fence: 9, token: "f".to_owned(), called: at, belief },
             Line::Extended(belief),
+            Line::ExtendedByToken(belief),
+            Line::WrongFence { at },
+            Line::GivenAway { handle: "{}".to_owned() },
+            Line::Forced { token: "f".to_owned(), at },
+            Line::Tried,
             Line::Lost { at },
             Line::LetGo { at, over: true },
             Line::Refused,

@@ -15,6 +15,7 @@ mod register;
 mod report;
 mod resource;
 mod script;
+mod settings;
 mod stopwatch;
 mod torment;
 mod voter;
@@ -34,10 +35,13 @@ use std::time::{Duration, Instant};
 
 /// Fewer than clients, so that somebody mostly waits.
 const NAMES: [&str; 3] = ["a", "b", "c"];
+/// The longest that any client uses.
 const TTL: Duration = Duration::from_secs(1);
+/// The longest `longest_ttl` of any client; servers are marked with it before the first client comes.
+const LONGEST_TTL: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(2);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
-/// After the storm every client must have had its turn within this: a quarantine of 11 s, ttl, waits, a slow machine.
+/// After the storm every client must have had its turn within this: a quarantine of 12 s, ttl, waits, a slow machine.
 const QUIET: Duration = Duration::from_secs(60);
 
 /// What a storm is made of.
@@ -117,10 +121,10 @@ async fn live(setting: &Setting) -> Outcome {
     Outcome { history, ledger, faults: cast.faults(), storm: setting.storm }
 }
 
-/// How all clients are configured.
+/// How all clients are configured before each changes what it may.
 fn lockers(urls: Vec<String>, plant: Option<Plant>) -> Builder {
     let builder =
-        Locker::builder().nodes(urls).ttl(TTL).longest_ttl(TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
+        Locker::builder().nodes(urls).ttl(TTL).longest_ttl(LONGEST_TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
     match plant {
         Some(Plant::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
         plant => plant_in(builder, plant),

@@ -11,6 +11,9 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+/// How an order to adopt begins; the handle follows.
+pub(super) const ADOPT: &str = "adopt ";
+
 /// A client from its start to its death.
 pub(super) struct Process {
     /// How many came before it in its place.
@@ -62,6 +65,11 @@ impl Process {
     /// Ends the storm for it.
     pub(super) fn quieten(&mut self) {
         writeln!(self.orders, "quiet").expect("the client lives");
+    }
+
+    /// Gives it a lock to adopt: the handle as JSON. One that is dead gets none.
+    pub(super) fn give(&mut self, handle: &str) {
+        let _ = writeln!(self.orders, "{ADOPT}{handle}");
     }
 
     /// Kills it (SIGKILL). Returns when all that it had said was heard.

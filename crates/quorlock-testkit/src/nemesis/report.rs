@@ -64,10 +64,22 @@ impl Outcome {
         let wanted = self.storm.as_secs() * ACQUISITIONS_PER_MINUTE / 60;
         let got = self.history.acquisitions() as u64;
         let few = (got < wanted).then(|| format!("only {got}"));
+        let history = &self.history;
+        let uses = [
+            ("trying once", history.tries),
+            ("adopting", history.adoptions),
+            ("extending by token", history.token_extensions),
+            ("releasing by force", history.forced_releases),
+        ];
+        let unused = uses.iter().filter(|(_, count)| *count == 0);
         vec![
             Check {
                 claim: "every kind of fault came".to_owned(),
                 against: missing.map(|fault| format!("{fault} never came")).collect(),
+            },
+            Check {
+                claim: "clients did all that they can".to_owned(),
+                against: unused.map(|(use_, _)| format!("{use_} never came")).collect(),
             },
             Check { claim: format!("at least {wanted} acquisitions"), against: few.into_iter().collect() },
         ]
@@ -86,6 +98,10 @@ impl Outcome {
         println!("acquisitions     {}", history.acquisitions());
         println!("refused          {}", history.refusals);
         println!("extensions       {}", history.extensions);
+        println!("tries            {} acquire calls that tried once", history.tries);
+        println!("adoptions        {}", history.adoptions);
+        println!("by token         {} extensions", history.token_extensions);
+        println!("forced releases  {}", history.forced_releases);
         println!("locks lost       {}", history.losses);
         println!("late writes      {} by clients whose lock was over", history.late_writes);
         println!(
@@ -99,6 +115,7 @@ impl Outcome {
         );
         println!("uses refused     {} by fences at the resource", history.fenced_off);
         println!("double holds     {} while a server had forgotten unseen (not promised)", history.excused);
+        println!("double holds     {} after a forced release (not promised)", history.forced_double_holds);
         for fault in Fault::ALL {
             println!("fault {fault:<18} {}", self.faults.get(&fault).copied().unwrap_or_default());
         }

@@ -1,9 +1,14 @@
 //! What clients do: take a lock, read, work, write, and let go in every possible way.
 
+mod by_token;
+mod force;
+mod handover;
+
 use super::cast::Cast;
 use super::rng::Rng;
-use super::{NODE_TIMEOUT, TTL, WAIT};
-use quorlock::{AcquireError, Guard, Name, Standing};
+use super::settings::any_ttl;
+use super::{DRIFT_PERCENT, TTL};
+use quorlock::{AcquireError, ExtendError, Guard, Name, Standing};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -12,16 +17,39 @@ pub(super) struct Client {
     pub(super) cast: Cast,
     pub(super) number: usize,
     pub(super) rng: Rng,
+    /// Decides when it does the less common things. Without it a client only acquires, holds and lets go.
+    pub(super) variety: Option<Rng>,
     pub(super) names: Vec<Name>,
+}
+
+/// What a client does with a lock that it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    /// Works and lets go.
+    Keep,
+    /// Works and gives the lock to another client, as a handle.
+    HandOver,
+    /// Leaves the guard and goes on by the token.
+    Lease,
+    /// Works and gives the token to another client.
+    GiveToken,
 }
 
 impl Client {
     /// Works until `end`.
     pub(super) async fn work(mut self, end: Instant) {
         while Instant::now() < end {
-            let name = self.rng.pick(&self.names).clone();
-            if let Some((guard, life)) = self.take(&name).await {
-                self.hold(guard, life).await;
+            if self.chance(4) {
+                self.force_release().await;
+            }
+            let parcel = self.cast.parcels.lock().unwrap().receive(self.number);
+            if let Some(parcel) = parcel {
+                self.open(parcel).await;
+            } else {
+                let name = self.rng.pick(&self.names).clone();
+                if let Some((guard, life)) = self.take(&name).await {
+                    self.hold(guard, life).await;
+                }
             }
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(200))).await;
         }
@@ -42,26 +70,32 @@ impl Client {
     async fn take(&mut self, name: &Name) -> Option<(Guard, u64)> {
         self.stand_still().await;
         let (locker, life) = self.cast.life(self.number);
+        let settings = self.cast.settings(self.number);
         let (called, start) = (self.cast.now(), Instant::now());
-        let result = locker.named(name).expect("a good name").acquire().await;
+        let lock = locker.named(name).expect("a good name");
+        let tries_once = self.chance(25);
+        let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
         let waited = start.elapsed();
-        if life != self.cast.life(self.number).1 {
+        if !self.is_alive(life) {
             // The process died meanwhile: whatever it got, it never used.
             drop(result);
             return None;
         }
         let mut history = self.cast.history.lock().unwrap();
         // A limit is kept to within one node timeout, by a clock that may run slower than true time.
-        let limit = WAIT + WAIT / 100 + NODE_TIMEOUT + Duration::from_millis(2);
+        let wait = if tries_once { settings.ttl } else { settings.wait };
+        let limit = wait + wait * DRIFT_PERCENT / 100 + settings.node_timeout + Duration::from_millis(2);
         if waited > limit {
             history.violate(self.cast.now(), &format!("L2: client {} waited {waited:?}", self.number));
         }
+        history.uses.tries += u64::from(tries_once);
         match result {
             Ok(guard) => {
                 if waited > Duration::from_millis(20) {
                     history.contended += 1;
                 }
-                history.granted(self.number, called, self.cast.now(), guard.share());
+                let held = guard.share();
+                history.granted(self.number, called, self.cast.now(), held, settings.max_hold);
                 drop(history);
                 Some((guard, life))
             }
@@ -75,30 +109,71 @@ impl Client {
         }
     }
 
-    /// Works under the lock: reads, thinks, writes, again and again, and stops when it is lost.
+    /// Works under the lock, and lets go or gives it away.
     async fn hold(&mut self, guard: Guard, life: u64) {
+        let plan = self.plan();
+        if plan == Plan::Lease {
+            return self.lease(guard).await;
+        }
+        if !self.work_under(&guard, life).await {
+            // Dead: the guard belongs to nobody. Its links are cut, so dropping it tells no server.
+            return drop(guard);
+        }
+        match plan {
+            Plan::HandOver => self.hand_over(guard, life).await,
+            Plan::GiveToken => self.give_token(guard),
+            Plan::Keep | Plan::Lease => self.let_go(guard).await,
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        let Some(variety) = &mut self.variety else { return Plan::Keep };
+        match variety.below(100) {
+            0..15 => Plan::HandOver,
+            15..25 => Plan::Lease,
+            25..30 => Plan::GiveToken,
+            _ => Plan::Keep,
+        }
+    }
+
+    /// Reads, thinks, writes, again and again, and stops when the lock is lost. `false` if its process died.
+    async fn work_under(&mut self, guard: &Guard, life: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
         let longest = if self.rng.chance(20) { 2 * TTL } else { TTL / 10 };
         let until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
         let name = guard.name().clone();
         while Instant::now() < until {
-            if self.cast.life(self.number).1 != life {
-                // Dead: the guard belongs to nobody. Its links are cut, so dropping it tells no server.
-                return drop(guard);
+            if !self.is_alive(life) {
+                return false;
             }
-            if !self.is_told_of_losses(&guard) {
+            if !self.is_told_of_losses(guard) {
                 break;
             }
             let read = self.cast.history.lock().unwrap().read(&name, guard.fence());
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
             self.stand_still().await;
             // No look at the clock here: a real program cannot look and write in one step either.
-            let mut history = self.cast.history.lock().unwrap();
-            if !history.write(self.cast.now(), &name, read, guard.fence()) {
+            if !self.cast.history.lock().unwrap().write(self.cast.now(), &name, read, guard.fence()) {
                 break;
             }
+            if self.chance(15) {
+                self.extend(guard).await;
+            }
         }
-        self.let_go(guard).await;
+        true
+    }
+
+    /// Extends by hand, which a guard without a watchdog needs.
+    async fn extend(&mut self, guard: &Guard) {
+        let by = self.variety.as_mut().map(any_ttl);
+        let result = match by.filter(|_| self.chance(50)) {
+            Some(ttl) => guard.extend_by(ttl).await,
+            None => guard.extend().await,
+        };
+        if let Err(ExtendError::Config(error)) = &result {
+            self.violate(&format!("L2: client {} cannot extend: {error}", self.number));
+        }
+        self.cast.history.lock().unwrap().uses.extensions += u64::from(result.is_ok());
     }
 
     /// A lock that is over must have been announced so before. `false` if it is over.
@@ -106,8 +181,7 @@ impl Client {
         let Standing::Lost(loss) = guard.standing() else { return true };
         let is_told = guard.lost_token().is_cancelled();
         if !is_told && self.cast.still_until(self.number).is_none() {
-            let what = format!("L2: client {} lost {} ({loss}) unannounced", self.number, guard.name());
-            self.cast.history.lock().unwrap().violate(self.cast.now(), &what);
+            self.violate(&format!("L2: client {} lost {} ({loss}) unannounced", self.number, guard.name()));
         }
         false
     }
@@ -125,5 +199,25 @@ impl Client {
         if let Some(until) = self.cast.still_until(self.number) {
             sleep_until(until).await;
         }
+    }
+
+    fn is_alive(&self, life: u64) -> bool {
+        self.cast.life(self.number).1 == life
+    }
+
+    /// True in `percent` of 100 cases, and never in a plain world.
+    fn chance(&mut self, percent: u64) -> bool {
+        self.variety.as_mut().is_some_and(|variety| variety.chance(percent))
+    }
+
+    /// Another client, or this one where there is no other.
+    fn any_client(&mut self) -> usize {
+        let count = self.cast.clients() as u64;
+        let drawn = self.variety.as_mut().map_or(0, |variety| variety.below(count.max(2) - 1) + 1);
+        (self.number + usize::try_from(drawn).unwrap()) % self.cast.clients()
+    }
+
+    fn violate(&self, what: &str) {
+        self.cast.history.lock().unwrap().violate(self.cast.now(), what);
     }
 }

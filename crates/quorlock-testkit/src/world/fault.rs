@@ -3,8 +3,12 @@
 use super::World;
 use super::cast::Cast;
 use super::history::Mood;
+use super::link::Link;
+use super::node_list::in_any_order;
+use super::plant::Plant;
 use super::rng::Rng;
 use super::weather::Weather;
+use quorlock::Name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
@@ -45,11 +49,13 @@ pub enum Fault {
     ClientClock,
     /// A client dies and starts anew.
     ClientCrash,
+    /// The fence counter of one name vanishes on a minority of servers. Wild worlds only.
+    LoseCounter,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Fault; 16] = [
+    pub const ALL: [Fault; 17] = [
         Fault::Delay,
         Fault::Cut,
         Fault::Duplicate,
@@ -66,7 +72,11 @@ impl Fault {
         Fault::Suspend,
         Fault::ClientClock,
         Fault::ClientCrash,
+        Fault::LoseCounter,
     ];
+
+    /// Those of plain worlds.
+    const PLAIN: usize = 16;
 }
 
 impl fmt::Display for Fault {
@@ -84,15 +94,21 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
     while Instant::now() < end {
         sleep(rng.span(Duration::from_millis(50), Duration::from_millis(2_500))).await;
         world.cast().audit();
-        let mut fault = *rng.pick(&Fault::ALL);
-        if world.mood() == Mood::Tame && matches!(fault, Fault::ServerClockAhead | Fault::Evict) {
+        let kinds = if world.is_plain() { &Fault::ALL[..Fault::PLAIN] } else { &Fault::ALL };
+        let mut fault = *rng.pick(kinds);
+        let is_wild = matches!(fault, Fault::ServerClockAhead | Fault::Evict | Fault::LoseCounter);
+        if world.mood() == Mood::Tame && is_wild {
             fault = Fault::Cut;
         }
         // Fences survive wild worlds only while a majority keeps its counters.
         if world.mood() == Mood::Wild && matches!(fault, Fault::Amnesia | Fault::Flush) {
             fault = Fault::Crash;
         }
-        let trouble = Trouble { cast: world.cast(), fault, rng: rng.fork() };
+        if world.cast().plant() == Some(Plant::CounterLoss) && world.mood() == Mood::Wild {
+            let (cast, names, fault) = (world.cast(), world.names(), Fault::LoseCounter);
+            Trouble { cast, names, fault, rng: rng.fork() }.lose_counters();
+        }
+        let trouble = Trouble { cast: world.cast(), names: world.names(), fault, rng: rng.fork() };
         if trouble.happen() {
             world.count(fault);
         }
@@ -101,6 +117,7 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
 
 struct Trouble {
     cast: Cast,
+    names: Vec<Name>,
     fault: Fault,
     rng: Rng,
 }
@@ -108,7 +125,7 @@ struct Trouble {
 impl Trouble {
     /// Begins, and plans its own end. `false` if it found nothing to do.
     fn happen(mut self) -> bool {
-        let node = usize::try_from(self.rng.below(self.cast.servers.len() as u64)).unwrap();
+        let node = *self.rng.pick(&self.cast.list(0));
         let client = usize::try_from(self.rng.below(self.cast.clients() as u64)).unwrap();
         self.cast.tell(&format!("fault {} at server {node}, client {client}", self.fault));
         match self.fault {
@@ -121,7 +138,7 @@ impl Trouble {
                 weather.no_replies = true;
             }),
             Fault::OneWay => self.bad_weather(client, |weather, _| weather.no_replies = true),
-            Fault::Cut => self.cast.links(client)[node].cut(),
+            Fault::Cut => self.cast.link(client, node).iter().for_each(Link::cut),
             Fault::Crash | Fault::Amnesia => self.crash(node),
             Fault::Flush => self.cast.servers[node].lock().unwrap().flush(),
             Fault::Stop => self.stop(node),
@@ -132,6 +149,7 @@ impl Trouble {
             Fault::Suspend => self.stand_still(client, true),
             Fault::ClientClock => self.jump_client(client),
             Fault::ClientCrash => self.cast.crash(client),
+            Fault::LoseCounter => return self.lose_counters(),
         }
         true
     }
@@ -169,6 +187,24 @@ impl Trouble {
             let stalled = cast.servers[node].lock().unwrap().go_on();
             stalled.into_iter().for_each(|deed| deed());
         });
+    }
+
+    /// Drops the counter of a name on a minority of servers, while a majority keeps the highest number that any has.
+    fn lose_counters(&mut self) -> bool {
+        let (list, name) = (self.cast.first_list(), self.rng.pick(&self.names).clone());
+        let counter = |node: usize| self.cast.servers[node].lock().unwrap().counter(&name);
+        let highest = list.iter().filter_map(|node| counter(*node)).max();
+        let is_careless = self.cast.plant() == Some(Plant::CounterLoss);
+        let knows = |node: usize| counter(node) == highest || is_careless;
+        let mut lost = 0;
+        for node in in_any_order(&list, &mut self.rng) {
+            let kept = list.iter().filter(|other| **other != node && knows(**other)).count();
+            let minority = (list.len() - 1) / 2;
+            if lost < minority && kept > list.len() / 2 {
+                lost += usize::from(self.cast.servers[node].lock().unwrap().lose_counter(&name));
+            }
+        }
+        lost > 0
     }
 
     fn jump_server(&mut self, node: usize, ahead: bool) {

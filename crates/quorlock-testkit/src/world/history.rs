@@ -1,8 +1,12 @@
 //! What happened in a world, and whether it may have happened.
 
+mod token;
+
+use super::hold::{Hold, Right};
 use super::rng::Rng;
-use quorlock::{Held, Name, Standing};
-use std::collections::{BTreeMap, BTreeSet};
+use super::{DRIFT_PERCENT, LONGEST_USED_TTL};
+use quorlock::{Held, Name, Token};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -11,7 +15,8 @@ use std::time::Duration;
 pub enum Mood {
     /// Clocks run within the drift factor and memory loss is seen: all promises hold.
     Tame,
-    /// Server clocks jump ahead and single locks are evicted: exclusion is not promised, fences are.
+    /// Server clocks jump ahead, single locks are evicted and single counters vanish: exclusion is not promised, fences
+    /// are.
     Wild,
 }
 
@@ -29,6 +34,9 @@ pub struct History {
     lines: Vec<String>,
     violations: Vec<String>,
     holds: Vec<Hold>,
+    grants: HashMap<Token, Granted>,
+    /// Tokens that a client released by force, or tried to.
+    forced: HashSet<Token>,
     fences: BTreeMap<Name, Fences>,
     registers: BTreeMap<Name, Register>,
     /// Locks that were granted.
@@ -47,15 +55,68 @@ pub struct History {
     pub lost_unfenced: u64,
     /// Writes lost at a resource that checks the fence at the read, too.
     pub lost_fenced: u64,
+    /// What clients did besides acquiring, holding and letting go.
+    pub uses: Uses,
     /// Who held together, by name and fences.
     pairs: BTreeSet<(Name, u64, u64)>,
+    /// The same where one of them was released by force.
+    forced_pairs: BTreeSet<(Name, u64, u64)>,
 }
 
-#[derive(Debug)]
-struct Hold {
-    client: usize,
-    held: Held,
-    was_lost: bool,
+/// How often clients did each of the less common things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    /// Acquire calls that tried once.
+    pub tries: u64,
+    /// Locks that were given away by a handle.
+    pub handles: u64,
+    /// Locks that were taken over.
+    pub adoptions: u64,
+    /// Extensions that a client asked its guard for.
+    pub extensions: u64,
+    /// Extensions by token.
+    pub token_extensions: u64,
+    /// Releases by token.
+    pub token_releases: u64,
+    /// Forced releases of what an inspection showed.
+    pub forced_releases: u64,
+    /// Changes of the node list, all clients each.
+    pub list_changes: u64,
+}
+
+impl Uses {
+    /// Each with its name.
+    pub fn list(&self) -> [(&'static str, u64); 8] {
+        [
+            ("tries", self.tries),
+            ("handles given away", self.handles),
+            ("adoptions", self.adoptions),
+            ("extensions by hand", self.extensions),
+            ("extensions by token", self.token_extensions),
+            ("releases by token", self.token_releases),
+            ("forced releases", self.forced_releases),
+            ("node list changes", self.list_changes),
+        ]
+    }
+
+    /// Adds those of another world.
+    pub fn add(&mut self, other: &Uses) {
+        self.tries += other.tries;
+        self.handles += other.handles;
+        self.adoptions += other.adoptions;
+        self.extensions += other.extensions;
+        self.token_extensions += other.token_extensions;
+        self.token_releases += other.token_releases;
+        self.forced_releases += other.forced_releases;
+        self.list_changes += other.list_changes;
+    }
+}
+
+/// The grant of a token.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    at: Duration,
+    fence: u64,
 }
 
 #[derive(Debug, Default)]
@@ -91,6 +152,8 @@ impl History {
             lines: Vec::new(),
             violations: Vec::new(),
             holds: Vec::new(),
+            grants: HashMap::new(),
+            forced: HashSet::new(),
             fences: BTreeMap::new(),
             registers: BTreeMap::new(),
             acquisitions: 0,
@@ -101,7 +164,9 @@ impl History {
             fenced_off: 0,
             lost_unfenced: 0,
             lost_fenced: 0,
+            uses: Uses::default(),
             pairs: BTreeSet::new(),
+            forced_pairs: BTreeSet::new(),
         }
     }
 
@@ -110,9 +175,14 @@ impl History {
         Mood::drawn(&mut Rng::new(seed))
     }
 
-    /// How often two clients held a name together, in worlds of any mood.
+    /// How often two clients held a name together, in worlds of any mood, though neither was released by force.
     pub fn double_holds(&self) -> u64 {
         self.pairs.len() as u64
+    }
+
+    /// How often a client still held a name that was released by force, together with another.
+    pub fn forced_double_holds(&self) -> u64 {
+        self.forced_pairs.len() as u64
     }
 
     /// What was promised and broken.
@@ -137,14 +207,22 @@ impl History {
     }
 
     /// A grant: checks fence order and uniqueness, then exclusion.
-    pub(super) fn granted(&mut self, client: usize, called: Duration, now: Duration, held: Held) {
-        let (name, fence) = (held.name().clone(), held.fence());
+    pub(super) fn granted(
+        &mut self,
+        client: usize,
+        called: Duration,
+        now: Duration,
+        held: Held,
+        max_hold: Option<Duration>,
+    ) {
+        let (name, fence, token) = (held.name().clone(), held.fence(), held.token());
         self.acquisitions += 1;
         self.tell(now, &format!("client {client} holds {name} with fence {fence}"));
+        // While exclusion holds, fences follow the order of holding; otherwise only that of return and call.
+        let by_holding = self.mood == Mood::Tame && !self.is_forced(token);
         let fences = self.fences.entry(name.clone()).or_default();
         let is_new = fences.all.insert(fence);
-        // While exclusion holds, fences follow the order of holding; otherwise only that of return and call.
-        let before = fences.returned.iter().filter(|(at, _)| self.mood == Mood::Tame || *at < called);
+        let before = fences.returned.iter().filter(|(at, _)| by_holding || *at < called);
         let highest = before.map(|(_, fence)| *fence).max().unwrap_or_default();
         fences.returned.push((now, fence));
         if !is_new {
@@ -152,41 +230,63 @@ impl History {
         } else if fence < highest {
             self.violate(now, &format!("S3: fence {fence} of {name} after {highest}"));
         }
-        self.holds.push(Hold { client, held, was_lost: false });
+        // Only a planted bug grants a token again; the first grant stays.
+        self.grants.entry(token).or_insert(Granted { at: now, fence });
+        let ends = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
+        self.holds.push(Hold { client, right: Right::Guarded(held), granted: now, ends, was_lost: false });
         self.check(now);
     }
 
     pub(super) fn let_go(&mut self, client: usize, name: &Name) {
-        self.holds.retain(|hold| hold.client != client || hold.held.name() != name);
+        self.holds.retain(|hold| hold.client != client || hold.name() != name);
     }
 
+    /// The client's process is gone, and its guards with it.
     pub(super) fn crashed(&mut self, client: usize) {
-        self.holds.retain(|hold| hold.client != client);
+        self.holds.retain(|hold| hold.client != client || !hold.ends_with_its_process());
     }
 
-    /// Checks exclusion and that lost is final, at this very moment.
+    /// Checks exclusion, that lost is final and that no hold outlasts its limit, at this very moment.
     pub(super) fn check(&mut self, now: Duration) {
         let mut found = Vec::new();
-        let mut holders: BTreeMap<Name, (usize, u64)> = BTreeMap::new();
         for hold in &mut self.holds {
-            let is_lost = matches!(hold.held.standing(), Standing::Lost(_));
+            let is_lost = hold.is_lost();
             if hold.was_lost && !is_lost {
                 found.push(format!("S6: client {} holds a lost lock again", hold.client));
             }
             hold.was_lost |= is_lost;
-            if !hold.held.is_held() {
-                continue;
+            if hold.ends.is_some_and(|ends| now > ends) && hold.is_held() {
+                found.push(format!("L2: client {} holds {} beyond its limit", hold.client, hold.name()));
             }
-            let (name, fence) = (hold.held.name().clone(), hold.held.fence());
-            let Some((other, others)) = holders.insert(name.clone(), (hold.client, fence)) else { continue };
-            if self.mood == Mood::Tame {
-                found.push(format!("S1: clients {other} and {} both hold {name}", hold.client));
-            }
-            self.pairs.insert((name, others, fence));
         }
+        found.extend(self.check_exclusion(now));
         for what in found {
             self.violate(now, &what);
         }
+    }
+
+    fn check_exclusion(&mut self, now: Duration) -> Vec<String> {
+        let mut found = Vec::new();
+        for (at, hold) in self.holds.iter().enumerate().filter(|(_, hold)| hold.is_held()) {
+            let same = |other: &&Hold| other.name() == hold.name() && other.is_held();
+            for other in self.holds[..at].iter().filter(same) {
+                let pair = (hold.name().clone(), other.fence(), hold.fence());
+                let is_tame = self.mood == Mood::Tame;
+                let both = format!("clients {} and {} both hold {}", other.client, hold.client, hold.name());
+                if !self.is_forced(hold.token()) && !self.is_forced(other.token()) {
+                    self.pairs.insert(pair);
+                    found.extend(is_tame.then(|| format!("S1: {both}")));
+                    continue;
+                }
+                self.forced_pairs.insert(pair);
+                // Who was released by force cannot extend once another has a majority.
+                let shared = now.saturating_sub(hold.granted.max(other.granted));
+                if is_tame && shared > LONGEST_USED_TTL + LONGEST_USED_TTL * DRIFT_PERCENT / 100 {
+                    found.push(format!("S1: {both} {shared:?} after a forced release"));
+                }
+            }
+        }
+        found
     }
 
     /// Reads the protected value.

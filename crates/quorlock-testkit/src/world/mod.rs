@@ -8,15 +8,19 @@ mod cast;
 mod client;
 mod fault;
 mod history;
+mod hold;
 mod link;
+mod node_list;
+mod parcel;
 mod plant;
 mod rng;
 mod server;
+mod settings;
 mod time;
 mod weather;
 
 pub use fault::{Counts, Fault};
-pub use history::{History, Mood};
+pub use history::{History, Mood, Uses};
 pub use plant::Plant;
 pub use rng::Rng;
 
@@ -28,11 +32,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(2);
-const LONGEST_TTL: Duration = Duration::from_secs(3);
+/// The longest that any client uses; the `longest_ttl` of every client covers it.
+const LONGEST_USED_TTL: Duration = Duration::from_secs(3);
+/// The longest `longest_ttl` of any client.
+const LONGEST_TTL: Duration = Duration::from_secs(6);
+/// How far the rates of two clocks may differ.
+const DRIFT_PERCENT: u32 = 1;
 const WAIT: Duration = Duration::from_secs(4);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
 /// After the storm every client must have had its turn within this: quarantine, ttl, and a wait or two.
 const QUIET: Duration = Duration::from_secs(60);
+/// Parts the stream of the less common behaviour from that of the rest.
+const VARIETY: u64 = 0x6c62_272e_07bb_0142;
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -47,12 +58,15 @@ pub struct Setting {
     pub storm: Duration,
     /// A bug to be found.
     pub plant: Option<Plant>,
+    /// Clients only acquire, hold and let go, all with the same settings and nodes, and counters do not vanish: for
+    /// comparisons with other ways to lock.
+    pub plain: bool,
 }
 
 impl Setting {
     /// The usual world of `seed`.
     pub fn new(seed: u64) -> Self {
-        Self { seed, nodes: 5, clients: 3, storm: Duration::from_secs(60), plant: None }
+        Self { seed, nodes: 5, clients: 3, storm: Duration::from_secs(60), plant: None, plain: false }
     }
 }
 
@@ -77,7 +91,9 @@ pub fn run(setting: &Setting) -> Outcome {
 #[derive(Clone)]
 struct World {
     cast: Cast,
+    names: Vec<Name>,
     mood: Mood,
+    is_plain: bool,
     faults: Arc<Mutex<Counts>>,
 }
 
@@ -86,8 +102,16 @@ impl World {
         self.cast.clone()
     }
 
+    fn names(&self) -> Vec<Name> {
+        self.names.clone()
+    }
+
     fn mood(&self) -> Mood {
         self.mood
+    }
+
+    fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     fn count(&self, fault: Fault) {
@@ -99,24 +123,33 @@ async fn live(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let mood = Mood::drawn(&mut rng);
     let history = History::new(mood);
-    let cast = Cast::assemble(setting.nodes, setting.clients, &mut rng, history, setting.plant);
+    // What plain worlds do not do has a stream of its own, so that it changes nothing in them.
+    let mut variety = (!setting.plain).then(|| Rng::new(setting.seed ^ VARIETY));
+    let cast = Cast::assemble(setting, &mut rng, variety.as_mut(), history);
     let agenda = tokio::spawn(cast.agenda.clone().run());
-    let world = World { cast: cast.clone(), mood, faults: Arc::default() };
     let names: Vec<Name> = ["a", "b"].map(|name| Name::new(name).expect("a good name")).into();
-    let client = |number, rng| Client { cast: cast.clone(), number, rng, names: names.clone() };
+    let (is_plain, faults) = (setting.plain, Arc::default());
+    let world = World { cast: cast.clone(), names: names.clone(), mood, is_plain, faults };
+    let client =
+        |number, rng, variety| Client { cast: cast.clone(), number, rng, variety, names: names.clone() };
 
     let end = Instant::now() + setting.storm;
-    let mut tasks: Vec<_> =
-        (0..setting.clients).map(|number| tokio::spawn(client(number, rng.fork()).work(end))).collect();
+    let mut tasks: Vec<_> = (0..setting.clients)
+        .map(|number| tokio::spawn(client(number, rng.fork(), variety.as_mut().map(Rng::fork)).work(end)))
+        .collect();
     tasks.push(tokio::spawn(fault::torment(world.clone(), rng.fork(), end)));
+    // Every list takes counters away, so fences survive changes only with clocks that are right.
+    if let Some(rng) = variety.as_mut().filter(|_| mood == Mood::Tame) {
+        tasks.push(tokio::spawn(node_list::change(world.clone(), rng.fork(), end)));
+    }
     for task in tasks {
         task.await.expect("nobody panics");
     }
 
     cast.tell("the storm is over");
     for name in &names {
-        let turns =
-            (0..setting.clients).map(|number| client(number, rng.fork()).take_turn(name.clone(), QUIET));
+        let turns = (0..setting.clients)
+            .map(|number| client(number, rng.fork(), None).take_turn(name.clone(), QUIET));
         let turns: Vec<_> = turns.map(tokio::spawn).collect();
         for (number, turn) in turns.into_iter().enumerate() {
             if turn.await.expect("nobody panics").is_none() {
@@ -138,6 +171,9 @@ pub(crate) fn plant_in(builder: Builder, plant: Option<Plant>) -> Builder {
         Some(Plant::LateDeadline) => builder.plant(Planted::LateDeadline),
         Some(Plant::ReachableMajority) => builder.plant(Planted::ReachableMajority),
         Some(Plant::LossByAnswer) => builder.plant(Planted::LossByAnswer),
+        Some(Plant::AdoptUnasked) => builder.plant(Planted::AdoptUnasked),
+        Some(Plant::ForceWhoever) => builder.plant(Planted::ForceWhoever),
+        Some(Plant::ExtendGone) => builder.plant(Planted::ExtendGone),
         _ => builder,
     }
 }

@@ -28,11 +28,23 @@ pub enum Plant {
     ReachableMajority,
     /// A loss is announced when the nodes say so, not by a timer.
     LossByAnswer,
+    /// An adoption believes its handle and asks no node.
+    AdoptUnasked,
+    /// A forced release frees the holder of the moment, not the one that was seen.
+    ForceWhoever,
+    /// An extension by token counts nodes that no longer have the lock.
+    ExtendGone,
+    /// The list of nodes changes by two at once.
+    TwoNodesAtOnce,
+    /// The list of nodes changes again as soon as all clients have it.
+    HastyLists,
+    /// Counters vanish on a minority of nodes, also where then no majority knows the last fence.
+    CounterLoss,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 11] = [
+    pub const ALL: [Plant; 17] = [
         Plant::NoStamp,
         Plant::LooseRaise,
         Plant::TokenReuse,
@@ -44,7 +56,26 @@ impl Plant {
         Plant::LateDeadline,
         Plant::ReachableMajority,
         Plant::LossByAnswer,
+        Plant::AdoptUnasked,
+        Plant::ForceWhoever,
+        Plant::ExtendGone,
+        Plant::TwoNodesAtOnce,
+        Plant::HastyLists,
+        Plant::CounterLoss,
     ];
+
+    /// Whether it only shows where clients do more than acquire, hold and let go.
+    pub fn needs_variety(self) -> bool {
+        matches!(
+            self,
+            Plant::AdoptUnasked
+                | Plant::ForceWhoever
+                | Plant::ExtendGone
+                | Plant::TwoNodesAtOnce
+                | Plant::HastyLists
+                | Plant::CounterLoss
+        )
+    }
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -60,6 +91,12 @@ impl Plant {
             Plant::LateDeadline => "late-deadline",
             Plant::ReachableMajority => "reachable-majority",
             Plant::LossByAnswer => "loss-by-answer",
+            Plant::AdoptUnasked => "adopt-unasked",
+            Plant::ForceWhoever => "force-whoever",
+            Plant::ExtendGone => "extend-gone",
+            Plant::TwoNodesAtOnce => "two-nodes-at-once",
+            Plant::HastyLists => "hasty-lists",
+            Plant::CounterLoss => "counter-loss",
         }
     }
 }

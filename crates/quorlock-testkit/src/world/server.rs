@@ -140,6 +140,16 @@ impl Server {
         self.stored.pop_first().is_some()
     }
 
+    /// The counter of a name.
+    pub(super) fn counter(&self, name: &Name) -> Option<Fence> {
+        self.counters.get(name).copied()
+    }
+
+    /// Drops the counter of a name. `false` if it has none.
+    pub(super) fn lose_counter(&mut self, name: &Name) -> bool {
+        self.counters.remove(name).is_some()
+    }
+
     /// The tokens that are stored, and how they came to be.
     pub(super) fn tokens(&self) -> impl Iterator<Item = (&Name, &str, Origin)> {
         self.stored.iter().map(|(name, entry)| (name, &entry.value[..Token::LEN], entry.origin))

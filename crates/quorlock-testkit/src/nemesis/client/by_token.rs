@@ -1,0 +1,86 @@
+//! Working under a lock of which only the token is known: extending and releasing by it.
+
+use super::super::TTL;
+use super::super::line::Line;
+use super::super::stopwatch::now;
+use super::{Client, Mouth};
+use quorlock::{ExtendError, Guard, Handle, Name, Token};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// A lock of which a client knows the token, and until when it is held for sure.
+struct Lease {
+    name: Name,
+    token: Token,
+    fence: u64,
+    until: Duration,
+}
+
+impl Client {
+    /// Leaves the guard and goes on by the token.
+    pub(super) async fn lease(&mut self, guard: Guard) {
+        // Read before what is left, so that a pause between makes the time shorter and never longer.
+        let until = now() + guard.remaining();
+        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence());
+        self.mouth.leased(until);
+        guard.leave();
+        self.work_by_token(Lease { name, token, fence, until }).await;
+    }
+
+    /// Takes over the lock of a handle by its token: held once a majority extended it.
+    pub(super) async fn receive_token(&mut self, handle: &Handle) {
+        let (name, token, fence) = (handle.name.clone(), handle.token, handle.fence.get());
+        let (mut lease, called) = (Lease { name, token, fence, until: Duration::ZERO }, now());
+        if let Ok(Some(until)) = self.extend_token(&lease).await {
+            self.mouth.received(handle, called, until);
+            lease.until = until;
+            self.work_by_token(lease).await;
+        }
+    }
+
+    async fn work_by_token(&mut self, mut lease: Lease) {
+        for _ in 0..self.rng.below(6) {
+            let seen = self.register.read(lease.name.as_str(), lease.fence);
+            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
+            if now() >= lease.until {
+                // It writes all the same: a program cannot look and write in one step.
+                Mouth::say(&Line::Late);
+            }
+            if !self.register.write(lease.name.as_str(), lease.fence, &seen) {
+                Mouth::say(&Line::FencedOff { at: now(), held: now() < lease.until });
+                break;
+            }
+            match self.extend_token(&lease).await {
+                Ok(Some(until)) => {
+                    lease.until = until.max(lease.until);
+                    self.mouth.extended_by_token(lease.until);
+                }
+                Ok(None) if now() < lease.until => {}
+                Ok(None) | Err(()) => break,
+            }
+        }
+        self.mouth.letting_go();
+        let lock = self.locker.named(&lease.name).expect("a good name");
+        if self.rng.chance(80) {
+            let _outcome = lock.force_release(lease.token).await;
+        }
+    }
+
+    /// Extends by the token; until when the lock is then held. `None` if too few nodes answered, an error if it is
+    /// lost.
+    async fn extend_token(&mut self, lease: &Lease) -> Result<Option<Duration>, ()> {
+        let lock = self.locker.named(&lease.name).expect("a good name");
+        // Counted from before the call, so that a pause after it makes the time shorter and never longer.
+        let called = now();
+        match lock.extend_token(lease.token, TTL).await {
+            Ok(extension) => {
+                if extension.fence.is_some_and(|fence| fence.get() != lease.fence) {
+                    Mouth::say(&Line::WrongFence { at: now() });
+                }
+                Ok(Some(called + extension.left))
+            }
+            Err(ExtendError::NoQuorum { .. }) => Ok(None),
+            Err(_) => Err(()),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Giving a lock to another process, and taking one over.
+
+use super::super::line::Line;
+use super::super::stopwatch::now;
+use super::{Client, Mouth};
+use quorlock::{Guard, Handle};
+
+impl Client {
+    /// Gives the lock away as a handle, which the harness takes to another process.
+    pub(super) async fn hand_over(&mut self, guard: Guard) {
+        // If the handle cannot be made, the lock is released: others may have it from here on.
+        self.mouth.letting_go();
+        if let Ok(handle) = guard.into_handle().await {
+            let handle = serde_json::to_string(&handle).expect("plain data");
+            Mouth::say(&Line::GivenAway { handle });
+        }
+    }
+
+    /// Goes on with a lock that another process gave away, under a guard or by its token.
+    pub(super) async fn take_over(&mut self, handle: Handle) {
+        if self.rng.chance(30) {
+            return self.receive_token(&handle).await;
+        }
+        let called = now();
+        if let Ok(guard) = self.locker.adopt(&handle).await {
+            self.mouth.adopted(&guard, called);
+            self.work_under(&guard).await;
+            self.let_go(guard).await;
+        }
+    }
+}

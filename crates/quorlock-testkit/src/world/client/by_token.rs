@@ -1,0 +1,95 @@
+//! Working under a lock of which only the token is known, as a script does: extending and releasing by it.
+
+use super::Client;
+use crate::world::hold::Lease;
+use crate::world::settings::any_ttl;
+use quorlock::{Clock, ExtendError, Guard, Name, Token};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// How often a script works and extends at most.
+const MOST_ROUNDS: u64 = 12;
+
+impl Client {
+    /// Leaves the guard and goes on by the token. Processes come and go meanwhile; the lease does not end with them.
+    pub(super) async fn lease(&mut self, guard: Guard) {
+        let clock = self.cast.clock(self.number);
+        let deadline = clock.now() + guard.remaining();
+        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence());
+        guard.leave();
+        let lease = Lease { name, token, fence, clock, deadline };
+        self.cast.history.lock().unwrap().leased(self.number, self.cast.now(), lease.clone());
+        self.work_by_token(lease).await;
+    }
+
+    /// Takes over the lock of a token: held once a majority extended it.
+    pub(super) async fn receive_token(&mut self, name: Name, token: Token, fence: u64) {
+        let clock = self.cast.clock(self.number);
+        let deadline = clock.now();
+        let mut lease = Lease { name, token, fence, clock, deadline };
+        if let Some((extended, _)) = self.extend_token(&lease).await.ok().flatten() {
+            lease = extended;
+            self.cast.history.lock().unwrap().leased(self.number, self.cast.now(), lease.clone());
+            self.work_by_token(lease).await;
+        }
+    }
+
+    async fn work_by_token(&mut self, mut lease: Lease) {
+        let rounds = self.variety.as_mut().map_or(0, |variety| variety.below(MOST_ROUNDS));
+        for _ in 0..rounds {
+            if !lease.is_held() {
+                break;
+            }
+            let read = self.cast.history.lock().unwrap().read(&lease.name, lease.fence);
+            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(300))).await;
+            self.stand_still().await;
+            if !self.cast.history.lock().unwrap().write(self.cast.now(), &lease.name, read, lease.fence) {
+                break;
+            }
+            if self.chance(60) {
+                match self.extend_token(&lease).await {
+                    Ok(None) => {}
+                    Ok(Some((extended, told))) => {
+                        lease = extended;
+                        let (mut history, now) = (self.cast.history.lock().unwrap(), self.cast.now());
+                        history.extended_by_token(self.number, now, lease.clone(), told);
+                    }
+                    Err(()) => break,
+                }
+            }
+        }
+        self.cast.history.lock().unwrap().let_go(self.number, &lease.name);
+        if self.chance(75) {
+            let (locker, _) = self.cast.life(self.number);
+            self.cast.history.lock().unwrap().uses.token_releases += 1;
+            let _outcome = locker.named(&lease.name).expect("a good name").force_release(lease.token).await;
+        }
+    }
+
+    /// Extends by the token, and also returns the fence that the nodes store with it. `None` if too few nodes
+    /// answered, an error if the lock is lost.
+    async fn extend_token(&mut self, lease: &Lease) -> Result<Option<(Lease, Option<u64>)>, ()> {
+        self.stand_still().await;
+        let ttl = self.variety.as_mut().map_or(super::TTL, any_ttl);
+        let (locker, life) = self.cast.life(self.number);
+        let lock = locker.named(&lease.name).expect("a good name");
+        let result = lock.extend_token(lease.token, ttl).await;
+        if !self.is_alive(life) {
+            // The process died before it could tell.
+            return Ok(None);
+        }
+        match result {
+            Ok(extension) => {
+                let deadline = lease.deadline.max(lease.clock.now() + extension.left);
+                let extended = Lease { deadline, ..lease.clone() };
+                Ok(Some((extended, extension.fence.map(|fence| fence.get()))))
+            }
+            Err(ExtendError::NoQuorum { .. }) => Ok(None),
+            Err(ExtendError::Lost(_)) => Err(()),
+            Err(error) => {
+                self.violate(&format!("L2: client {} extends by token: {error}", self.number));
+                Err(())
+            }
+        }
+    }
+}
