@@ -1,5 +1,5 @@
 //! What others do to the directory of a file node: no lock is granted twice, and nothing hangs.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use quorlock::{AcquireError, Locker};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};

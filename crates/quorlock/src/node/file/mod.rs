@@ -40,12 +40,15 @@ const PATIENCE: u32 = 4;
 /// A directory on a local disk as a node: no server, and every process of the machine that can write there takes
 /// part.
 ///
+/// Every user who can write there is trusted. Only local file systems are, unless the address says `?filesystem=any`.
+///
 /// Each name has a small file that is changed only under its kernel lock and is never removed. The fence counter
 /// is on disk before a number is handed out, so it survives a power cut. A lock ends at its deadline, with a
 /// reboot, and, if it is tied to its process, when that process is gone, however it went.
 ///
 /// All processes must see the same boot clock: time namespaces with an offset of their own are not supported.
-/// Ties are judged only inside one pid namespace; seen from another, a tied lock ends at its deadline.
+/// Ties are judged only inside one pid namespace, and only if `/proc` belongs to it; seen from elsewhere, a tied lock ends at
+/// its deadline.
 ///
 /// An acquire waits for one disk sync. Where syncs are slow, raise the node timeout above their duration.
 ///
