@@ -9,6 +9,7 @@ mod doctor;
 mod duration;
 mod exit;
 mod failure;
+mod group;
 mod init;
 mod run;
 mod runtime;

@@ -1,7 +1,7 @@
 //! The file node through the locker: one machine, many hands on one directory.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, ExtendError, Locker, Loss, Release, Token};
+use quorlock::{AcquireError, ExtendError, Handle, Locker, Loss, Release, Token};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -62,6 +62,7 @@ async fn names_that_only_look_alike_are_different_locks() {
 async fn a_directory_that_disappears_is_an_error_and_no_lock() {
     let base = tempfile::tempdir().unwrap();
     let dir = base.path().join("locks");
+    std::fs::create_dir(&dir).unwrap();
     let (one, other) = (locker(&dir), locker(&dir));
     let guard = one.named("a").unwrap().watchdog(false).acquire().await.unwrap();
     std::fs::remove_dir_all(&dir).unwrap();
@@ -96,6 +97,38 @@ async fn a_program_that_is_started_inherits_no_state_file() {
     }
     done.store(1, Ordering::SeqCst);
     busy.await.unwrap();
+}
+
+/// Goal: a lock that was given away no longer ends with the process that gave it.
+#[tokio::test]
+async fn a_handle_outlives_the_process_that_gave_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let locker = locker(dir.path());
+    let giver = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_giver", "--nocapture"])
+        .env(GIVES, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(giver.stdout).unwrap();
+    let handle = said.lines().find_map(|line| line.strip_prefix("handle="));
+    let handle: Handle = serde_json::from_str(handle.unwrap_or_else(|| panic!("{said}"))).unwrap();
+    let lock = locker.named("x").unwrap();
+    let refused = lock.try_acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "its process is gone: {refused:?}");
+    let guard = locker.adopt(&handle).await.unwrap();
+    assert_eq!(guard.fence(), handle.fence.get());
+    assert!(matches!(guard.release().await, Release::Released));
+    drop(lock.try_acquire().await.unwrap());
+}
+
+const GIVES: &str = "QUORLOCK_TEST_GIVES";
+
+/// No test of its own: what [`a_handle_outlives_the_process_that_gave_it`] runs.
+#[tokio::test]
+async fn the_giver() {
+    let Some(dir) = std::env::var_os(GIVES) else { return };
+    let guard = locker(Path::new(&dir)).named("x").unwrap().acquire().await.unwrap();
+    println!("\nhandle={}", serde_json::to_string(&guard.into_handle().await.unwrap()).unwrap());
 }
 
 const DIR: &str = "QUORLOCK_TEST_DIR";

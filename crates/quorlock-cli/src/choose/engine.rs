@@ -44,7 +44,7 @@ const FILE: About = About {
     name: "the file node of quorlock",
     is_quorlock: true,
     why: "one machine needs no server: the kernel's own file locks decide, and they end with the process that\nholds them.",
-    know: "it does not reach beyond this machine, and not onto network file systems.",
+    know: "it does not reach beyond this machine, and needs a directory on a local file system.",
     begin: &[
         "quorlock run --nodes file: my-job -- ./job.sh",
         "(file: is the default: no configuration is needed)",

@@ -3,10 +3,10 @@
 use super::NODES;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::group;
 use crate::signals::{Signals, Told};
 use crate::tie::spawn_tied;
-use rustix::process::{Pid, Signal, getpgrp, kill_process};
-use rustix::termios::tcgetpgrp;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -58,5 +58,5 @@ fn pass_on(child: &Child, signal: Signal) {
 }
 
 fn is_in_foreground() -> bool {
-    File::open("/dev/tty").is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
+    File::open("/dev/tty").is_ok_and(group::is_in_foreground)
 }

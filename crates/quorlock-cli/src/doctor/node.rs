@@ -90,7 +90,7 @@ fn directory(look: &Look, facts: &DirectoryFacts) -> Vec<Finding> {
             Finding::note("fences-forgotten")
                 .what("it is in memory: a reboot empties it")
                 .why("locks end with a reboot anyway, but fences are no longer counted on from the last one; they follow the clock then")
-                .remedy("nothing; if what you protect compares fences, name a directory on a disk: file:/var/lib/quorlock"),
+                .remedy("nothing; if what you protect compares fences, make a directory on a disk and name it: file:/directory"),
         );
     }
     found

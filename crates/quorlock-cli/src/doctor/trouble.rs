@@ -86,9 +86,9 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
         NodeError::Busy => {
             (NO_VOTE, "find the script that blocks it; `SCRIPT KILL` ends one that wrote nothing")
         }
-        NodeError::NetworkFileSystem { .. } => (
-            "kernel locks on network file systems cannot be trusted",
-            "name a directory on a local disk: file:/var/lib/quorlock",
+        NodeError::FileSystem { .. } => (
+            "kernel locks may not reach every machine that can write there",
+            "make a directory on a local disk and name it: file:/directory",
         ),
         NodeError::File { .. } => (NO_VOTE, "check that the directory exists, is yours and has room"),
         _ => (NO_VOTE, "look at the server's log"),

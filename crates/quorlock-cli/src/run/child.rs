@@ -10,7 +10,8 @@ use crate::signals::ends;
 use crate::tie::spawn_tied;
 use quorlock::Guard;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, kill_process_group, set_child_subreaper, wait,
+    Pid, Signal, WaitOptions, getpid, kill_current_process_group, kill_process, kill_process_group,
+    set_child_subreaper, wait,
 };
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -139,7 +140,7 @@ impl Child {
             Terminal::None | Terminal::Shared => return false,
         }
         // With the script that we may be a part of, as the terminal would have stopped it.
-        let _ = kill_process_group(getpgrp(), Signal::STOP);
+        let _ = kill_current_process_group(Signal::STOP);
         // We may go on in the background.
         self.terminal = Terminal::regain();
         true

@@ -1,6 +1,6 @@
 //! The command and all processes that came from it.
 
-use rustix::process::{Pid, getpid};
+use rustix::process::Pid;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -8,15 +8,30 @@ use std::fs;
 ///
 /// We are the reaper of orphans, so also those that made themselves independent of the command are found.
 pub(super) fn alive() -> Vec<Pid> {
+    // `/proc` may count as a namespace around ours does, so we begin with what it calls us.
+    let Some((me, depth)) = ourselves() else { return Vec::new() };
     let processes = processes();
-    let mut found = vec![getpid().as_raw_nonzero().get()];
+    let mut found = vec![me];
     let mut next = 0;
     while let Some(parent) = found.get(next).copied() {
         found.extend(processes.iter().filter(|(_, process)| process.parent == parent).map(|(pid, _)| *pid));
         next += 1;
     }
     let living = found.into_iter().skip(1).filter(|pid| !processes[pid].is_dead);
-    living.filter_map(Pid::from_raw).collect()
+    living.filter_map(|pid| Pid::from_raw(*numbers(&pid.to_string())?.get(depth)?)).collect()
+}
+
+/// Our number in `/proc`, and how many namespaces below that of `/proc` we are.
+fn ourselves() -> Option<(i32, usize)> {
+    let numbers = numbers("self")?;
+    Some((*numbers.first()?, numbers.len() - 1))
+}
+
+/// The numbers of a process, from that in `/proc` down to that in its own namespace.
+fn numbers(process: &str) -> Option<Vec<i32>> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 struct Process {

@@ -1,8 +1,8 @@
 //! Who has the terminal: the command, as long as it runs in the foreground.
 
-use crate::treatment;
-use rustix::process::{Pid, getpgrp};
-use rustix::termios::{isatty, tcgetpgrp, tcsetpgrp};
+use crate::{group, treatment};
+use rustix::process::Pid;
+use rustix::termios::{isatty, tcsetpgrp};
 use std::fs::File;
 use std::io;
 
@@ -23,7 +23,11 @@ impl Terminal {
         let Ok(terminal) = File::options().read(true).write(true).open("/dev/tty") else {
             return Terminal::None;
         };
-        if tcgetpgrp(&terminal) != Ok(getpgrp()) {
+        // Where our group has no number, the terminal could not be taken back.
+        if group::own().is_none() {
+            return Terminal::Shared;
+        }
+        if !group::is_in_foreground(&terminal) {
             return Terminal::None;
         }
         if isatty(io::stdin()) && isatty(io::stdout()) { Terminal::Ours(terminal) } else { Terminal::Shared }
@@ -32,7 +36,7 @@ impl Terminal {
     /// For a command in a group of its own: the terminal, if the shell brought us to the foreground.
     pub(super) fn regain() -> Self {
         match File::options().read(true).write(true).open("/dev/tty") {
-            Ok(terminal) if tcgetpgrp(&terminal) == Ok(getpgrp()) => Terminal::Ours(terminal),
+            Ok(terminal) if group::is_in_foreground(&terminal) => Terminal::Ours(terminal),
             _ => Terminal::None,
         }
     }
@@ -52,6 +56,8 @@ impl Terminal {
 
     /// Takes it back.
     pub(super) fn take_back(&self) {
-        self.give(getpgrp());
+        if let Some(group) = group::own() {
+            self.give(group);
+        }
     }
 }

@@ -17,6 +17,9 @@ use tempfile::TempDir;
 /// A loaded machine may need long; no command of ours does.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// Where locks of this machine are, in a home.
+const LOCKS: &str = "locks";
+
 /// A home directory, and the nodes that commands there use.
 #[derive(Debug)]
 pub(crate) struct Home {
@@ -27,7 +30,9 @@ pub(crate) struct Home {
 impl Home {
     /// Locks of this machine alone, in a directory of their own.
     pub(crate) fn new() -> Self {
-        Self { dir: TempDir::with_prefix("quorlock-home-").unwrap(), nodes: None }
+        let dir = TempDir::with_prefix("quorlock-home-").unwrap();
+        fs::create_dir(dir.path().join(LOCKS)).unwrap();
+        Self { dir, nodes: None }
     }
 
     /// Locks on `servers`, which are declared fresh.
@@ -58,6 +63,11 @@ impl Home {
         self.path().join(name)
     }
 
+    /// The state file of a lock of this machine.
+    pub(crate) fn state_file(&self, lock: &str) -> PathBuf {
+        self.path().join(LOCKS).join(format!("{lock}.lock"))
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
@@ -76,7 +86,7 @@ impl Home {
             .env("HOME", dir)
             .env("XDG_CONFIG_HOME", dir.join("config"))
             .env("XDG_STATE_HOME", dir.join("state"))
-            .env("QUORLOCK_STATE_DIR", dir.join("locks"))
+            .env("QUORLOCK_STATE_DIR", dir.join(LOCKS))
             .env("TZ", "UTC")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

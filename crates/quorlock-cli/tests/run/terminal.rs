@@ -27,6 +27,24 @@ fn an_interactive_command_reads_from_the_terminal() {
     assert!(shown.contains("hello ann") && shown.contains("code 0"), "{shown}");
 }
 
+/// Goal: where the process group of the shell has no number (a new pid namespace), the command still gets what is typed.
+#[test]
+fn an_interactive_command_reads_from_the_terminal_in_a_new_pid_namespace() {
+    let home = Home::new();
+    let unshare = "unshare --pid --fork --kill-child";
+    if !Command::new("sh").args(["-c", &format!("{unshare} true")]).status().is_ok_and(|done| done.success())
+    {
+        println!("skipped: this machine lets us make no pid namespace");
+        return;
+    }
+    let line = format!(
+        "timeout --foreground 60 {unshare} {} run x -c 'read name; echo hello $name'; echo code $?",
+        program().display()
+    );
+    let shown = in_terminal(&home, &line, "ann\n");
+    assert!(shown.contains("hello ann") && shown.contains("code 0"), "{shown}");
+}
+
 #[test]
 fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
     let home = Home::new();

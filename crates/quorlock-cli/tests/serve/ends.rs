@@ -3,6 +3,7 @@
 use crate::client::{LIMIT, Sidecar, is_held};
 use crate::kit::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
+use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
 use std::io::Write;
 use std::net::TcpStream;
@@ -19,6 +20,20 @@ fn a_holder_that_is_killed_frees_its_lock_at_once() {
     holding.signal(Signal::KILL);
     until_blocking("it is free", LIMIT, || !is_held(&home, "job"));
     assert!(start.elapsed() < Duration::from_secs(20), "well before its ttl of 30 s: {:?}", start.elapsed());
+}
+
+/// Goal: what lies in the directory of the file node keeps one caller from an answer, not all others, and not the end.
+#[test]
+fn a_pipe_among_the_state_files_stops_no_other_lock_and_no_shutdown() {
+    let home = Home::new();
+    mkfifoat(CWD, home.state_file("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+    let mut sidecar = Sidecar::start(&home, &[]);
+    assert_eq!(sidecar.get("/v1/locks/pipe").0, 503);
+    assert_eq!(sidecar.get("/v1/locks").0, 200);
+    let token = sidecar.take("job", "{\"ttl_ms\": 30000}");
+    assert_eq!(sidecar.release("job", &token), 200);
+    sidecar.running.signal(Signal::TERM);
+    sidecar.running.end().exits(0);
 }
 
 #[test]

@@ -237,7 +237,7 @@ async fn the_file_node_keeps_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     contract(|clock| {
         let around = crate::surroundings::Surroundings { clock, ..Default::default() };
-        Arc::new(FileNode::open(Some(dir.path()), around).unwrap())
+        Arc::new(FileNode::open(&super::url::Directory::at(dir.path()), around).unwrap())
     })
     .await;
 }

@@ -203,12 +203,15 @@ pub enum NodeError {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// The directory is on a network file system, where kernel locks cannot be trusted.
-    #[error("`{path}` is on a network file system ({kind}); the file node needs a local disk")]
-    NetworkFileSystem {
+    /// The directory is on a file system that is not known to be local: kernel locks may not reach every machine that can write
+    /// there.
+    #[error(
+        "`{path}` is on a file system that is not known to be local ({kind}); use one that is, or, if only this machine uses the directory, add `?filesystem=any` to the address"
+    )]
+    FileSystem {
         /// The directory.
         path: Arc<str>,
-        /// The file system.
+        /// The file system: its name, where it is known, and its magic number.
         kind: Arc<str>,
     },
     /// The node went away without an answer.
@@ -261,7 +264,7 @@ impl NodeError {
             NodeError::Server { .. } => "server",
             NodeError::Protocol { .. } => "protocol",
             NodeError::File { .. } => "file",
-            NodeError::NetworkFileSystem { .. } => "network_file_system",
+            NodeError::FileSystem { .. } => "file_system",
             NodeError::Abandoned => "abandoned",
         }
     }

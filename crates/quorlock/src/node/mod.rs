@@ -135,7 +135,7 @@ pub(crate) fn open(url: &NodeUrl, around: &Surroundings) -> Result<Arc<dyn Node>
     let clock = around.clock.clone();
     Ok(match &url.place {
         Place::Server(_) => Arc::new(RedisNode::new(url, around.clone())?),
-        Place::Directory(path) => Arc::new(FileNode::open(path.as_deref(), around.clone())?),
+        Place::Directory(directory) => Arc::new(FileNode::open(directory, around.clone())?),
         #[cfg(feature = "etcd")]
         Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, around)?),
         // Such an address is refused before.

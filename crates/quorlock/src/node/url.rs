@@ -35,7 +35,7 @@ pub enum NodeKind {
 /// | `unix:///path/to/socket`, also `redis+unix://` | a server on this machine; `?db=N&user=U&password=P` |
 /// | `etcd://[user:password@]host[:port][,host[:port]..][/prefix]` | an etcd cluster by its members, port 2379 unless given |
 /// | `etcds://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
-/// | `file:`, `file:/directory` | a directory on this machine |
+/// | `file:`, `file:/directory` | a directory on this machine; `?filesystem=any` if only this machine uses it, whatever its file system |
 /// | `memory:`, `memory:label` | this process |
 ///
 /// Servers take `?durable=yes` if they sync every write to disk. User, password and path may be percent-encoded.
@@ -51,9 +51,24 @@ pub(crate) enum Place {
     Server(Server),
     #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
     Cluster(Cluster),
-    /// `None` leaves the directory to the file node.
-    Directory(Option<PathBuf>),
+    Directory(Directory),
     Process(String),
+}
+
+/// Where a file node keeps its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Directory {
+    /// `None` leaves the choice to the file node.
+    pub(crate) path: Option<PathBuf>,
+    /// Whether the address allows file systems that are not known to be local.
+    pub(crate) any_file_system: bool,
+}
+
+#[cfg(test)]
+impl Directory {
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: Some(path.to_owned()), any_file_system: false }
+    }
 }
 
 /// How to reach a Redis or Valkey server.
@@ -123,7 +138,7 @@ impl NodeUrl {
                 Endpoint::Unix(path) => format!("unix:{}", tidy(path).display()),
             },
             Place::Cluster(cluster) => cluster.to_string(),
-            Place::Directory(path) => match path {
+            Place::Directory(directory) => match &directory.path {
                 Some(path) => format!("file:{}", tidy(path).display()),
                 None => "file:".to_owned(),
             },
@@ -188,8 +203,7 @@ impl fmt::Display for NodeUrl {
         match &self.place {
             Place::Server(server) => server.fmt(f),
             Place::Cluster(cluster) => cluster.fmt(f),
-            Place::Directory(Some(path)) => write!(f, "file:{}", path.display()),
-            Place::Directory(None) => f.write_str("file:"),
+            Place::Directory(directory) => directory.fmt(f),
             Place::Process(label) => write!(f, "memory:{label}"),
         }
     }
@@ -198,6 +212,14 @@ impl fmt::Display for NodeUrl {
 impl fmt::Debug for NodeUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NodeUrl({self})")
+    }
+}
+
+impl fmt::Display for Directory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.as_deref().unwrap_or(Path::new(""));
+        let option = if self.any_file_system { "?filesystem=any" } else { "" };
+        write!(f, "file:{}{option}", path.display())
     }
 }
 

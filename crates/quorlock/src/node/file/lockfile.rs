@@ -1,6 +1,7 @@
 //! One state file, open and under its kernel lock.
 
 use super::super::NodeError;
+use super::begin::begin;
 use super::failed;
 use super::path::file_name;
 use super::state::{FILE_BYTES, Image, SLOT_BYTES, Unreadable};
@@ -9,7 +10,7 @@ use rustix::fs::{FlockOperation, Mode as Permissions, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,6 +32,15 @@ pub(super) enum Mode {
     Create,
 }
 
+impl Mode {
+    fn operation(self) -> FlockOperation {
+        match self {
+            Mode::Look => FlockOperation::NonBlockingLockShared,
+            Mode::Change | Mode::Create => FlockOperation::NonBlockingLockExclusive,
+        }
+    }
+}
+
 /// A state file under its kernel lock, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct LockFile {
@@ -46,7 +56,14 @@ impl LockFile {
         mode: Mode,
         patience: Duration,
     ) -> Result<Option<Self>, NodeError> {
-        Self::open_path(dir.join(file_name(name)), mode, patience)
+        let path = dir.join(file_name(name));
+        for _ in 0..MOST_REOPENS {
+            match Self::open_path(path.clone(), mode, patience)? {
+                None if mode == Mode::Create => begin(dir, &path, name, patience)?,
+                found => return Ok(found),
+            }
+        }
+        Err(removed_too_often(&path))
     }
 
     /// Opens and locks the file at `path`; `None` if there is none.
@@ -58,21 +75,23 @@ impl LockFile {
         for _ in 0..MOST_REOPENS {
             let file = match open(&path, mode) {
                 Ok(file) => file,
-                // Without its directory a file cannot be made: no state, and so no grant.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && mode != Mode::Create => {
-                    return Ok(None);
-                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(failed("open", &path, error)),
             };
-            lock(&file, mode, patience, &path)?;
+            wait_for_lock(&file, mode.operation(), patience, &path)?;
             let found = file.metadata().map_err(|error| failed("read", &path, error))?;
-            // A lock on a removed file excludes nobody.
-            if found.nlink() > 0 {
-                return Ok(Some(Self { path, file }));
+            match found.nlink() {
+                // A lock on a removed file excludes nobody.
+                0 => {}
+                1 => return Ok(Some(Self { path, file })),
+                // Another name or directory would share its state.
+                links => {
+                    let error = io::Error::other(format!("it has {links} hard links; only one is allowed"));
+                    return Err(failed("use", &path, error));
+                }
             }
         }
-        let error = io::Error::other("it is removed again and again");
-        Err(failed("lock", &path, error))
+        Err(removed_too_often(&path))
     }
 
     #[cfg(test)]
@@ -80,42 +99,25 @@ impl LockFile {
         self.file.try_clone().unwrap()
     }
 
-    /// The content; `None` if a crash came before the first state was written.
-    pub(super) fn load(&self, name: &Name) -> Result<Option<Image>, NodeError> {
-        let bytes = read(&self.file).map_err(|error| failed("read", &self.path, error))?;
-        // Before anything else is written a file has its full length; a shorter one was never begun, or was cut.
-        if bytes.len() < FILE_BYTES {
-            let torn = Image::is_torn_beginning(&bytes, name);
-            return if torn { Ok(None) } else { Err(unreadable(&self.path, Unreadable::Corrupt)) };
+    /// The content.
+    pub(super) fn load(&self, name: &Name) -> Result<Image, NodeError> {
+        let image = self.image()?;
+        if image.state.name == *name {
+            return Ok(image);
         }
-        match Image::read(&bytes) {
-            Ok(image) if image.state.name == *name => Ok(Some(image)),
-            Ok(image) => {
-                let other = format!("it belongs to the name `{}`", image.state.name);
-                Err(failed("use", &self.path, io::Error::other(other)))
-            }
-            Err(_) if Image::is_torn_beginning(&bytes, name) => Ok(None),
-            Err(reason) => Err(unreadable(&self.path, reason)),
-        }
+        let other = format!("it belongs to the name `{}`", image.state.name);
+        Err(failed("use", &self.path, io::Error::other(other)))
     }
 
-    /// The name that the file belongs to, if somebody holds it or did so when last looked at; `None` also if a crash came
-    /// before the first state was written.
+    /// The name that the file belongs to, if it is held or was when last looked at.
     pub(super) fn held_name(&self) -> Result<Option<Name>, NodeError> {
-        let bytes = read(&self.file).map_err(|error| failed("read", &self.path, error))?;
-        match Image::read(&bytes) {
-            Ok(image) => Ok(image.state.record.hold.is_some().then_some(image.state.name)),
-            Err(Unreadable::Corrupt) if bytes.iter().all(|byte| *byte == 0) => Ok(None),
-            Err(reason) => Err(unreadable(&self.path, reason)),
-        }
+        let state = self.image()?.state;
+        Ok(state.record.hold.is_some().then_some(state.name))
     }
 
-    /// Writes the first state of a new file.
-    pub(super) fn begin(&self, name: &Name) -> Result<Image, NodeError> {
-        let bytes = Image::beginning(name);
-        share_like_directory(&self.file, &self.path);
-        self.file.write_all_at(&bytes, 0).map_err(|error| failed("write", &self.path, error))?;
-        Image::read(&bytes).map_err(|reason| failed("begin", &self.path, io::Error::other(reason)))
+    fn image(&self) -> Result<Image, NodeError> {
+        let bytes = read(&self.file).map_err(|error| failed("read", &self.path, error))?;
+        Image::read(&bytes).map_err(|reason| failed("understand", &self.path, invalid(reason)))
     }
 
     /// Brings everything, the file's very existence included, to the disk.
@@ -148,30 +150,37 @@ impl Drop for LockFile {
 /// The newest state of a file, read without its lock: it may be one change old, or unreadable for a moment.
 pub(super) fn peek(path: &Path) -> io::Result<Image> {
     let bytes = read(&open(path, Mode::Look)?)?;
-    Image::read(&bytes).map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))
+    Image::read(&bytes).map_err(invalid)
 }
 
-fn unreadable(path: &Path, reason: Unreadable) -> NodeError {
-    let error = io::Error::new(io::ErrorKind::InvalidData, reason);
-    failed("understand", path, error)
+fn invalid(reason: Unreadable) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
+fn removed_too_often(path: &Path) -> NodeError {
+    failed("lock", path, io::Error::other("it is removed again and again"))
+}
+
+/// Opens what is there, and only a regular file. It is never made here: in a sticky directory Linux may refuse to open the
+/// file of another user for a caller that would make it (`fs.protected_regular`).
 fn open(path: &Path, mode: Mode) -> io::Result<File> {
     let access = match mode {
         Mode::Look => OFlags::RDONLY,
-        Mode::Change => OFlags::RDWR,
-        Mode::Create => OFlags::RDWR | OFlags::CREATE,
+        Mode::Change | Mode::Create => OFlags::RDWR,
     };
-    // A link to somewhere else is never one of ours.
-    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    Ok(rustix::fs::open(path, flags, Permissions::from_raw_mode(0o600))?.into())
+    // A link to somewhere else is never one of ours. A pipe would be waited for, a terminal would become ours.
+    let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file: File = rustix::fs::open(path, flags, Permissions::empty())?.into();
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
-fn lock(file: &File, mode: Mode, patience: Duration, path: &Path) -> Result<(), NodeError> {
-    let operation = match mode {
-        Mode::Look => FlockOperation::NonBlockingLockShared,
-        Mode::Change | Mode::Create => FlockOperation::NonBlockingLockExclusive,
-    };
+/// Locks `file`, which is at `path`. Waits for at most `patience`.
+pub(super) fn wait_for_lock(
+    file: &File,
+    operation: FlockOperation,
+    patience: Duration,
+    path: &Path,
+) -> Result<(), NodeError> {
     let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
     loop {
         match rustix::fs::flock(file, operation) {
@@ -204,12 +213,4 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
     }
     bytes.truncate(length);
     Ok(bytes)
-}
-
-/// Lets everyone who may change the directory change the file: a group that shares the one shares the other.
-fn share_like_directory(file: &File, path: &Path) {
-    if let Some(Ok(dir)) = path.parent().map(Path::metadata) {
-        // Fails if another user of the group made the file; then it is that user's to share.
-        let _ = file.set_permissions(PermissionsExt::from_mode(dir.mode() & 0o666));
-    }
 }

@@ -1,5 +1,6 @@
 //! The file node: one machine, no server; a directory votes.
 
+mod begin;
 mod bytes;
 mod dir;
 mod examine;
@@ -17,6 +18,7 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
+use super::url::Directory;
 use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use crate::clock::Clock;
 use crate::surroundings::Surroundings;
@@ -38,12 +40,15 @@ const PATIENCE: u32 = 4;
 /// A directory on a local disk as a node: no server, and every process of the machine that can write there takes
 /// part.
 ///
+/// Every user who can write there is trusted. Only local file systems are, unless the address says `?filesystem=any`.
+///
 /// Each name has a small file that is changed only under its kernel lock and is never removed. The fence counter
 /// is on disk before a number is handed out, so it survives a power cut. A lock ends at its deadline, with a
 /// reboot, and, if it is tied to its process, when that process is gone, however it went.
 ///
 /// All processes must see the same boot clock: time namespaces with an offset of their own are not supported.
-/// Ties are judged only inside one pid namespace; seen from another, a tied lock ends at its deadline.
+/// Ties are judged only inside one pid namespace, and only if `/proc` belongs to it; seen from elsewhere, a tied lock ends at
+/// its deadline.
 ///
 /// An acquire waits for one disk sync. Where syncs are slow, raise the node timeout above their duration.
 ///
@@ -60,22 +65,22 @@ pub struct FileNode {
 }
 
 impl FileNode {
-    /// The node of the directory `dir`, which is made if missing.
+    /// The node of `directory`.
     ///
-    /// Without `dir`: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `.local/state/quorlock` in the home
+    /// Where it names no path: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `.local/state/quorlock` in the home
     /// directory, `$HOME` or that of the account; without one `/var/lib/quorlock` for root, and a private directory among
-    /// the temporary files for others.
+    /// the temporary files for others. Only these defaults are made if missing, a directory that was named is not.
     ///
     /// # Errors
-    /// [`NodeError::NetworkFileSystem`] if it is not on a local disk, [`NodeError::File`] if it cannot be used,
+    /// [`NodeError::FileSystem`] if it is not on a local file system, [`NodeError::File`] if it cannot be used,
     /// [`NodeError::SameServer`] if another node of the locker is the same directory.
-    pub(crate) fn open(dir: Option<&Path>, around: Surroundings) -> Result<Self, NodeError> {
-        let dir = dir::prepare(dir)?;
+    pub(crate) fn open(directory: &Directory, around: Surroundings) -> Result<Self, NodeError> {
+        let dir = dir::prepare(directory)?;
         let id: Arc<str> = format!("file:{}", dir.display()).into();
         let found = dir.metadata().map_err(|error| failed("read", &dir, error))?;
         let identity = format!("file {}:{}", found.dev(), found.ino());
         around.siblings.claim(&id, &identity)?;
-        let patience = around.node_timeout * PATIENCE;
+        let (patience, longest_ttl) = (around.node_timeout * PATIENCE, around.longest_ttl);
         let watches = Watches::new(dir.clone(), around.clock.clone());
         let (store_dir, clock) = (dir.clone(), around.clock.clone());
         // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
@@ -86,7 +91,7 @@ impl FileNode {
             patience,
             synced: BTreeMap::new(),
         };
-        let worker = Worker::new(store, watches.clone());
+        let worker = Worker::new(store, watches.clone(), longest_ttl);
         Ok(Self { id, dir, clock, patience, watches, worker })
     }
 }

@@ -45,6 +45,11 @@ pub(super) enum Unreadable {
     /// A later version of this program wrote it.
     #[error("written in format {0}, which this version does not know; upgrade")]
     Version(u32),
+    /// It is shorter than every state file is from its first moment on.
+    #[error(
+        "cut short to {0} bytes; if no program uses the name now, remove the file (its fences then start anew by the wall clock)"
+    )]
+    Cut(usize),
 }
 
 impl State {
@@ -132,6 +137,10 @@ pub(super) struct Image {
 impl Image {
     /// Reads the bytes of a file.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+        // What is left may be an older state.
+        if bytes.len() < FILE_BYTES {
+            return Err(Unreadable::Cut(bytes.len()));
+        }
         let mut newest: Option<State> = None;
         let mut sequences = [None; SLOTS];
         for (slot, sequence) in bytes.chunks(SLOT_BYTES).zip(&mut sequences) {
@@ -143,7 +152,7 @@ impl Image {
                     }
                 }
                 Err(Unreadable::Corrupt) => {}
-                Err(version) => return Err(version),
+                Err(other) => return Err(other),
             }
         }
         newest.map(|state| Self { state, sequences }).ok_or(Unreadable::Corrupt)
@@ -155,13 +164,6 @@ impl Image {
         let mut bytes = State::first(name).encode().unwrap_or_default();
         bytes.resize(FILE_BYTES, 0);
         bytes
-    }
-
-    /// Whether `bytes` are what a crash can leave of [`Image::beginning`]: nobody was answered then.
-    pub(super) fn is_torn_beginning(bytes: &[u8], name: &Name) -> bool {
-        let beginning = Self::beginning(name);
-        bytes.len() <= beginning.len()
-            && bytes.iter().zip(&beginning).all(|(found, written)| *found == 0 || found == written)
     }
 
     /// Whether a slot holds the state number `sequence`.

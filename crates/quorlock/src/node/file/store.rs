@@ -51,10 +51,10 @@ impl Store {
     fn inspect(&self, name: &Name, command: &Command) -> Result<Executed, NodeError> {
         let file = LockFile::open(&self.dir, name, Mode::Look, self.patience)?;
         let record = match file {
-            Some(file) => file.load(name)?.map(|image| image.state.record),
-            None => None,
+            Some(file) => file.load(name)?.state.record,
+            None => Record::default(),
         };
-        let (reply, _) = self.apply(&record.unwrap_or_default(), command);
+        let (reply, _) = self.apply(&record, command);
         Ok(Executed { reply, freed: false })
     }
 
@@ -68,10 +68,7 @@ impl Store {
             let (reply, _) = self.apply(&Record::default(), command);
             return Ok(Executed { reply, freed: false });
         };
-        let image = match file.load(name)? {
-            Some(image) => image,
-            None => file.begin(name)?,
-        };
+        let image = file.load(name)?;
         let before = &image.state.record;
         let (reply, after) = self.apply(before, command);
         let freed = before.hold.is_some() && after.hold.is_none();

@@ -23,10 +23,17 @@ pub(super) struct Worker(Arc<Queue>);
 
 impl Worker {
     /// A worker whose thread starts, and opens its store, with the first command.
-    pub(super) fn new(store: impl FnOnce() -> Store + Send + 'static, watches: Arc<Watches>) -> Self {
+    ///
+    /// A release that fails is tried again for `longest_ttl`.
+    pub(super) fn new(
+        store: impl FnOnce() -> Store + Send + 'static,
+        watches: Arc<Watches>,
+        longest_ttl: Duration,
+    ) -> Self {
+        let owed = Owed::new(longest_ttl);
         Self(Arc::new(Queue {
             jobs: Mutex::new(Jobs {
-                unstarted: Some(Box::new(move |queue| queue.work(store(), &watches))),
+                unstarted: Some(Box::new(move |queue| queue.work(store(), owed, &watches))),
                 waiting: VecDeque::new(),
                 trouble: None,
                 closed: false,
@@ -118,8 +125,8 @@ impl Queue {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, mut store: Store, watches: &Watches) {
-        let (mut owed, patience) = (Owed::default(), store.patience);
+    fn work(&self, mut store: Store, mut owed: Owed, watches: &Watches) {
+        let patience = store.patience;
         let mut execute = |command: &Command, patience: Duration| {
             store.patience = patience;
             let executed = store.execute(command);

@@ -1,6 +1,6 @@
 //! Taking a node's address apart.
 
-use super::{Cluster, Endpoint, Place, Server, TlsFiles, UrlError};
+use super::{Cluster, Directory, Endpoint, Place, Server, TlsFiles, UrlError};
 use std::path::PathBuf;
 
 const REDIS_PORT: u16 = 6379;
@@ -9,6 +9,7 @@ const ETCD_PORT: u16 = 2379;
 const MAX_DB: u32 = 1 << 24;
 /// Stands in errors for what may be a piece of a password.
 const HIDDEN: &str = "...";
+const FILE_OPTIONS: &str = "filesystem; a `?` in a path is written %3F";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
 const CLUSTER_OPTIONS: &str = "user, password; with etcds:// also ca, cert, key";
 const TLS_CLUSTER_OPTIONS: &str = "user, password, ca, cert, key";
@@ -41,6 +42,7 @@ fn unknown_scheme(text: &str) -> UrlError {
 }
 
 fn file(rest: &str) -> Result<Place, UrlError> {
+    let (rest, query) = split_query(rest);
     let path = match rest.strip_prefix("//") {
         // As in any URL, a host stands between two slashes and the path; taken for a relative directory it would
         // lock nobody out who was started elsewhere.
@@ -50,8 +52,20 @@ fn file(rest: &str) -> Result<Place, UrlError> {
         },
         None => rest,
     };
-    let path = decode(path, "path")?;
-    Ok(Place::Directory((!path.is_empty()).then(|| PathBuf::from(path))))
+    let path = filled(decode(path, "path")?).map(PathBuf::from);
+    let mut any_file_system = false;
+    for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=').unwrap_or((pair, "")) {
+            ("filesystem", "any") => any_file_system = true,
+            ("filesystem", "local") => any_file_system = false,
+            ("filesystem", value) => {
+                let (value, allowed) = (value.into(), "any or local");
+                return Err(UrlError::Value { option: "filesystem", value, allowed });
+            }
+            (option, _) => return Err(UrlError::Option { option: option.into(), allowed: FILE_OPTIONS }),
+        }
+    }
+    Ok(Place::Directory(Directory { path, any_file_system }))
 }
 
 fn unix(scheme: &str, rest: &str) -> Result<Place, UrlError> {

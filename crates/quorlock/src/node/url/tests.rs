@@ -123,10 +123,21 @@ fn a_list_keeps_the_members_of_a_cluster_together() {
 
 #[test]
 fn files_and_memory_may_leave_the_place_open() {
-    assert_eq!(url("file:").place, Place::Directory(None));
+    assert_eq!(url("file:").place, Place::Directory(Directory::default()));
     for text in ["file:/var/x", "file:///var/x", "file:///var//x/"] {
         assert_eq!(url(text).identity(), "file:/var/x", "{text}");
     }
+    let any = url("file:/var/x?filesystem=any");
+    assert!(matches!(&any.place, Place::Directory(directory) if directory.any_file_system));
+    assert_eq!(
+        (any.identity().as_str(), any.to_string().as_str()),
+        ("file:/var/x", "file:/var/x?filesystem=any")
+    );
+    assert_eq!(url("file:/var/x?filesystem=local"), url("file:/var/x"));
+    assert_eq!(url("file:/var/a%3Fb").identity(), "file:/var/a?b");
+    assert_eq!(url("file:?filesystem=any").to_string(), "file:?filesystem=any");
+    assert!(matches!(refused("file:/var/x?filesystem=nfs"), UrlError::Value { option: "filesystem", .. }));
+    assert!(matches!(refused("file:/var/x?durable=yes"), UrlError::Option { .. }));
     assert_eq!(url("memory:").kind(), NodeKind::Memory);
     assert_ne!(url("memory:a").identity(), url("memory:b").identity());
 }
