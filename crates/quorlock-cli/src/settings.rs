@@ -132,9 +132,10 @@ impl Settings {
         Some(LOCAL_NOTICE)
     }
 
-    /// A locker on these nodes for a command that uses no ttl, whose value is therefore not compared with the longest.
-    pub(crate) fn builder_without_ttl(&self) -> Builder {
-        self.builder().ttl(self.ttl.value.min(self.longest_ttl.value))
+    /// A locker on these nodes for a command that takes no lock: it leaves nodes as they are, and its ttl, which is not used,
+    /// is not compared with the longest.
+    pub(crate) fn looking_builder(&self) -> Builder {
+        self.builder().ttl(self.ttl.value.min(self.longest_ttl.value)).begin_epochs(false)
     }
 
     /// A locker on these nodes. Connects to nobody yet.
@@ -144,12 +145,15 @@ impl Settings {
             .ttl(self.ttl.value)
             .longest_ttl(self.longest_ttl.value)
             .wait(self.wait.value)
-            .connect_timeout(self.connect_timeout.value)
             .drift(self.drift.value)
             .durable(self.durable.value)
             .allow_eviction(self.allow_eviction.value);
         if let Some(timeout) = self.node_timeout.value {
             builder = builder.node_timeout(timeout);
+        }
+        // By default it grows with the node timeout.
+        if self.connect_timeout.source != Source::Default {
+            builder = builder.connect_timeout(self.connect_timeout.value);
         }
         if let Some(guard) = self.restart_guard.value {
             builder = builder.restart_guard(guard);

@@ -44,7 +44,21 @@ pub(crate) async fn examine(voters: &Voters) -> Vec<Examination> {
         .map(|(number, found)| Examination { node: voters.nodes[number].id().to_owned(), found })
         .collect();
     refuse_twins(&mut examined);
+    refuse_copies(&mut examined);
     examined
+}
+
+/// Refuses all servers that have the same epoch as another: one was started from a copy of the other's files.
+fn refuse_copies(examined: &mut [Examination]) {
+    let nonces: Vec<Option<String>> =
+        examined.iter().map(|examination| Some(server(examination)?.epoch.as_ref()?.nonce.clone())).collect();
+    let names: Vec<String> = examined.iter().map(|examination| examination.node.clone()).collect();
+    for (at, nonce) in nonces.iter().enumerate().filter(|(_, nonce)| nonce.is_some()) {
+        let copy = (0..nonces.len()).find(|other| *other != at && nonces[*other] == *nonce);
+        if let (Some(copy), Some(facts)) = (copy, server_mut(&mut examined[at])) {
+            facts.refusal.get_or_insert(NodeError::SameEpoch { other: names[copy].as_str().into() });
+        }
+    }
 }
 
 /// Refuses each server that an earlier node is already.

@@ -16,7 +16,7 @@ pub(crate) fn extend(args: &Extend, mut settings: Settings, screen: Screen) -> R
     settings.ttl.set(args.ttl, "--ttl");
     let token = args.proof.token()?;
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.builder())?;
+        let locker = settings.build(settings.builder().begin_epochs(false))?;
         let lock = locker.named(&args.name)?;
         let extended = lock.extend_token(token, settings.ttl.value).await;
         // Nodes that did not answer yet shall extend, too.

@@ -30,7 +30,7 @@ pub(crate) fn force_release(
     let runtime = runtime::start()?;
     let locker = {
         let _inside = runtime.enter();
-        settings.build(settings.builder_without_ttl())?
+        settings.build(settings.looking_builder())?
     };
     let lock = locker.named(&args.name)?;
     let seen = runtime.block_on(lock.inspect())?;

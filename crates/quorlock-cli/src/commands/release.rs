@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 pub(crate) fn release(args: &Args, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let token = args.proof.token()?;
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.builder_without_ttl())?;
+        let locker = settings.build(settings.looking_builder())?;
         let lock = locker.named(&args.name)?;
         locker.connect().await;
         // Nodes answer in order, so the look that is sent first sees the lock as it was before.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// Shows one lock, or all that are held.
 pub(crate) fn status(args: &Status, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.builder_without_ttl())?;
+        let locker = settings.build(settings.looking_builder())?;
         match &args.name {
             Some(name) => show_one(&locker, name, args.show_token, screen).await,
             None => show_all(&locker, screen).await,

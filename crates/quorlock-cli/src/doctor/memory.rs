@@ -54,6 +54,21 @@ fn quarantine(look: &Look, state: &State) -> Option<Finding> {
 
 fn epoch(look: &Look, facts: &ServerFacts) -> Option<Finding> {
     let (theirs, ours) = (facts.epoch.as_ref()?.longest_ttl, look.settings.longest_ttl.value);
+    if theirs < look.settings.ttl.value {
+        return Some(
+            Finding::warning("longest-ttl")
+                .what(format!(
+                    "it has recorded {} as the longest ttl, these settings use {}",
+                    show(theirs),
+                    show(look.settings.ttl.value)
+                ))
+                .why("it refuses locks with a longer ttl, because it would vote too early after a restart")
+                .remedy(format!(
+                    "use a shorter ttl; or `quorlock init --raise --longest-ttl {}`",
+                    show(ours)
+                )),
+        );
+    }
     (theirs > ours).then(|| {
         Finding::note("longest-ttl")
             .what(format!(
@@ -71,6 +86,9 @@ fn recall(look: &Look, facts: &ServerFacts) -> Option<Finding> {
     let what = match facts.recall {
         Recall::Everything => return None,
         Recall::AllButTheLastSecond => "a crash makes it forget its last second or two",
+        Recall::AllButTheLastSave => {
+            "a crash while it saves makes it forget what it answered meanwhile (`no-appendfsync-on-rewrite yes`)"
+        }
         Recall::Partly => "a restart makes it forget seconds to hours",
         Recall::Nothing => "a restart makes it forget everything",
         _ => "it does not tell what it remembers after a restart",

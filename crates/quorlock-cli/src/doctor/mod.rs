@@ -25,7 +25,7 @@ use report::Report;
 
 /// Examines the nodes and says what is wrong with them.
 pub(crate) fn doctor(args: &Doctor, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let locker = settings.build(settings.builder())?;
+    let locker = settings.build(settings.looking_builder())?;
     if let Some(span) = args.clocks {
         screen.remark(format_args!("watching the clocks for {}", crate::duration::show(span)));
     }

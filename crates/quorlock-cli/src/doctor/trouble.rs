@@ -65,7 +65,11 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
         ),
         NodeError::NotDurable { .. } => (
             "after a crash it may have forgotten locks, and would vote at once",
-            "set `appendonly yes` and `appendfsync always`, or do not mark it durable",
+            "set `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`, or do not mark it durable",
+        ),
+        NodeError::SameEpoch { .. } => (
+            "the copy knows nothing of the locks of the node that it took the place of, so neither of them votes",
+            "empty the one that was restored (`FLUSHALL`); it votes after the longest ttl and 10 s",
         ),
         NodeError::Replicated { .. } => (
             FAILOVER,

@@ -43,7 +43,7 @@ async fn held(settings: &Settings, plan: &Plan) -> BTreeSet<String> {
 async fn held_on(settings: &Settings, node: &Node) -> Vec<String> {
     // Without restart guard nothing is written there, not even that its memory is known from now on.
     let alone = only(settings, vec![node.url.clone()], RestartGuard::Off);
-    let Ok(locker) = alone.build(alone.builder_without_ttl()) else { return Vec::new() };
+    let Ok(locker) = alone.build(alone.looking_builder()) else { return Vec::new() };
     let Ok(listing) = locker.list().await else { return Vec::new() };
     listing.held.iter().map(|lock| lock.name.as_str().to_owned()).collect()
 }

@@ -2,6 +2,7 @@
 
 mod danger;
 mod plan;
+mod raise;
 mod result;
 
 use crate::args::Init;
@@ -20,7 +21,10 @@ use std::io::{self, BufRead, Write};
 /// Looks at the nodes, asks, marks those that need it, and says how it went.
 pub(crate) fn init(args: &Init, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.builder_without_ttl())?;
+        if args.raise {
+            return raise::raise(settings, screen).await;
+        }
+        let locker = settings.build(settings.looking_builder())?;
         let plan = Plan::new(settings, locker.examine().await);
         if plan.to_mark().next().is_none() {
             return result::tell(&Outcome::new(&plan, Vec::new(), Vec::new()), screen);
@@ -59,8 +63,11 @@ type Marked = Vec<(String, Result<(), NodeError>)>;
 
 /// Marks just the nodes that need it: those that vote would forget what they know of their memory.
 async fn mark(settings: &Settings, plan: &Plan) -> Result<Marked, Failure> {
-    let some = only(settings, plan.to_mark().map(|node| node.url.clone()).collect(), doctor::guard(settings));
-    let locker = some.build(some.builder_without_ttl())?;
+    let mut some =
+        only(settings, plan.to_mark().map(|node| node.url.clone()).collect(), doctor::guard(settings));
+    // What the others have recorded, or they would keep the new ones out.
+    some.longest_ttl.value = some.longest_ttl.value.max(plan.recorded());
+    let locker = some.build(some.looking_builder())?;
     Ok(locker.init_fresh_nodes().await)
 }
 

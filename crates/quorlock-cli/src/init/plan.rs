@@ -5,6 +5,7 @@ use crate::duration::show;
 use crate::settings::Settings;
 use quorlock::node::{EpochFacts, Facts};
 use quorlock::{Examination, Quorum};
+use std::time::Duration;
 
 /// What is to be done with all nodes.
 #[derive(Debug)]
@@ -43,6 +44,12 @@ impl Plan {
 
     pub(super) fn voting(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.state.votes())
+    }
+
+    /// The longest ttl that any of them has recorded.
+    pub(super) fn recorded(&self) -> Duration {
+        let epochs = self.nodes.iter().filter_map(|node| node.epoch.as_ref());
+        epochs.map(|epoch| epoch.longest_ttl).max().unwrap_or_default()
     }
 
     /// How many nodes must be able to vote.

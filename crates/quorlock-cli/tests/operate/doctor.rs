@@ -219,7 +219,7 @@ fn members_of_two_etcd_clusters_in_one_address_are_an_error() {
     let (home, one, other) = (home(), Etcd::start(1), Etcd::start(1));
     let host = other.url().replace("etcd://", "");
     let report = ask(&home, &[format!("{},{host}", one.url())], &["doctor"]).exits(69).json();
-    assert!(troubles(&report).contains(&"other-cluster".to_owned()), "{report:#}");
+    assert!(troubles(&report).contains(&"other-cluster"), "{report:#}");
     let what = report["findings"][0]["what"].as_str().unwrap();
     assert!(what.contains(&host) && what.contains("another etcd cluster"), "{report:#}");
 }

@@ -24,7 +24,7 @@ pub(crate) fn watch(args: &Watch, settings: &Settings, screen: Screen) -> Result
 
 async fn live(args: &Watch, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
-    let locker = settings.build(settings.builder_without_ttl())?;
+    let locker = settings.build(settings.looking_builder())?;
     let lock = args.name.as_ref().map(|name| locker.named(name)).transpose()?;
     let mut shown = Shown::choose(screen)?;
     let mut ticks = interval(args.interval);

@@ -1,7 +1,8 @@
 //! The etcd node on real clusters.
 
 use super::super::contract::{
-    HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release, stamp, token,
+    HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release,
+    stamp, token,
 };
 use super::super::{NodeUrl, open};
 use super::*;
