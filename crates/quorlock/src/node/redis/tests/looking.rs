@@ -1,6 +1,7 @@
 //! How a connected server is looked at: whether it can still be a node, and whether it still answers.
 
 use super::*;
+use crate::node::redis::resp::Value;
 use crate::node::redis::watch::Watch;
 use crate::node::{Bell, Done};
 
@@ -57,4 +58,64 @@ fn a_server_was_heard_when_it_last_answered() {
     watch.answered(3, at(14));
     assert_eq!((watch.heard, watch.round_trip), (at(14), Some(Duration::from_secs(2))));
     assert!(watch.probe.is_none(), "the next command is timed anew");
+}
+
+/// A clock that goes on by ten seconds whenever it is read.
+#[derive(Debug, Default)]
+struct Hurried(AtomicU64);
+
+impl crate::Clock for Hurried {
+    fn now(&self) -> Moment {
+        at(self.0.fetch_add(10, Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Wall {
+        crate::SystemClock.wall()
+    }
+}
+
+/// Goal: a server with very many keys does not keep a list waiting without end.
+#[tokio::test]
+async fn a_list_that_takes_too_long_is_cut_and_says_so() {
+    let server = Server::start(&[]);
+    let keys: String = (0..5000).map(|key| format!(" key:{key} 1")).collect();
+    assert_eq!(server.run_command(&format!("MSET{keys}")), Value::Okay);
+    assert!(connect(&server.url(), calm()).names().await.unwrap().complete);
+    let hurried = Surroundings { clock: Arc::new(Hurried::default()), ..calm() };
+    assert!(!connect(&server.url(), hurried).names().await.unwrap().complete);
+}
+
+/// Goal: a server that was not asked for long is not taken for mute with the first command that it takes a while to answer.
+#[tokio::test]
+async fn the_time_in_which_nothing_was_asked_does_not_count_as_silence() {
+    let server = Server::start(&[]);
+    let clock = Arc::new(Ahead::default());
+    let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
+    ask(&node, inspect("a")).await;
+    clock.set(600);
+    server.signal(rustix::process::Signal::STOP);
+    let slow = tokio::spawn({
+        let node = node.clone();
+        async move { ask(&node, inspect("a")).await }
+    });
+    // Longer than it takes the driver to look at a connection that owes answers, which leaves no trace.
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    server.signal(rustix::process::Signal::CONT);
+    let reply = slow.await.unwrap();
+    assert!(matches!(reply, Reply::Done(Done::Seen(_))), "{reply:?}");
+}
+
+/// Goal: a dropped node that owes a release to a server that stays away does not try for ever.
+#[tokio::test]
+async fn a_dropped_node_gives_up_what_it_owes_to_a_server_that_stays_away() {
+    let mut server = Server::start(&[]);
+    let around = Surroundings { connect_timeout: Duration::from_millis(200), ..calm() };
+    let node = connect(&server.url(), around);
+    node.settle().await;
+    server.kill();
+    until("the node is down", || node.health().trouble.is_some()).await;
+    post(&node, &release("a", 1));
+    let link = Arc::downgrade(&node.link);
+    drop(node);
+    until("the driver ends", || link.strong_count() == 0).await;
 }
