@@ -237,6 +237,7 @@ fn release(fast: Option<FastRelease>) -> &'static str {
 fn recall(recall: Recall) -> &'static str {
     match recall {
         Recall::Everything => "knows all",
+        Recall::AllButTheLastSave => "forgets its last save",
         Recall::AllButTheLastSecond => "loses 1s",
         Recall::Partly => "loses some",
         Recall::Nothing => "loses all",

@@ -210,11 +210,16 @@ impl Link {
         state.verified = Some(Verified { nonce: epoch.nonce, eligible_at });
     }
 
-    fn admit(&self, state: &State, command: &Command) -> Result<(), NodeError> {
+    fn admit(&self, state: &State) -> Result<(), NodeError> {
         if state.connection.is_none() {
             let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionRefused));
             return Err(NodeError::Unreachable { source });
         }
+        Ok(())
+    }
+
+    /// Whether a vote counts that a server in quarantine may have given.
+    fn counts(&self, state: &State, command: &Command) -> Result<(), NodeError> {
         let (Command::Acquire(vote), Some(verified)) = (command, state.verified) else {
             return Ok(());
         };
@@ -242,7 +247,7 @@ impl Node for Link {
     fn send(&self, question: Question) {
         let command = question.command().clone();
         let mut state = self.state();
-        if let Err(cause) = self.admit(&state, &command) {
+        if let Err(cause) = self.admit(&state) {
             if matches!(command, Command::Release { .. }) {
                 state.owed.push(command);
             }

@@ -38,13 +38,15 @@ pub enum Plant {
     TwoNodesAtOnce,
     /// The list of nodes changes again as soon as all clients have it.
     HastyLists,
+    /// A node takes a lock back that was taken from its holder by force.
+    RefillTaken,
     /// Counters vanish on a minority of nodes, also where then no majority knows the last fence.
     CounterLoss,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Plant; 17] = [
+    pub const ALL: [Plant; 18] = [
         Plant::NoStamp,
         Plant::LooseRaise,
         Plant::TokenReuse,
@@ -61,6 +63,7 @@ impl Plant {
         Plant::ExtendGone,
         Plant::TwoNodesAtOnce,
         Plant::HastyLists,
+        Plant::RefillTaken,
         Plant::CounterLoss,
     ];
 
@@ -73,6 +76,7 @@ impl Plant {
                 | Plant::ExtendGone
                 | Plant::TwoNodesAtOnce
                 | Plant::HastyLists
+                | Plant::RefillTaken
                 | Plant::CounterLoss
         )
     }
@@ -96,6 +100,7 @@ impl Plant {
             Plant::ExtendGone => "extend-gone",
             Plant::TwoNodesAtOnce => "two-nodes-at-once",
             Plant::HastyLists => "hasty-lists",
+            Plant::RefillTaken => "refill-taken",
             Plant::CounterLoss => "counter-loss",
         }
     }

@@ -5,7 +5,7 @@ use super::plant::Plant;
 use super::time::MachineClock;
 use quorlock::node::{Acquire, Bell, Command, Content, Denied, Done, NodeError, Reply, View};
 use quorlock::{Clock, Fence, Name, Token, Wall};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ pub(super) struct Server {
     plant: Option<Plant>,
     stored: BTreeMap<Name, Entry>,
     counters: BTreeMap<Name, Fence>,
+    /// Tokens of locks that another process took from their holders.
+    taken: BTreeSet<String>,
     epoch: Option<Epoch>,
     run: u64,
     epochs: u64,
@@ -88,6 +90,7 @@ impl Server {
             plant,
             stored: BTreeMap::new(),
             counters: BTreeMap::new(),
+            taken: BTreeSet::new(),
             epoch: None,
             run: 1,
             epochs: 1,
@@ -132,6 +135,7 @@ impl Server {
     pub(super) fn flush(&mut self) {
         self.stored.clear();
         self.counters.clear();
+        self.taken.clear();
         self.epoch = None;
     }
 
@@ -164,7 +168,12 @@ impl Server {
             Command::Acquire(vote) => self.vote(vote, now, origin),
             Command::Stamp { name, token, at_least } => self.stamp(name, token, *at_least),
             Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
-            Command::Release { name, token, .. } => self.release(name, token),
+            Command::Release { name, token, forced, .. } => {
+                if *forced {
+                    self.taken.insert(token.to_string());
+                }
+                self.release(name, token)
+            }
             Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now).into())),
             _ => Reply::failed(NodeError::Abandoned),
         };
@@ -176,6 +185,10 @@ impl Server {
     }
 
     fn vote(&mut self, vote: &Acquire, now: Wall, origin: Origin) -> Reply {
+        let is_taken = vote.top_up && self.taken.contains(vote.token.as_str());
+        if is_taken && self.plant != Some(Plant::RefillTaken) {
+            return Reply::Denied(Denied::Taken);
+        }
         let raised = self.raise(&vote.name, vote.proposal);
         if self.stored.contains_key(&vote.name) {
             return Reply::Denied(Denied::Taken);

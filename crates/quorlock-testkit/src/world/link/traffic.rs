@@ -118,7 +118,7 @@ impl Link {
             return pending.answer(Reply::failed(NodeError::EpochChanged));
         }
         // The epoch may have been verified anew since the vote was sent: the quarantine holds for it, too.
-        let verdict = if is_vote { self.admit(&state, pending.command()) } else { Ok(()) };
+        let verdict = if is_vote { self.counts(&state, pending.command()) } else { Ok(()) };
         drop(state);
         pending.answer(verdict.map_or_else(Reply::failed, |()| reply));
     }

@@ -215,7 +215,8 @@ async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
     let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
     let mut proposal = 0;
     // Quiet, because a release that has other marks must not keep the counter for that reason.
-    let release = Command::Release { name: name("a"), token: token(1), quiet: true, behind: None };
+    let release =
+        Command::Release { name: name("a"), token: token(1), quiet: true, behind: None, forced: false };
     let mut cycle = async || {
         proposal += 1;
         assert!(matches!(ask(&node, vote("a", 1, proposal)).await, Reply::Done(_)));

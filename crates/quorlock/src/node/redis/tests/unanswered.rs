@@ -18,7 +18,8 @@ fn releasing(lock: &str, by: u8) -> Releasing {
 fn plain(lock: &str, by: u8) -> Releasing {
     let vote = acquire(lock, by, 7);
     let behind = Some((vote.proposal, vote.label));
-    let command = Command::Release { name: vote.name, token: vote.token, quiet: false, behind };
+    let command =
+        Command::Release { name: vote.name, token: vote.token, quiet: false, behind, forced: false };
     Releasing::new(Question::unheard(command), token(by), false)
 }
 
@@ -29,7 +30,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 
 /// A queue whose node is connected.
 fn ready() -> Queue {
-    let mut queue = Queue::new(&calm(), false);
+    let mut queue = Queue::new(&calm());
     queue.phase = Phase::Ready;
     queue
 }
@@ -68,12 +69,12 @@ fn every_kind_of_release_is_owed_when_its_connection_ends() {
     for slot in [Slot::Release(releasing("a", 1)), Slot::Fast(plain("a", 1))] {
         let mut queue = ready();
         queue.end(Phase::Connecting, [slot].into_iter(), &calm());
-        assert!(queue.chores().unpaid);
+        assert!(queue.chores(&calm()).unpaid);
     }
     let mut queue = ready();
     queue.accept(Question::unheard(release("a", 1)), &calm()).unwrap();
     queue.end(Phase::Connecting, std::iter::empty(), &calm());
-    assert!(queue.chores().unpaid, "also one that was not handed over");
+    assert!(queue.chores(&calm()).unpaid, "also one that was not handed over");
 }
 
 /// Goal: a release that a server did, and of which it is not known yet whether a client waits, is not forgotten.
@@ -115,7 +116,7 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     flight.slots.push_back(Slot::Release(release));
     flight.take(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
-    assert!(node.link.lock().chores().unpaid, "it is owed as any that failed");
+    assert!(node.link.lock().chores(&node.link.around).unpaid, "it is owed as any that failed");
 
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
@@ -133,13 +134,13 @@ async fn an_answer_of_another_shape_to_a_release_ends_the_connection_and_the_rel
         let mut flight = Flight::default();
         flight.slots.push_back(Slot::Release(Releasing { run: 1, ..releasing("a", 1) }));
         assert!(flight.take(answer.clone(), &node.link).is_err(), "{answer:?}");
-        assert!(node.link.lock().chores().unpaid, "{answer:?}");
+        assert!(node.link.lock().chores(&node.link.around).unpaid, "{answer:?}");
     }
     let node = connect("redis://127.0.0.1:1", calm());
     let mut flight = Flight::default();
     flight.slots.push_back(Slot::Fast(plain("a", 1)));
     assert!(flight.take(Value::Okay, &node.link).is_err());
-    assert!(node.link.lock().chores().unpaid);
+    assert!(node.link.lock().chores(&node.link.around).unpaid);
 }
 
 #[tokio::test]
@@ -195,7 +196,7 @@ async fn freed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     let node = connect("redis://127.0.0.1:1", calm());
     let vote = acquire("a", 1, 7);
     let behind = Some((vote.proposal, vote.label));
-    let command = Command::Release { name: vote.name, token: vote.token, quiet, behind };
+    let command = Command::Release { name: vote.name, token: vote.token, quiet, behind, forced: false };
     let (question, reply) = Question::channel(command);
     let mut flight = Flight::default();
     flight.slots.extend([Slot::Fast(Releasing::new(question, token(1), quiet)), Slot::Awaited]);

@@ -90,7 +90,7 @@ async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
     until("the node is down", || node.health().trouble.is_some()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Failed(_)));
     post(&node, &release("a", 1));
-    assert!(!node.link.lock().chores().unpaid);
+    assert!(!node.link.lock().chores(&node.link.around).unpaid);
     server.run();
     until("the node is back", || node.health().trouble.is_none()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Denied(Denied::Taken)));
@@ -110,7 +110,7 @@ async fn the_undo_of_an_acquire_that_waited_for_a_connection_in_vain_is_not_owed
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("b", 2, 7)).await, Reply::Failed(_)));
     post(&node, &release("b", 2));
-    assert!(!node.link.lock().chores().unpaid);
+    assert!(!node.link.lock().chores(&node.link.around).unpaid);
 }
 
 #[tokio::test]
