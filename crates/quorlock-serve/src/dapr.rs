@@ -112,9 +112,14 @@ pub(crate) async fn unlock(
 
 async fn unlocked(app: &App, name: &Name, owner: &str) -> Unlocked {
     let Ok(lock) = app.locker.named(name.as_str()) else { return Unlocked::Internal };
+    // What the nodes forgot the caller may have still, as far as this sidecar knows.
+    let claimed = app.claims.token_of(name, owner);
     let token = match lock.inspect().await.map(|seen| seen.holder) {
         Ok(Holder::Owner { token, owner: holder, .. }) if holder.who == owner => token,
-        Ok(Holder::Nobody) => return Unlocked::DoesNotExist,
+        Ok(Holder::Nobody) => match claimed {
+            Some(token) => token,
+            None => return Unlocked::DoesNotExist,
+        },
         Ok(_) => return Unlocked::BelongsToAnother,
         Err(_) => return Unlocked::Internal,
     };

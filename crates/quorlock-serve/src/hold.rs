@@ -29,8 +29,9 @@ const BEAT: Duration = Duration::from_secs(5);
 
 /// Holds a lock as long as the connection is open
 ///
-/// Server-sent events: `held` (a lease), `extended` (its `remaining_ms`, `request_age_ms` and `deadline_boot_ms`), `lost` and `shutdown`, the last two being the end. The sidecar keeps
-/// the lock alive, and releases it the moment the connection ends.
+/// Server-sent events: `held` (a lease), `extended` (`remaining_ms`, `request_age_ms` and `deadline_boot_ms`, as in a
+/// lease), `lost` and `shutdown`, the last two being the end. The lock is lost when the last deadline is over, even if
+/// comments still come. The sidecar keeps the lock alive, and releases it the moment the connection ends.
 #[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), ask::Acquire),
     responses((status = 200, content_type = "text/event-stream", body = String),
     (status = 408, description = "wait_over"), (status = 409, description = "held or contended")))]

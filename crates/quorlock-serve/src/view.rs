@@ -148,7 +148,8 @@ pub(crate) struct LockView {
     /// What each node stores; only when asked for one lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node_views: Option<Vec<NodeStores>>,
-    /// The holder's token; only for callers of scope `write` who ask for one lock.
+    /// The holder's token; only for callers of scope `write` who ask for one lock. If the nodes have no holder, that of a
+    /// caller of this sidecar whose lock they forgot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
 }

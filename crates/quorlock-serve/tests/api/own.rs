@@ -90,6 +90,19 @@ async fn a_hold_that_is_found_lost_keeps_its_name_until_its_deadline() {
 }
 
 #[tokio::test]
+async fn a_caller_of_dapr_lets_go_of_a_name_that_the_nodes_forgot() {
+    let world = World::start();
+    let ann = json!({ "resourceId": "a", "lockOwner": "ann", "expiryInSeconds": 20 });
+    let bob = json!({ "resourceId": "a", "lockOwner": "bob", "expiryInSeconds": 20 });
+    assert_eq!(world.lab.post("/v1.0-alpha1/lock/any", &ann).await.ok(), json!({ "success": true }));
+    world.jump();
+    world.lab.post("/v1.0-alpha1/unlock/any", &bob).await.ok();
+    assert_eq!(world.lab.post("/v1.0-alpha1/lock/any", &bob).await.ok(), json!({ "success": false }));
+    assert_eq!(world.lab.post("/v1.0-alpha1/unlock/any", &ann).await.ok(), json!({ "status": 1 }));
+    assert_eq!(world.lab.post("/v1.0-alpha1/lock/any", &bob).await.ok(), json!({ "success": true }));
+}
+
+#[tokio::test]
 async fn an_operator_frees_a_name_at_once_even_if_the_nodes_forgot_it() {
     let world = World::start();
     for forgets in [false, true] {
