@@ -195,6 +195,13 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
             "role/grant",
             r#"{"name":"locker","perm":{"permType":"READWRITE","key":"cXVvcmxvY2sv","range_end":"cXVvcmxvY2sw"}}"#,
         ),
+        ("role/add", r#"{"name":"reader"}"#),
+        (
+            "role/grant",
+            r#"{"name":"reader","perm":{"permType":"READ","key":"cXVvcmxvY2sv","range_end":"cXVvcmxvY2sw"}}"#,
+        ),
+        ("user/add", r#"{"name":"bob","password":"wrong"}"#),
+        ("user/grant", r#"{"user":"bob","role":"reader"}"#),
         ("user/add", r#"{"name":"ann","password":"s3cr@t"}"#),
         ("user/grant", r#"{"user":"ann","role":"locker"}"#),
         ("auth/enable", "{}"),
@@ -216,11 +223,14 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     assert!(matches!(found, Ok(Facts::Store(facts)) if facts.members == Some(1)), "{found:?}");
     // It forgets who has logged in.
     etcd.restart(0);
-    assert!(matches!(ann.named("hers").unwrap().acquire().await.unwrap().release().await, Release::Released));
+    until("she is logged in again", SOON, async || ann.named("hers").unwrap().try_acquire().await.is_ok())
+        .await;
     for (url, words) in [
         (url.clone(), "wants a user and a password"),
         (with("ann:wrong"), "authentication failed"),
         (with("ann:s3cr%40t") + "/elsewhere", "permission denied"),
+        // He may only read.
+        (with("bob:wrong"), "permission denied"),
     ] {
         let refused = locker(&url).named("x").unwrap().wait(Duration::from_secs(1)).acquire().await;
         let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{url}: {refused:?}") };

@@ -664,3 +664,11 @@ async fn a_full_queue_refuses_all_but_releases() {
     assert_eq!(node.health().queued, worker::MOST_WAITING + 1);
     etcd.resume(0);
 }
+
+#[tokio::test]
+async fn an_examination_writes_nothing() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    store.examine().await.unwrap();
+    assert_eq!(store.api.keys(b"quorlock/", 9).await.unwrap(), (Vec::new(), true));
+}
