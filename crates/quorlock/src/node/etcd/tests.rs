@@ -558,7 +558,7 @@ async fn an_answer_that_a_newer_one_overtakes_counts() {
 async fn a_node_votes_again_when_its_members_are_of_one_cluster() {
     let (one, other) = (Etcd::start(1), Etcd::start(1));
     let proxy = Proxy::to(&other);
-    let node = node(&format!("{},{}", one.url(), proxy.listen().await));
+    let node = node_within(&format!("{},{}", one.url(), proxy.listen().await), SOON);
     let refused = ask(&node, &acquire("a", 1, 5, TTL, false)).await;
     assert!(refused.contains("another etcd cluster"), "{refused}");
     proxy.lead_to(&one);
