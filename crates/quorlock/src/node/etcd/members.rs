@@ -53,6 +53,8 @@ impl Api {
 
     /// Asks all members. Returns those that are silent.
     pub(super) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
+        // Once for all members: each of them would take as long to find out that a password is wrong.
+        self.pass().await?;
         let all = (0..self.http.members()).collect();
         let silent = self.ask_members(all, SOON).await;
         self.checks.set_unheard(silent.clone());
