@@ -239,7 +239,7 @@ impl Api {
     }
 
     /// What shows who asks, got from the cluster if need be.
-    async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
+    pub(super) async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
         let Some(login) = &self.login else { return Ok(None) };
         let mut known = self.pass.lock().await;
         if known.is_some() {

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How long a member may take to say that it is there.
+/// How long a member may take to say that it is there, where no command waits for it.
 const SOON: Duration = Duration::from_secs(1);
 /// How long after a check the members that were silent in it are asked again.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Api {
     /// silent then are asked again from time to time, without waiting for them. While one belongs to another cluster, every call
     /// asks all of them.
     pub(super) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
-        let soon = SOON.min(limit / 2);
+        let soon = limit / 2;
         match self.checks.unheard() {
             Some(_) if self.cluster.is_mixed() => self.check_once(Instant::now(), soon).await,
             None => self.check_once(Instant::now(), soon).await,
@@ -53,6 +53,8 @@ impl Api {
 
     /// Asks all members. Returns those that are silent.
     pub(super) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
+        // Once for all members: each of them would take as long to find out that a password is wrong.
+        self.pass().await?;
         let all = (0..self.http.members()).collect();
         let silent = self.ask_members(all, SOON).await;
         self.checks.set_unheard(silent.clone());

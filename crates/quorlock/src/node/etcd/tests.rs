@@ -559,7 +559,7 @@ async fn an_answer_that_a_newer_one_overtakes_counts() {
 async fn a_node_votes_again_when_its_members_are_of_one_cluster() {
     let (one, other) = (Etcd::start(1), Etcd::start(1));
     let proxy = Proxy::to(&other);
-    let node = node(&format!("{},{}", one.url(), proxy.listen().await));
+    let node = node_within(&format!("{},{}", one.url(), proxy.listen().await), SOON);
     let refused = ask(&node, &acquire("a", 1, 5, TTL, false)).await;
     assert!(refused.contains("another etcd cluster"), "{refused}");
     proxy.lead_to(&one);
@@ -664,4 +664,12 @@ async fn a_full_queue_refuses_all_but_releases() {
     crate::round::send_and_forget(&nodes, one, release("a", 1));
     assert_eq!(node.health().queued, worker::MOST_WAITING + 1);
     etcd.resume(0);
+}
+
+#[tokio::test]
+async fn an_examination_writes_nothing() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    store.examine().await.unwrap();
+    assert_eq!(store.api.keys(b"quorlock/", 9).await.unwrap(), (Vec::new(), true));
 }
