@@ -152,8 +152,8 @@ impl Client {
     /// Works under the lock, and lets go or gives it away.
     async fn hold(&mut self, guard: Guard) {
         match self.rng.below(100) {
-            0..8 => self.lease(guard).await,
-            8..20 => {
+            0..5 => self.lease(guard).await,
+            5..13 => {
                 self.work_under(&guard).await;
                 self.hand_over(guard).await;
             }

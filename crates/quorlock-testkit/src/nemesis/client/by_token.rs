@@ -61,7 +61,7 @@ impl Client {
         }
         self.mouth.letting_go();
         let lock = self.locker.named(&lease.name).expect("a good name");
-        if self.rng.chance(80) {
+        if self.rng.chance(90) {
             let _outcome = lock.force_release(lease.token).await;
         }
     }
