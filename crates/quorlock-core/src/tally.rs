@@ -155,6 +155,23 @@ mod tests {
     }
 
     #[test]
+    fn answers_deny_a_name_only_where_the_missing_nodes_could_not_grant_it() {
+        let table = [
+            (1, "n", true),
+            (1, "-", false),
+            (3, "nn", true),
+            (3, "n-", false),
+            (3, "nyn", true),
+            (5, "nn--", false),
+        ];
+        for (nodes, votes, denied) in table {
+            assert_eq!(tally(nodes, votes).denied_by_answers(), denied, "{nodes} {votes}");
+        }
+        assert!(tally(5, "nnnn").denied_by_answers());
+        assert_eq!(Quorum::of(5).unwrap().to_string(), "3 of 5");
+    }
+
+    #[test]
     fn a_majority_of_the_configured_nodes_decides() {
         // y = yes, n = no, - = did not answer; what has not come yet is left out
         let table = "

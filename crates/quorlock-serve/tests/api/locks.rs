@@ -40,6 +40,23 @@ async fn who_has_a_lock_is_told_to_whoever_finds_it_held() {
     assert!(problem["remaining_ms"].as_u64().unwrap() <= 10_000);
 }
 
+/// Goal: a caller that skips work which others do can tell a holder from clients of which none has a majority.
+#[tokio::test]
+async fn a_lock_that_no_client_has_on_a_majority_is_not_called_held() {
+    let nodes = ["memory:contended1", "memory:contended2", "memory:contended3"];
+    for node in nodes {
+        let alone = quorlock::Locker::builder().nodes([node]).build().unwrap();
+        std::mem::forget(alone.named("a").unwrap().acquire().await.unwrap());
+    }
+    let lab = Lab::of(Lab::builder(&nodes));
+    for body in [json!({}), json!({ "wait_ms": 100 })] {
+        let answer = lab.post("/v1/locks/a/acquire", &body).await;
+        assert!(answer.headers.contains_key("retry-after"));
+        let problem = answer.problem(409, "contended");
+        assert!(problem["detail"].as_str().unwrap().contains("no client has a majority"), "{problem}");
+    }
+}
+
 #[tokio::test]
 async fn a_wait_that_is_over_is_not_the_same_as_no_wait() {
     let lab = Lab::new();

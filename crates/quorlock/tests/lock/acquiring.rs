@@ -76,6 +76,36 @@ async fn attempts_are_bounded_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn attempts_that_found_no_quorum_are_counted_too() {
+    let world = World::of(3);
+    world.break_nodes(2, &Fault::Broken(NodeError::Loading));
+    let refused = world.lock("a").attempts(3).unwrap().wait(Duration::from_secs(9)).acquire().await;
+    assert!(matches!(refused, Err(AcquireError::NoQuorum { .. })), "{refused:?}");
+    assert_eq!(world.count_events(|event| matches!(event, Event::Refused { .. })), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_denied_its_vote_could_vote() {
+    let world = World::of(3);
+    let alone = Locker::builder().ttl(TTL).clock(world.clock.clone()).node(world.nodes[0].clone());
+    let _guard = alone.build().unwrap().named("a").unwrap().acquire().await.unwrap();
+    world.nodes[1].set(Fault::Broken(NodeError::Loading));
+    world.nodes[2].set(Fault::Broken(NodeError::Loading));
+    let refused = world.lock("a").try_acquire().await;
+    assert!(matches!(refused, Err(AcquireError::NoQuorum { answered: 1, .. })), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_attempt_does_not_wait_for_a_neighbour() {
+    let locker = World::of(3).locker();
+    let _guard = locker.named("a").unwrap().acquire().await.unwrap();
+    let start = Instant::now();
+    let refused = locker.named("a").unwrap().attempts(1).unwrap().acquire().await;
+    assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
+    assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn partial_votes_are_released_before_the_retry_on_every_node_that_was_asked() {
     let world = World::of(3);
     world.break_nodes(2, &Fault::Mute);

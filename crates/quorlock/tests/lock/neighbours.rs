@@ -293,3 +293,21 @@ async fn the_wait_limit_is_kept_behind_a_neighbour() {
     assert!(first.is_err() && second.is_err());
     assert!(start.elapsed() <= ms(400) + NODE_TIMEOUT, "{:?}", start.elapsed());
 }
+
+/// Goal: a lock that other processes can release is watched on the nodes, although a guard of this process has it.
+#[tokio::test(start_paused = true)]
+async fn a_neighbour_whose_lock_others_can_release_is_not_waited_for_to_its_end() {
+    let world = World::of(3);
+    let locker = world.locker();
+    let lock = locker.named("a").unwrap().outlives_process(true).watchdog(false);
+    let guard = lock.acquire().await.unwrap();
+    let waiter = tokio::spawn({
+        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        async move { lock.acquire().await.map(drop) }
+    });
+    sleep(ms(100)).await;
+    let start = Instant::now();
+    let _ = world.lock("a").force_release(guard.token()).await;
+    end_of(waiter).await.unwrap();
+    assert!(start.elapsed() < ms(2_000), "free for {:?}", start.elapsed());
+}

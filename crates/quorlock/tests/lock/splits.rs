@@ -1,10 +1,10 @@
 //! Single tries that split the votes: one client gets the lock, and the others learn that it has it.
 
-use crate::world::{TTL, World, end_of, ms};
+use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{Bell, BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Question};
-use quorlock::{AcquireError, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
-use quorlock_testkit::TestClock;
-use std::sync::Arc;
+use quorlock::{AcquireError, Entropy, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
+use quorlock_testkit::{Fault, TestClock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
@@ -126,12 +126,7 @@ async fn of_clients_that_try_at_the_same_moment_one_gets_the_lock() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_no_client_ever_wins_is_contended_after_bounded_tries() {
     let world = World::of(3);
-    for node in &world.nodes {
-        // A vote of another client on this node alone, which nothing undoes.
-        let alone = Locker::builder().ttl(TTL).clock(world.clock.clone()).restart_guard(RestartGuard::Off);
-        let alone = alone.node(node.clone()).build().unwrap();
-        std::mem::forget(alone.named("a").unwrap().acquire().await.unwrap());
-    }
+    split_for_good(&world).await;
     let start = Instant::now();
     let refused = world.lock("a").try_acquire().await.unwrap_err();
     let AcquireError::Contended { attempts, .. } = refused else { panic!("{refused:?}") };
@@ -144,15 +139,65 @@ async fn a_name_that_no_client_ever_wins_is_contended_after_bounded_tries() {
     assert_eq!(world.count_events(gave_up), 1);
 }
 
-/// Goal: who waits and runs out of time while no client has a majority is not said to have met a holder.
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_without_any_holder_is_contended_too() {
-    let world = World::of(3);
+/// A source that always gives the same byte: all zeros choose the shortest delay, all ones the longest.
+#[derive(Debug)]
+struct Always(u8);
+
+impl Entropy for Always {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(self.0);
+    }
+}
+
+/// Three clients have one vote each, for good.
+async fn split_for_good(world: &World) {
     for node in &world.nodes {
         let alone = Locker::builder().ttl(TTL).clock(world.clock.clone()).restart_guard(RestartGuard::Off);
         let alone = alone.node(node.clone()).build().unwrap();
         std::mem::forget(alone.named("a").unwrap().acquire().await.unwrap());
     }
+}
+
+/// Goal: the number of attempts is no bound on time where delays are long, so there is another.
+#[tokio::test(start_paused = true)]
+async fn a_try_ends_after_five_seconds_however_long_its_delays_are() {
+    let world = World::of(3);
+    split_for_good(&world).await;
+    let lock = world.builder().entropy(Arc::new(Always(0xff))).build().unwrap().named("a").unwrap();
+    let start = Instant::now();
+    let refused = lock.try_acquire().await.unwrap_err();
+    assert!(matches!(refused, AcquireError::Contended { attempts: 2..16, .. }), "{refused:?}");
+    assert!(start.elapsed() <= ms(5_000) + NODE_TIMEOUT, "{:?}", start.elapsed());
+}
+
+/// Goal: clients that are in step get out of it, because each waits for longer than an attempt takes.
+#[tokio::test(start_paused = true)]
+async fn the_delay_after_a_split_is_longer_than_the_attempt_took() {
+    let world = World::of(3);
+    split_for_good(&world).await;
+    world.break_nodes(3, &Fault::Slow(ms(40)));
+    let refusals = Arc::new(Mutex::new(Vec::new()));
+    let seen = refusals.clone();
+    let note = move |event: &Event| {
+        if matches!(event, Event::Refused { .. }) {
+            seen.lock().unwrap().push(Instant::now());
+        }
+    };
+    let builder = world.builder().entropy(Arc::new(Always(0))).observe(note);
+    assert!(builder.build().unwrap().named("a").unwrap().try_acquire().await.is_err());
+    let refusals = refusals.lock().unwrap();
+    assert!(refusals.len() > 2, "{refusals:?}");
+    for pair in refusals.windows(2) {
+        // A look, the delay, and the next attempt, of 40 ms each.
+        assert!(pair[1] - pair[0] >= ms(120), "{:?}", pair[1] - pair[0]);
+    }
+}
+
+/// Goal: who waits and runs out of time while no client has a majority is not said to have met a holder.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_ends_without_any_holder_is_contended_too() {
+    let world = World::of(3);
+    split_for_good(&world).await;
     let refused = world.lock("a").wait(ms(700)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Contended { .. })), "{refused:?}");
 }
@@ -173,7 +218,7 @@ async fn a_try_at_a_lock_that_is_held_makes_one_attempt_and_one_look() {
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_goes_between_vote_and_look_leaves_the_lock_to_the_try() {
     let world = World::of(3);
-    let guard = std::sync::Mutex::new(Some(world.lock("a").acquire().await.unwrap()));
+    let guard = Mutex::new(Some(world.lock("a").acquire().await.unwrap()));
     let go = move |event: &Event| {
         if matches!(event, Event::Refused { .. }) {
             drop(guard.lock().unwrap().take());

@@ -30,6 +30,8 @@ async fn waiting_for_a_held_lock_ends_at_the_limit_with_the_holder() {
     let start = Instant::now();
     let refused = world.lock("a").wait(ms(1_500)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { holder: Holder::Owner { .. }, .. })), "{refused:?}");
+    let named = |event: &Event| matches!(event, Event::Waiting { holder: Some(_), .. });
+    assert!(world.count_events(named) > 0, "observers learn for whom it waits");
     assert!(
         start.elapsed() >= ms(1_500) && start.elapsed() <= ms(1_500) + NODE_TIMEOUT,
         "{:?}",
