@@ -124,7 +124,7 @@ fn a_lock_that_somebody_removed_during_a_short_command_is_told_at_its_end() {
         "{done:?}"
     );
     // It may have been let go while nothing ran any more.
-    home.run(&["run", "x", "--at-least", "50ms", "-c", &steal]).exits(3);
+    home.run(&["run", "x", "--at-least", "3s", "-c", &steal]).exits(3);
 }
 
 #[test]
