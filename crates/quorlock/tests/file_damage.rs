@@ -56,9 +56,10 @@ struct Strange {
 }
 
 impl Strange {
-    fn put(dir: &Path, what: &str) -> Self {
+    /// Links lead to the state file of the same name in `elsewhere`.
+    fn put(dir: &Path, elsewhere: &Path, what: &str) -> Self {
         let path = dir.join(format!("{what}.lock"));
-        let other = dir.join("other.lock");
+        let other = elsewhere.join(format!("{what}.lock"));
         match what {
             "pipe" => mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap(),
             "socket" => drop(std::os::unix::net::UnixListener::bind(&path).unwrap()),
@@ -90,7 +91,9 @@ async fn what_is_no_plain_file_is_refused_and_blocks_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let locker = locker(dir.path());
         drop(locker.named("other").unwrap().acquire().await.unwrap());
-        let strange = Strange::put(dir.path(), what);
+        let elsewhere = tempfile::tempdir().unwrap();
+        drop(self::locker(elsewhere.path()).named(what).unwrap().acquire().await.unwrap());
+        let strange = Strange::put(dir.path(), elsewhere.path(), what);
         let looked = timeout(SURELY, locker.list()).await.expect("a list").unwrap();
         assert!(!looked.complete, "{what}");
         let inspected = timeout(SURELY, locker.named(what).unwrap().inspect()).await.expect("an answer");

@@ -77,6 +77,17 @@ async fn a_release_that_failed_is_carried_out_once_it_can_be() {
     assert!(ask(&node, &release("x", 1)).await.contains("no answer"), "the file is locked");
     assert_eq!(inspect(&node, "y").await, "free, counter none");
     assert!(node.health().trouble.is_some(), "that it can be looked at does not mend it");
+    // Each further try that fails is seen after a change that went well.
+    for proposal in [1, 2] {
+        assert_eq!(ask(&node, &acquire("y", 1, proposal, LONG, false)).await, "raised");
+        assert_eq!(ask(&node, &release("y", 1)).await, "done");
+        let tried_again = async {
+            while node.health().trouble.is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(SURELY, tried_again).await.expect("it is tried again");
+    }
     busy.unlock().unwrap();
     until(&asked, "free, counter 50").await;
 }
