@@ -109,6 +109,10 @@ pub(super) async fn torment(world: World, mut rng: Rng, end: Instant) {
             Trouble { cast, names, fault, rng: rng.fork() }.lose_counters();
         }
         let trouble = Trouble { cast: world.cast(), names: world.names(), fault, rng: rng.fork() };
+        if matches!(fault, Fault::Amnesia | Fault::Flush) {
+            let cast = world.cast();
+            cast.history.lock().unwrap().forgets(cast.now());
+        }
         if trouble.happen() {
             world.count(fault);
         }

@@ -27,6 +27,9 @@ impl Mood {
     }
 }
 
+/// How long it may take until a server that was made to forget has restarted.
+const FORGETS_WITHIN: Duration = Duration::from_secs(10);
+
 /// The record of one run.
 #[derive(Debug)]
 pub struct History {
@@ -37,6 +40,10 @@ pub struct History {
     grants: HashMap<Token, Granted>,
     /// Tokens that a client released by force, or tried to.
     forced: HashSet<Token>,
+    /// Tokens of locks that a majority of nodes let go by force, and when that was confirmed.
+    taken: HashMap<Token, Duration>,
+    /// When a server was last made to forget. It may take [`FORGETS_WITHIN`] until it does.
+    forgot: Option<Duration>,
     fences: BTreeMap<Name, Fences>,
     registers: BTreeMap<Name, Register>,
     /// Locks that were granted.
@@ -154,6 +161,8 @@ impl History {
             holds: Vec::new(),
             grants: HashMap::new(),
             forced: HashSet::new(),
+            taken: HashMap::new(),
+            forgot: None,
             fences: BTreeMap::new(),
             registers: BTreeMap::new(),
             acquisitions: 0,
@@ -259,10 +268,24 @@ impl History {
                 found.push(format!("L2: client {} holds {} beyond its limit", hold.client, hold.name()));
             }
         }
+        found.extend(self.check_taken(now));
         found.extend(self.check_exclusion(now));
         for what in found {
             self.violate(now, &what);
         }
+    }
+
+    /// A lock that was taken by force is lost within its ttl, and its holder does not get it back. A node that forgets in
+    /// between forgets that as well.
+    fn check_taken(&self, now: Duration) -> Option<String> {
+        let limit = LONGEST_USED_TTL + LONGEST_USED_TTL * DRIFT_PERCENT / 100;
+        let came_back = |hold: &&Hold| {
+            let Some(at) = self.taken.get(&hold.token()).copied() else { return false };
+            let forgot = self.forgot.is_some_and(|forgot| forgot + FORGETS_WITHIN >= at);
+            !forgot && now > at + limit && hold.is_held()
+        };
+        let hold = self.holds.iter().filter(|_| self.mood == Mood::Tame).find(came_back)?;
+        Some(format!("S1: client {} still holds {}, which was taken by force", hold.client, hold.name()))
     }
 
     fn check_exclusion(&mut self, now: Duration) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Releasing by force what an inspection shows.
 
 use super::Client;
-use quorlock::Holder;
+use quorlock::{Holder, Release};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -22,6 +22,9 @@ impl Client {
             return;
         }
         self.cast.history.lock().unwrap().forced(self.number, self.cast.now(), &name, token);
-        let _outcome = lock.force_release(token).await;
+        let outcome = lock.force_release(token).await;
+        if matches!(outcome, Release::Released) {
+            self.cast.history.lock().unwrap().taken(self.cast.now(), token);
+        }
     }
 }

@@ -68,6 +68,16 @@ impl History {
         self.forced.insert(token);
     }
 
+    /// A majority of nodes has let go of `token` by force.
+    pub(in crate::world) fn taken(&mut self, now: Duration, token: Token) {
+        self.taken.entry(token).or_insert(now);
+    }
+
+    /// A server is made to forget everything.
+    pub(in crate::world) fn forgets(&mut self, now: Duration) {
+        self.forgot = Some(now);
+    }
+
     /// Whether somebody may have released the lock of this token by force.
     pub(super) fn is_forced(&self, token: Token) -> bool {
         self.forced.contains(&token)

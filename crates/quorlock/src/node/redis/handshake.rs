@@ -57,7 +57,7 @@ pub(super) struct ServerClock {
 pub(super) struct Visit {
     run_id: String,
     /// The server's number for the connection.
-    client: Option<u64>,
+    pub(super) client: Option<u64>,
 }
 
 impl Visit {

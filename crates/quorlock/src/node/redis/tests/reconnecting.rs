@@ -125,3 +125,17 @@ async fn a_client_that_has_our_number_of_an_earlier_run_is_left_alone() {
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     assert_eq!(server::ask(&same.stream, "CLIENT ID").and_then(|answer| answer.number()), Some(ours));
 }
+
+/// Goal: S7. A server that returned to a snapshot of its machine has the same run and the same epoch, and has forgotten.
+#[tokio::test]
+async fn a_server_whose_numbers_of_connections_went_back_has_forgotten() {
+    let server = Server::start(&[]);
+    let node = connect(&server.url(), guarded());
+    node.init().await.unwrap();
+    assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
+    let before = server.text("GET quorlock:epoch").unwrap();
+    node.link.lock().last_visit.as_mut().unwrap().client = Some(1 << 40);
+    server.run_command("CLIENT KILL TYPE normal");
+    until("it is quarantined", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. }))).await;
+    assert_ne!(server.text("GET quorlock:epoch").unwrap(), before);
+}
