@@ -133,3 +133,14 @@ async fn a_release_that_is_dropped_half_way_reaches_every_node() {
     sleep(ms(100)).await;
     assert_eq!(world.copies("a").await, 0);
 }
+
+/// Goal: nodes that do not answer a release are asked three times in all, and those that did are left alone.
+#[tokio::test(start_paused = true)]
+async fn only_silent_nodes_are_asked_to_release_again_and_three_times_at_most() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Deaf);
+    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    let asked = |node: usize| world.nodes[node].verbs().iter().filter(|verb| **verb == "release").count();
+    assert_eq!([asked(0), asked(1), asked(2)], [3, 3, 1]);
+}
