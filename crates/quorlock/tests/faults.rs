@@ -244,15 +244,20 @@ async fn a_server_that_is_far_away_is_reached_within_the_default_connect_timeout
     let url = format!("redis://default:secret@127.0.0.1:{}?durable=yes", proxy.port());
     // The node timeout is no reason to give connecting more time, as it was not set.
     let locker = Locker::builder().nodes([url]).restart_guard(RestartGuard::Strict).build().unwrap();
-    for reconnects in 0..2 {
+    let trouble = || locker.health()[0].1.trouble.clone();
+    let is_quarantined = |trouble: &Option<NodeError>| matches!(trouble, Some(NodeError::Quarantined { .. }));
+    locker.connect().await;
+    for connection in 1..=2 {
         until("it is connected", SOON, async || {
-            locker.connect().await;
-            drop(locker.named("a").unwrap().inspect().await);
-            locker.health()[0].1.version.is_some()
+            let trouble = trouble();
+            assert!(
+                !matches!(trouble, Some(NodeError::Timeout { .. })),
+                "connection {connection}: {trouble:?}"
+            );
+            is_quarantined(&trouble)
         })
         .await;
-        let trouble = locker.health()[0].1.trouble.clone();
-        assert!(matches!(trouble, Some(NodeError::Quarantined { .. })), "{reconnects}: {trouble:?}");
         proxy.cut();
+        until("the end is noticed", SOON, async || !is_quarantined(&trouble())).await;
     }
 }

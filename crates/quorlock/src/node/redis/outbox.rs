@@ -31,7 +31,7 @@ pub(super) struct Outbox {
     run: Run,
     /// Counters that this server was told to keep.
     pub(super) told: Told,
-    /// Whether a vote was encoded after the last reading of the epoch.
+    /// Whether a vote or a refill was encoded after the last reading of the epoch.
     open_votes: bool,
     /// How many extends and stamps were marked.
     marked: u64,
@@ -75,6 +75,8 @@ impl Outbox {
             Command::Acquire(ref refill) if refill.top_up => {
                 let token = refill.token;
                 self.change(question, token, ChangeKind::Refill);
+                // A server that lost the lock may have lost everything: the epoch says so.
+                self.open_votes |= guarded;
             }
             Command::Acquire(ref vote) => {
                 let raises = vote.proposal != Fence::NONE;
