@@ -50,11 +50,19 @@ pub(crate) async fn examine(voters: &Voters) -> Vec<Examination> {
 
 /// Refuses all servers that have the same epoch as another: one was started from a copy of the other's files.
 fn refuse_copies(examined: &mut [Examination]) {
-    let nonces: Vec<Option<String>> =
-        examined.iter().map(|examination| Some(server(examination)?.epoch.as_ref()?.nonce.clone())).collect();
+    let epoch = |examination: &Examination| {
+        let facts = server(examination)?;
+        Some((facts.run_id.clone(), facts.epoch.as_ref()?.nonce.clone()))
+    };
+    let epochs: Vec<Option<(String, String)>> = examined.iter().map(epoch).collect();
     let names: Vec<String> = examined.iter().map(|examination| examination.node.clone()).collect();
-    for (at, nonce) in nonces.iter().enumerate().filter(|(_, nonce)| nonce.is_some()) {
-        let copy = (0..nonces.len()).find(|other| *other != at && nonces[*other] == *nonce);
+    for (at, epoch) in epochs.iter().enumerate() {
+        // One server under two addresses is not two servers with one epoch.
+        let is_copy = |other: &usize| match (epoch, &epochs[*other]) {
+            (Some((run, nonce)), Some((other_run, other_nonce))) => run != other_run && nonce == other_nonce,
+            _ => false,
+        };
+        let copy = (0..epochs.len()).find(is_copy);
         if let (Some(copy), Some(facts)) = (copy, server_mut(&mut examined[at])) {
             facts.refusal.get_or_insert(NodeError::SameEpoch { other: names[copy].as_str().into() });
         }
