@@ -143,7 +143,11 @@ impl Client {
     async fn work_under(&mut self, guard: &Guard, life: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
         let longest = if self.rng.chance(20) { 2 * TTL } else { TTL / 10 };
-        let until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
+        let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
+        if self.chance(4) {
+            // Long enough to see what becomes of a lock that was taken by force.
+            until += 5 * TTL;
+        }
         let name = guard.name().clone();
         while Instant::now() < until {
             if !self.is_alive(life) {

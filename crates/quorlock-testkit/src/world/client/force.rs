@@ -1,9 +1,10 @@
 //! Releasing by force what an inspection shows.
 
 use super::Client;
+use crate::world::weather::Weather;
 use quorlock::{Holder, Release};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 impl Client {
     /// Looks who holds a name, thinks, and frees it from exactly that holder.
@@ -13,9 +14,13 @@ impl Client {
         let Some(variety) = &mut self.variety else { return };
         let name = variety.pick(&self.names).clone();
         let hesitates = variety.span(Duration::ZERO, Duration::from_millis(400));
+        let split = variety.chance(40).then(|| variety.span(Duration::from_secs(2), Duration::from_secs(9)));
         let lock = locker.named(&name).expect("a good name");
         let Ok(seen) = lock.inspect().await else { return };
         let Holder::Owner { token, .. } = seen.holder else { return };
+        if let Some(span) = split {
+            self.split_views(span);
+        }
         sleep(hesitates).await;
         self.stand_still().await;
         if !self.is_alive(life) {
@@ -25,6 +30,20 @@ impl Client {
         let outcome = lock.force_release(token).await;
         if matches!(outcome, Release::Released) {
             self.cast.history.lock().unwrap().taken(self.cast.now(), token);
+        }
+    }
+
+    /// For `span`, this client does not reach the last two of its nodes, and the others do not reach their first two: each has a
+    /// majority, and just one node in common.
+    fn split_views(&self, span: Duration) {
+        for client in 0..self.cast.clients() {
+            let links = self.cast.links(client);
+            let away = if client == self.number { links.len().saturating_sub(2)..links.len() } else { 0..2 };
+            for link in links.get(away).unwrap_or_default() {
+                link.set_weather(Weather { no_requests: true, ..link.weather() });
+                let link = link.clone();
+                self.cast.agenda.plan(Instant::now() + span, move || link.set_weather(Weather::CALM));
+            }
         }
     }
 }
