@@ -56,7 +56,8 @@ fn every_planted_bug_is_found() {
     let finds = |plant: Plant, seed| {
         // Where clients do more, trouble finds fewer of the holds that an old bug needs.
         let plain = !plant.needs_variety();
-        let outcome = run(&Setting { plant: Some(plant), plain, ..Setting::new(seed) });
+        let nodes = plant.nodes();
+        let outcome = run(&Setting { plant: Some(plant), plain, nodes, ..Setting::new(seed) });
         !outcome.history.violations().is_empty()
     };
     std::thread::scope(|scope| {

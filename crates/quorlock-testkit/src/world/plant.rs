@@ -81,6 +81,17 @@ impl Plant {
         )
     }
 
+    /// In worlds of how many nodes it shows soonest.
+    pub fn nodes(self) -> usize {
+        match self {
+            // Of few nodes a late answer is more often the one that decides.
+            Plant::LateDeadline => 3,
+            // Of many nodes two majorities more often share just one.
+            Plant::TwoNodesAtOnce | Plant::CounterLoss => 7,
+            _ => 5,
+        }
+    }
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
