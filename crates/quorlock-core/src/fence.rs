@@ -75,9 +75,12 @@ impl FenceClock {
     /// At most so many names are remembered whose counter is far ahead; more cost a round trip, not safety.
     const MOST_NAMES: usize = 1024;
 
+    /// The year 2200. A clock that shows more is wrong, and what it proposed would leave few or no fences to hand out.
+    const LATEST: Wall = Wall::from_micros(7_258_118_400_000_000);
+
     /// What to propose for `name` now.
     pub fn propose(&self, name: &Name, now: Wall) -> Fence {
-        let by_clock = Fence::new((now + self.lead).as_micros());
+        let by_clock = Fence::new((now + self.lead).min(Self::LATEST).as_micros());
         let by_memory = self.ahead.get(name).and_then(|seen| seen.next()).unwrap_or_default();
         by_clock.max(by_memory)
     }
@@ -112,6 +115,16 @@ mod tests {
     fn proposals_follow_the_wall_clock() {
         let clock = FenceClock::default();
         assert_eq!(clock.propose(&Name::new("a").unwrap(), at(77)), Fence::new(77));
+    }
+
+    /// Goal: one client whose clock is centuries ahead must not use a name's fences up for all others.
+    #[test]
+    fn a_clock_that_is_centuries_ahead_leaves_fences_to_hand_out() {
+        let name = Name::new("a").unwrap();
+        for wrong in [at(u64::MAX), at(Fence::MAX.get()), at(10_413_792_000_000_000)] {
+            let proposed = FenceClock::default().propose(&name, wrong);
+            assert!(proposed < Fence::new(Fence::MAX.get() / 10 * 9), "{wrong:?}: {proposed}");
+        }
     }
 
     #[test]
