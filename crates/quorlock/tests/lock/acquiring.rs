@@ -275,3 +275,13 @@ async fn a_pause_after_the_votes_gives_no_guard() {
         "each hold that was told of ends"
     );
 }
+
+/// Goal: the error says how many nodes could vote, those that refused included.
+#[tokio::test(start_paused = true)]
+async fn nodes_that_refused_count_as_answers_where_too_few_could_vote() {
+    let world = World::of(5);
+    let _guard = world.lock("a").acquire().await.unwrap();
+    world.break_nodes(3, &Fault::Broken(NodeError::Loading));
+    let refused = world.lock("a").try_acquire().await;
+    assert!(matches!(refused, Err(AcquireError::NoQuorum { answered: 2, .. })), "{refused:?}");
+}

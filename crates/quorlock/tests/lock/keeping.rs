@@ -1,6 +1,7 @@
 //! Keeping a lock alive: extensions and refills.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
+use quorlock::node::NodeError;
 use quorlock::{Event, ExtendError, Release};
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep};
@@ -183,4 +184,46 @@ async fn a_node_that_says_gone_after_the_majority_is_topped_up_too() {
     world.nodes[0].set(Fault::None);
     assert_eq!(world.copies("a").await, 3);
     drop(guard);
+}
+
+/// Goal: observers see extensions that failed, nodes that failed late, and refills; a holder sees how many nodes agreed.
+#[tokio::test(start_paused = true)]
+async fn what_becomes_of_an_extension_is_seen() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    world.break_nodes(2, &Fault::Broken(NodeError::Loading));
+    assert!(guard.extend().await.is_err());
+    let failed =
+        |event: &Event| matches!(event, Event::ExtendFailed { votes: 1, left, .. } if !left.is_zero());
+    assert_eq!(world.count_events(failed), 1);
+    world.break_nodes(2, &Fault::None);
+    world.nodes[0].set(Fault::Broken(NodeError::Loading));
+    guard.extend().await.unwrap();
+    assert_eq!(guard.votes(), 2, "one node failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refill_and_a_node_that_fails_late_are_seen() {
+    let world = World::of(3);
+    world.nodes[0].set(Fault::Deaf);
+    let guard = world.lock("a").acquire().await.unwrap();
+    world.nodes[0].set(Fault::None);
+    sleep(TTL / 2).await;
+    let refilled = |event: &Event| matches!(event, Event::ToppedUp { node, .. } if **node == *"node1");
+    assert_eq!(world.count_events(refilled), 1);
+    // It answers neither the vote nor anything else, and a majority does not wait for it.
+    world.nodes[2].set(Fault::Deaf);
+    let failed = |event: &Event| matches!(event, Event::NodeFailed { node, .. } if **node == *"node3");
+    let before = world.count_events(failed);
+    sleep(TTL / 2).await;
+    assert!(world.count_events(failed) > before, "a node that stays silent is seen");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adopted_lock_says_how_many_nodes_agreed() {
+    let world = World::of(3);
+    let handle = world.lock("a").acquire().await.unwrap().into_handle().await.unwrap();
+    let adopted = world.locker().adopt(&handle).await.unwrap();
+    assert_eq!(adopted.votes(), 2);
 }

@@ -1,6 +1,7 @@
 //! Losing a lock: when and how its holder is told.
 
 use crate::world::{TTL, World, loss_of, ms};
+use quorlock::node::NodeError;
 use quorlock::{Event, ExtendError, Locker, Loss, Release, Standing};
 use quorlock_testkit::Fault;
 use std::time::Duration;
@@ -219,4 +220,40 @@ async fn a_lease_that_could_not_be_extended_is_lost_through_its_nodes() {
     world.break_nodes(2, &Fault::Deaf);
     assert!(matches!(lease.extend().await, Err(ExtendError::NoQuorum { .. })));
     assert_eq!(lease.lost().await.loss.kind(), "quorum_lost");
+}
+
+/// Goal: nodes that answer after the round has failed still decide whether the lock is gone or only out of reach.
+#[tokio::test(start_paused = true)]
+async fn a_majority_that_says_gone_after_one_node_failed_is_a_loss() {
+    let world = World::of(3);
+    let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
+    let freed = world.lock("a").force_release(guard.token()).await;
+    assert!(matches!(freed, Release::Released));
+    world.nodes[0].set(Fault::Broken(NodeError::Loading));
+    world.nodes[2].set(Fault::Slow(ms(20)));
+    let lost = guard.extend().await;
+    assert!(matches!(&lost, Err(ExtendError::Lost(lost)) if lost.loss == Loss::Taken), "{lost:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_extension_after_the_release_is_no_loss_to_observers() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    let held = guard.share();
+    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(held.extend().await, Err(ExtendError::Lost(_))));
+    assert_eq!(world.count_events(|event| matches!(event, Event::Lost { .. })), 0);
+}
+
+/// Goal: a sleep that the lock outlived is not the reason of a loss that comes later.
+#[tokio::test(start_paused = true)]
+async fn a_loss_long_after_a_sleep_has_a_reason_of_its_own() {
+    let world = World::of(3);
+    let guard = world.lock("a").acquire().await.unwrap();
+    sleep(ms(1_000)).await;
+    world.clock.suspend(ms(2_000));
+    sleep(TTL).await;
+    assert!(guard.is_held(), "it outlived the sleep");
+    world.break_nodes(3, &Fault::Deaf);
+    assert_eq!(loss_of(&guard).await.loss, Loss::QuorumLost);
 }
