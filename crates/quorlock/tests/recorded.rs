@@ -156,6 +156,20 @@ async fn looking_leaves_nothing_behind_on_any_node() {
     until_granted(&look(), "a").await;
 }
 
+#[tokio::test]
+async fn looking_at_a_durable_node_that_restarted_leaves_its_epoch_as_it_was() {
+    let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 1);
+    let strict = |servers: &Servers| durable(servers).restart_guard(quorlock::RestartGuard::Strict);
+    init(&strict(&servers).build().unwrap()).await;
+    servers[0].restart();
+    let before = epoch(&servers[0]);
+    let looker = strict(&servers).begin_epochs(false).build().unwrap();
+    looker.named("a").unwrap().inspect().await.unwrap();
+    assert_eq!(epoch(&servers[0]), before);
+    until_granted(&strict(&servers).build().unwrap(), "a").await;
+    assert_ne!(epoch(&servers[0]), before, "a client that takes locks confirms it for this run");
+}
+
 /// Goal: one client with a longer ttl is refused alone, and says why; the others go on.
 #[tokio::test]
 async fn a_ttl_that_is_not_recorded_is_refused_for_that_client_alone() {
