@@ -150,6 +150,27 @@ mod tests {
         assert!(Fence::try_from(1 << 53).is_err() && Fence::try_from((1 << 53) - 1) == Ok(Fence::MAX));
     }
 
+    /// Goal: counters of the far future fill no memory, and names whose counter the clock has passed make room.
+    #[test]
+    fn few_names_are_remembered_and_those_that_the_clock_has_passed_make_room() {
+        let far = |number: u64| Fence::new(1_000_000_000 + number);
+        let name = |number: u64| Name::new(format!("n{number}")).unwrap();
+        let most = FenceClock::MOST_NAMES as u64;
+        let mut clock = FenceClock::default();
+        (0..most).for_each(|number| clock.saw(&name(number), far(number), at(1_000)));
+        clock.saw(&name(most), far(most), at(1_000));
+        assert_eq!(clock.propose(&name(most), at(1_000)), Fence::new(1_000), "there is no room");
+        assert_eq!(clock.propose(&name(0), at(1_000)), far(1), "those before it stay");
+        clock.saw(&name(0), far(9), at(1_000));
+        assert_eq!(clock.propose(&name(0), at(1_000)), far(10), "and follow their counters");
+        // The clock is at the counter of the second name now; that of the first is higher.
+        let later = at(far(1).get());
+        clock.saw(&name(most), Fence::new(9_000_000_000), later);
+        assert_eq!(clock.ahead.len(), FenceClock::MOST_NAMES, "one went, one came");
+        assert!(!clock.ahead.contains_key(&name(1)), "the clock is there");
+        assert_eq!(clock.propose(&name(most), later), Fence::new(9_000_000_001));
+    }
+
     #[test]
     fn the_largest_fence_has_no_successor() {
         assert_eq!(Fence::MAX.next(), None);

@@ -101,6 +101,8 @@ mod tests {
     #[test]
     fn moments_saturate_instead_of_wrapping() {
         let start = Moment::from_boot(Duration::from_secs(1));
+        assert_eq!(start.since_boot(), Duration::from_secs(1));
+        assert_eq!((start - Duration::from_millis(300)).since_boot(), Duration::from_millis(700));
         assert_eq!(start - Duration::from_secs(5), Moment::default());
         assert!(start + Duration::MAX > start);
         assert_eq!(start.since(start + Duration::from_secs(1)), Duration::ZERO);

@@ -88,6 +88,8 @@ mod tests {
         let token = Token::from_random(*b"\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\xfe\xff");
         assert_eq!(token.to_string(), "000102030405060708090a0b0c0d".to_owned() + "feff");
         assert_eq!(token.to_string().parse(), Ok(token));
+        assert_eq!(token.as_bytes().as_slice(), token.to_string().as_bytes());
+        assert_eq!(String::from(token), token.to_string());
     }
 
     #[test]

@@ -182,6 +182,8 @@ mod tests {
             let drift = Drift::new(cells[1].parse().unwrap()).unwrap();
             let ttl = Ttl::new(ms(cells[0].parse().unwrap()), drift, ms(5), LONGEST).unwrap();
             assert_eq!(ttl.validity().as_micros().to_string(), cells[2], "{row}");
+            assert_eq!(ttl.millis().to_string(), cells[0], "{row}");
+            assert_eq!(ttl.span(), ms(ttl.millis()), "{row}");
         }
     }
 
