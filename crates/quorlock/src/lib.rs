@@ -58,70 +58,41 @@
 //! nothing, and announces no loss, also for other runtimes that share the locker. [`Held::remaining`] stays true.
 
 mod acquire;
-mod attempt;
 pub mod blocking;
-mod builder;
-mod clock;
-mod crowd;
-mod entropy;
+mod context;
 mod error;
-mod event;
-mod examine;
-mod extend;
-mod extension;
-pub mod fenced;
-mod gate;
-mod guard;
-mod handle;
 mod hold;
-mod identity;
 mod inspect;
-mod list;
-mod lock;
 mod locker;
-mod longest;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 pub mod node;
-mod node_clocks;
-mod nursery;
-pub mod optimistic;
-mod options;
-mod planted;
-mod poll;
-mod queue;
-mod release;
-mod round;
-mod signal;
-mod surroundings;
-mod ticker;
-mod trace;
-mod voters;
-mod watchdog;
-mod watching;
+mod quorum;
+mod store;
 
-pub use builder::Builder;
-pub use clock::{Clock, SystemClock};
-pub use entropy::{Entropy, SystemEntropy};
-pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeReport, Said};
-pub use event::{Event, Observer};
-pub use examine::Examination;
-pub use extension::Extension;
-pub use guard::{Guard, Held};
-pub use handle::Handle;
-pub use inspect::{InspectError, Inspection, NodeView};
-pub use list::{ListError, Listing};
-pub use lock::{Lock, RunError};
-pub use locker::Locker;
+pub use context::RestartGuard;
+pub use context::clock::{Clock, SystemClock};
+pub use context::entropy::{Entropy, SystemEntropy};
+pub use context::event::{Event, Observer};
 #[cfg(feature = "plants")]
 #[doc(hidden)]
-pub use planted::Planted;
+pub use context::injected_bug::Planted;
+pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeReport, Said};
+pub use hold::extend_by_token::Extension;
+pub use hold::guard::{Guard, Held};
+pub use hold::handle::Handle;
+pub use hold::release::Release;
+pub use inspect::examine::Examination;
+pub use inspect::list::{ListError, Listing};
+pub use inspect::{InspectError, Inspection, NodeView};
+pub use locker::Locker;
+pub use locker::builder::Builder;
+pub use locker::lock::{Lock, RunError};
 pub use quorlock_core::{
     Drift, DriftError, Fence, Label, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Standing,
     Stored, Token, TokenError, TtlError, Wall, advised_ttl,
 };
-pub use release::Release;
-pub use surroundings::RestartGuard;
+pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;
 
 #[cfg(not(unix))]

@@ -1,9 +1,9 @@
 //! The blocking twins of the guard and of what can be asked of a held lock.
 
-use super::engine::{is_engine, wait, wait_briefly};
+use crate::blocking::runtime::{is_engine, wait, wait_briefly};
 use crate::error::{ExtendError, Lost};
-use crate::handle::Handle;
-use crate::release::Release;
+use crate::hold::handle::Handle;
+use crate::hold::release::Release;
 use quorlock_core::{Loss, Name, Standing, Token, Wall};
 use std::ops::Deref;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(guard: crate::Guard) -> Self {
+    pub(crate) fn new(guard: crate::Guard) -> Self {
         let held = Held(guard.share());
         Self { guard: Some(guard), held }
     }

@@ -1,11 +1,11 @@
 //! The blocking twin of the lock.
 
-use super::engine::wait;
-use super::{Guard, Held};
+use crate::blocking::runtime::wait;
+use crate::blocking::{Guard, Held};
 use crate::error::{AcquireError, ConfigError, ExtendError};
-use crate::extension::Extension;
+use crate::hold::extend_by_token::Extension;
+use crate::hold::release::Release;
 use crate::inspect::{InspectError, Inspection};
-use crate::release::Release;
 use quorlock_core::{Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Lock(crate::Lock);
 
 impl Lock {
-    pub(super) fn new(lock: crate::Lock) -> Self {
+    pub(crate) fn new(lock: crate::Lock) -> Self {
         Self(lock)
     }
 

@@ -1,12 +1,12 @@
 //! The blocking twin of the locker.
 
-use super::engine::wait;
-use super::{Guard, Lock};
-use crate::builder::Builder;
+use crate::blocking::runtime::wait;
+use crate::blocking::{Guard, Lock};
 use crate::error::{ConfigError, ExtendError};
-use crate::examine::Examination;
-use crate::handle::Handle;
-use crate::list::{ListError, Listing};
+use crate::hold::handle::Handle;
+use crate::inspect::examine::Examination;
+use crate::inspect::list::{ListError, Listing};
+use crate::locker::builder::Builder;
 use crate::node::{Health, NodeError};
 use quorlock_core::{NameError, Quorum};
 

@@ -1,7 +1,7 @@
 //! The gauges and counters of nodes, and the task that keeps the gauges up to date.
 
-use super::words as w;
-use crate::event::{Event, Observer};
+use crate::context::event::{Event, Observer};
+use crate::metrics::catalog as w;
 use crate::node::{Health, Node, NodeError};
 use ::metrics::{SharedString, counter, gauge};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ fn record(node: &str, health: &Health) {
 }
 
 /// Takes note of what happened to a node.
-pub(super) fn note(event: &Event) {
+pub(crate) fn note(event: &Event) {
     match event {
         Event::NodeUp { node, .. } => gauge!(w::NODE_UP, "node" => label(node)).set(1),
         Event::NodeDown { node, .. } => {
@@ -105,7 +105,7 @@ struct Watch {
 }
 
 impl NodeWatch {
-    pub(super) fn new(every: Duration) -> Self {
+    pub(crate) fn new(every: Duration) -> Self {
         Self(Arc::new(Watch { every, nodes: OnceLock::new(), running: AtomicBool::new(false) }))
     }
 
@@ -150,7 +150,7 @@ fn label(node: &Arc<str>) -> SharedString {
 
 /// Gauges are floats: exact up to 2^53, which no count or offset here comes near.
 #[allow(clippy::cast_precision_loss)]
-pub(super) fn float(count: usize) -> f64 {
+pub(crate) fn float(count: usize) -> f64 {
     count as f64
 }
 

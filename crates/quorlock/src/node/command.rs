@@ -1,6 +1,6 @@
 //! What a node can be asked, and what it can answer.
 
-use super::error::NodeError;
+use crate::error::node::NodeError;
 use quorlock_core::{Fence, Label, Name, Stored, Token};
 use std::time::Duration;
 

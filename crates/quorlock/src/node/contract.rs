@@ -1,19 +1,19 @@
 //! The checks that every node inside this crate must pass, with the clock in the test's hand.
 
 use super::*;
-use crate::clock::Clock;
-use crate::round::Round;
+use crate::context::clock::Clock;
+use crate::quorum::round::Round;
 use quorlock_core::{Fence, Moment, NodeSet, Owner, Stored, Token, Wall};
 use std::sync::Mutex;
 
-pub(super) const TTL: Duration = Duration::from_secs(10);
+pub(crate) const TTL: Duration = Duration::from_secs(10);
 
 /// A boot clock that only moves when told to.
 #[derive(Debug, Default)]
-pub(super) struct HandClock(Mutex<Duration>);
+pub(crate) struct HandClock(Mutex<Duration>);
 
 impl HandClock {
-    pub(super) fn advance(&self, span: Duration) {
+    pub(crate) fn advance(&self, span: Duration) {
         *self.0.lock().unwrap() += span;
     }
 }
@@ -28,15 +28,15 @@ impl Clock for HandClock {
     }
 }
 
-pub(super) fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text).unwrap()
 }
 
-pub(super) fn token(number: u8) -> Token {
+pub(crate) fn token(number: u8) -> Token {
     Token::from_random([number; 16])
 }
 
-pub(super) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied: bool) -> Command {
+pub(crate) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied: bool) -> Command {
     let owner = Owner { who: format!("ann{holder}@web"), pid: 7, since: Wall::from_micros(5), reason: None };
     Command::Acquire(Acquire {
         name: name(text),
@@ -49,23 +49,23 @@ pub(super) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied
     })
 }
 
-pub(super) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
+pub(crate) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
     let (name, token) = (name(text), token(holder));
     Command::Stamp { name, token, at_least: Fence::new(fence) }
 }
 
-pub(super) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
+pub(crate) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
     let (name, token) = (name(text), token(holder));
     Command::Extend { name, token, ttl, tie: if tied { Tie::Here } else { Tie::Loose } }
 }
 
-pub(super) fn release(text: &str, holder: u8) -> Command {
+pub(crate) fn release(text: &str, holder: u8) -> Command {
     let (name, token) = (name(text), token(holder));
     Command::Release { name, token, quiet: false, behind: None, forced: false }
 }
 
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
-pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
+pub(crate) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
     let mut round =
         Round::send(&nodes, NodeSet::first(1), command.clone(), Duration::from_secs(60), Enough::ONE);
@@ -82,7 +82,7 @@ pub(super) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     }
 }
 
-pub(super) async fn inspect(node: &Arc<dyn Node>, text: &str) -> String {
+pub(crate) async fn inspect(node: &Arc<dyn Node>, text: &str) -> String {
     ask(node, &Command::Inspect { name: name(text) }).await
 }
 
@@ -102,7 +102,7 @@ fn short(view: &View) -> String {
 }
 
 /// Runs every check on a node of its own.
-pub(super) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
+pub(crate) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
     let fresh = || {
         let clock = Arc::new(HandClock::default());
         (make(clock.clone()), clock)
@@ -114,7 +114,7 @@ pub(super) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
 
 /// What an acquire that is refused does to the counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Losers {
+pub(crate) enum Losers {
     Raise,
     /// On a node that is never one of several.
     #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
@@ -123,14 +123,14 @@ pub(super) enum Losers {
 
 /// What an acquire says that takes the name and does not raise the counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unraised {
+pub(crate) enum Unraised {
     WithCounter,
     /// Where reading the counter would cost more than the stamp that follows.
     Alone,
 }
 
 /// The checks that need no clock, on a node that knows none of their names.
-pub(super) async fn contract_without_time(node: &Arc<dyn Node>, losers: Losers, unraised: Unraised) {
+pub(crate) async fn contract_without_time(node: &Arc<dyn Node>, losers: Losers, unraised: Unraised) {
     a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(node, losers, unraised).await;
     only_the_holder_can_stamp_extend_and_release(node).await;
     a_stamp_raises_strictly_and_is_noted(node).await;
@@ -207,8 +207,8 @@ async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     // Each attempt has a token of its own, as in a locker.
     for attempt in 1..100 {
         let acquire = acquire("order", attempt, u64::from(attempt), TTL, false);
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), acquire);
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), release("order", attempt));
+        crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), acquire);
+        crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), release("order", attempt));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }
@@ -236,8 +236,8 @@ async fn the_memory_node_keeps_the_contract() {
 async fn the_file_node_keeps_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     contract(|clock| {
-        let around = crate::surroundings::Surroundings { clock, ..Default::default() };
-        Arc::new(FileNode::open(&super::url::Directory::at(dir.path()), around).unwrap())
+        let around = crate::context::Surroundings { clock, ..Default::default() };
+        Arc::new(FileNode::open(&crate::node::url::Directory::at(dir.path()), around).unwrap())
     })
     .await;
 }

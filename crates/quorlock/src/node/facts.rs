@@ -1,6 +1,6 @@
 //! What an examination finds out about a node.
 
-use super::NodeError;
+use crate::node::NodeError;
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 

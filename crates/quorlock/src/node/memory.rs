@@ -1,8 +1,8 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
-use super::record::{Place, Record};
-use super::{Bell, BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Question, Reply};
-use crate::clock::Clock;
+use crate::context::clock::Clock;
+use crate::node::record::{Place, Record};
+use crate::node::{Bell, BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Question, Reply};
 use quorlock_core::{Name, Token};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -183,9 +183,9 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::super::contract::{TTL, acquire, ask, name, release};
     use super::*;
-    use crate::clock::SystemClock;
+    use crate::context::clock::SystemClock;
+    use crate::node::contract::{TTL, acquire, ask, name, release};
     use std::task::{Context, Poll, Waker};
 
     fn shared(label: &str) -> MemoryNode {

@@ -1,26 +1,23 @@
 //! A node: anything that can vote. Five commands, one answer each, and hints about released names.
 
-mod bell;
 mod command;
 #[cfg(test)]
 mod contract;
-mod error;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod facts;
 mod file;
 mod memory;
 mod names;
-mod question;
+pub(crate) mod net;
 mod record;
 mod redis;
-mod stream;
-mod tls;
+mod request;
 mod url;
+mod wakeup;
 
-pub use bell::Bell;
+pub use crate::error::node::NodeError;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
-pub use error::NodeError;
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdNode;
 pub use facts::{
@@ -30,13 +27,14 @@ pub use facts::{
 pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
-pub use question::Question;
-pub(crate) use question::{Board, Enough, Replies};
 pub use redis::RedisNode;
 pub(crate) use redis::{Kept, MAX_BULK, Session, Switchboard, Value};
+pub use request::Question;
+pub(crate) use request::{Board, Enough, Replies};
 pub use url::{NodeKind, NodeUrl, UrlError, split_list};
+pub use wakeup::Bell;
 
-use crate::surroundings::Surroundings;
+use crate::context::Surroundings;
 use quorlock_core::Name;
 use std::fmt;
 use std::future::Future;

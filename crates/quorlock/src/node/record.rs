@@ -1,34 +1,34 @@
 //! What one name's record becomes by a command: the rules that the memory node and the file node share.
 
-use super::command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
-use super::error::NodeError;
+use crate::error::node::NodeError;
+use crate::node::command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 use quorlock_core::{Fence, Moment, Token};
 use std::time::Duration;
 
 /// What a node keeps for one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// The highest number ever asked for. It outlives every hold.
-    pub(super) counter: Option<Fence>,
-    pub(super) hold: Option<Hold>,
+    pub(crate) counter: Option<Fence>,
+    pub(crate) hold: Option<Hold>,
 }
 
 /// The fact that somebody has the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hold {
+pub(crate) struct Hold {
     /// Token, fence and label, as [`Acquire::value`] writes them.
-    pub(super) value: String,
-    pub(super) deadline: Moment,
+    pub(crate) value: String,
+    pub(crate) deadline: Moment,
     /// How far ahead the deadline was when it was set: it can never be further ahead in the same boot.
-    pub(super) span: Duration,
-    pub(super) boot: BootId,
+    pub(crate) span: Duration,
+    pub(crate) boot: BootId,
     /// The process that the hold ends with.
-    pub(super) tied: Option<Process>,
+    pub(crate) tied: Option<Process>,
 }
 
 /// Which start of the machine a moment belongs to; 0 where that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BootId(pub(super) u128);
+pub(crate) struct BootId(pub(crate) u128);
 
 impl BootId {
     const UNKNOWN: Self = Self(0);
@@ -41,25 +41,25 @@ impl BootId {
 
 /// One process, told apart from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
-    pub(super) pid: u32,
+pub(crate) struct Process {
+    pub(crate) pid: u32,
     /// When it started, in the kernel's own count; 0 if the system does not tell.
-    pub(super) started: u64,
+    pub(crate) started: u64,
     /// The space in which `pid` means anything (containers have their own); 0 if the system does not tell.
-    pub(super) space: u64,
+    pub(crate) space: u64,
 }
 
 /// From where a command is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
-    pub(super) boot: BootId,
+pub(crate) struct Place {
+    pub(crate) boot: BootId,
     /// The process to tie holds to; `None` where the node cannot see processes.
-    pub(super) process: Option<Process>,
+    pub(crate) process: Option<Process>,
 }
 
 impl Record {
     /// Executes `command`. A hold that is over must have been dropped before.
-    pub(super) fn execute(&mut self, command: &Command, now: Moment, place: &Place) -> Reply {
+    pub(crate) fn execute(&mut self, command: &Command, now: Moment, place: &Place) -> Reply {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire, now, place),
             Command::Stamp { token, at_least, .. } => self.stamp(token, *at_least),
@@ -148,7 +148,7 @@ impl Record {
 
 impl Hold {
     /// Whether its time is over, or the machine started anew since: nothing that held it then still runs.
-    pub(super) fn has_lapsed(&self, now: Moment, boot: BootId) -> bool {
+    pub(crate) fn has_lapsed(&self, now: Moment, boot: BootId) -> bool {
         // Where a boot is not known, a deadline too far ahead still shows that the boot clock began anew.
         let from_another_boot = boot.differs(self.boot) || now.until(self.deadline) > self.span;
         from_another_boot || now >= self.deadline

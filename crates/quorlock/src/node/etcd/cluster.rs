@@ -3,9 +3,9 @@
 //! Each answer names the cluster that its member belongs to and the revision of the member's store. Members of another cluster
 //! know nothing of our locks. A revision that goes back shows that the store was restored from a backup or lost its data.
 
-use super::api::protocol;
-use super::json::number;
 use crate::node::NodeError;
+use crate::node::etcd::client::api::protocol;
+use crate::node::etcd::client::json::number;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// What each answer begins with.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Header {
+pub(crate) struct Header {
     #[serde(deserialize_with = "number")]
     cluster_id: u64,
     #[serde(deserialize_with = "number")]
@@ -23,22 +23,22 @@ pub(super) struct Header {
 /// An answer, of which only the header is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Headed {
-    pub(super) header: Header,
+pub(crate) struct Headed {
+    pub(crate) header: Header,
 }
 
 /// A member that answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member<'a> {
+pub(crate) struct Member<'a> {
     /// Its place in the address.
-    pub(super) number: usize,
+    pub(crate) number: usize,
     /// `host:port`.
-    pub(super) authority: &'a str,
+    pub(crate) authority: &'a str,
 }
 
 /// The cluster that answered first, and what it has shown since.
 #[derive(Debug, Default)]
-pub(super) struct Cluster(Mutex<Known>);
+pub(crate) struct Cluster(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -54,13 +54,13 @@ struct Known {
 impl Cluster {
     /// The highest revision that was seen. All members agree on what they answer to a request that is sent from now on if they
     /// decide it together, so no such answer can have a lower one.
-    pub(super) fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> u64 {
         self.known().revision
     }
 
     /// Whether an answer with this `header` counts. `at_least` is the revision that it must have; 0 where one member answers
     /// alone, which may lag behind the others.
-    pub(super) fn accept(&self, header: Header, member: Member<'_>, at_least: u64) -> Result<(), NodeError> {
+    pub(crate) fn accept(&self, header: Header, member: Member<'_>, at_least: u64) -> Result<(), NodeError> {
         if header.cluster_id == 0 {
             return Err(protocol("an answer does not say which cluster it comes from"));
         }
@@ -81,14 +81,14 @@ impl Cluster {
     }
 
     /// Whether the cluster may vote at all, by what is known.
-    pub(super) fn verdict(&self) -> Result<(), NodeError> {
+    pub(crate) fn verdict(&self) -> Result<(), NodeError> {
         let known = self.known();
         let refusal = known.restored.as_ref().or(known.foreign.values().next());
         refusal.cloned().map_or(Ok(()), Err)
     }
 
     /// Whether a member answered for another cluster.
-    pub(super) fn is_mixed(&self) -> bool {
+    pub(crate) fn is_mixed(&self) -> bool {
         !self.known().foreign.is_empty()
     }
 

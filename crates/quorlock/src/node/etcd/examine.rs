@@ -1,13 +1,13 @@
 //! A look at a cluster from all sides: is it there, who of it, and may we do what locks need?
 
-use super::json::{Txn, is_above, put, read};
-use super::store::Store;
+use crate::node::etcd::client::json::{Txn, is_above, put, read};
+use crate::node::etcd::lock_store::Store;
 use crate::node::{NodeError, StoreFacts};
 use std::time::Instant;
 
 impl Store {
     /// Looks at the cluster from all sides, without changing what it keeps.
-    pub(super) async fn examine(&self) -> Result<StoreFacts, NodeError> {
+    pub(crate) async fn examine(&self) -> Result<StoreFacts, NodeError> {
         // First, so that what follows does not wait for a member that stands still.
         let silent = self.api.check_all_members().await?;
         let status = self.api.status().await?;

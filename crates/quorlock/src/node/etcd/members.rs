@@ -1,8 +1,8 @@
 //! Asks all members in the address which cluster they belong to, before one of them counts.
 
-use super::api::Api;
-use super::cluster::Header;
 use crate::node::NodeError;
+use crate::node::etcd::client::api::Api;
+use crate::node::etcd::cluster::Header;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// When all members were asked for their cluster.
 #[derive(Debug, Default)]
-pub(super) struct Checks {
+pub(crate) struct Checks {
     /// Held while they are asked, so that they are asked once. The moment is that of the last time.
     last: Mutex<Option<Instant>>,
     /// Those that have not answered yet, by their place in the address; `None` before the first check.
@@ -40,7 +40,7 @@ impl Api {
     /// The first call asks all of them, for at most half of `limit`: each alone would look like a good cluster. Those that are
     /// silent then are asked again from time to time, without waiting for them. While one belongs to another cluster, every call
     /// asks all of them.
-    pub(super) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
+    pub(crate) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
         let soon = limit / 2;
         match self.checks.unheard() {
             Some(_) if self.cluster.is_mixed() => self.check_once(Instant::now(), soon).await,
@@ -52,7 +52,7 @@ impl Api {
     }
 
     /// Asks all members. Returns those that are silent.
-    pub(super) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
+    pub(crate) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
         // Once for all members: each of them would take as long to find out that a password is wrong.
         self.pass().await?;
         let all = (0..self.http.members()).collect();

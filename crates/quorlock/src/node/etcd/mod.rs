@@ -1,36 +1,31 @@
 //! The etcd node: a cluster that agrees with itself is one voter.
 
-mod api;
+pub(crate) mod client;
 mod cluster;
-mod counters;
-mod desk;
 mod examine;
-mod http;
-mod json;
-mod lane;
+mod executor;
+mod fence_leases;
+mod health;
+mod lock_store;
 mod members;
-mod refusal;
-mod store;
 #[cfg(test)]
 mod tests;
-mod walker;
 mod watch;
-mod worker;
 
-use super::stream::Address;
-use super::url::{Cluster, Endpoint};
-use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
-use crate::surroundings::Surroundings;
-use api::{Api, Login};
-use counters::Counters;
-use http::Http;
+use crate::context::Surroundings;
+use crate::node::net::stream::Address;
+use crate::node::url::{Cluster, Endpoint};
+use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
+use client::api::{Api, Login};
+use client::http::{self, Http};
+use executor::Worker;
+use fence_leases::Counters;
+use lock_store::Store;
 use quorlock_core::Name;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
-use store::Store;
 use tokio_util::task::TaskTracker;
-use worker::Worker;
 
 /// How much longer than its answer may take for whoever asks a request is waited for: the command goes on.
 const PATIENCE: u32 = 4;

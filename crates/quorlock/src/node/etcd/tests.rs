@@ -1,13 +1,14 @@
 //! The etcd node on real clusters.
 
-use super::super::contract::{
+use super::*;
+use crate::node::contract::{
     HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release,
     stamp, token,
 };
-use super::super::{NodeUrl, open};
-use super::*;
+use crate::node::etcd::client::json;
 use crate::node::url::Place;
 use crate::node::{Command, Denied, Done, Reply};
+use crate::node::{NodeUrl, open};
 use quorlock_testkit::{Etcd, until};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -27,7 +28,7 @@ fn node_within(url: &str, node_timeout: Duration) -> Arc<dyn Node> {
     open(&url.parse().unwrap(), &Surroundings { node_timeout, ..Surroundings::default() }).unwrap()
 }
 
-pub(super) fn store(url: &str) -> Store {
+pub(crate) fn store(url: &str) -> Store {
     let Place::Cluster(cluster) = url.parse::<NodeUrl>().unwrap().place else { panic!("{url}") };
     let member = |endpoint: &Endpoint| http::Endpoint {
         authority: endpoint.to_string(),
@@ -173,7 +174,7 @@ async fn what_nobody_waits_for_any_more_is_not_carried_out() {
     let nodes = [node.clone()];
     let one = quorlock_core::NodeSet::first(1);
     for number in 0..200 {
-        crate::round::send_and_forget(
+        crate::quorum::round::send_and_forget(
             &nodes,
             one,
             acquire("a", number, 1000 + u64::from(number), TTL, false),
@@ -338,16 +339,16 @@ async fn a_counter_gets_no_lease_that_ends_within_two_weeks() {
     let etcd = Etcd::start(1);
     let store = Store { clock: Arc::new(HandClock::default()), ..store(&etcd.url()) };
     let counter = b"quorlock/fence/a";
-    let shared = counters::of_week(counter, store.clock.wall());
+    let shared = fence_leases::of_week(counter, store.clock.wall());
     for (days, is_used) in [(14, false), (16, true)] {
-        store.api.grant(shared, counters::DAY * days).await.unwrap();
+        store.api.grant(shared, fence_leases::DAY * days).await.unwrap();
         let found = Counters::default()
             .lease(&store.api, counter, store.clock.as_ref(), store.entropy.as_ref())
             .await
             .unwrap();
         assert_eq!(found == shared, is_used, "{days} days are left");
         let left = store.api.left(found).await.unwrap();
-        assert!(left > counters::DAY * if is_used { 15 } else { 27 }, "{left:?}");
+        assert!(left > fence_leases::DAY * if is_used { 15 } else { 27 }, "{left:?}");
         assert!(store.api.revoke(shared).await.unwrap());
     }
 }
@@ -599,8 +600,8 @@ async fn the_lease_of_a_counter_is_looked_at_again_after_a_day() {
     };
     let first = lease().await;
     assert!(store.api.revoke(first).await.unwrap());
-    clock.advance(counters::DAY);
-    assert!(store.api.left(lease().await).await.unwrap() > counters::DAY * 27);
+    clock.advance(fence_leases::DAY);
+    assert!(store.api.left(lease().await).await.unwrap() > fence_leases::DAY * 27);
 }
 
 #[tokio::test]
@@ -656,13 +657,13 @@ async fn a_full_queue_refuses_all_but_releases() {
     node.settle().await;
     etcd.pause(0);
     let (nodes, one) = ([node.clone()], quorlock_core::NodeSet::first(1));
-    for _ in 0..worker::MOST_WAITING {
-        crate::round::send_and_forget(&nodes, one, acquire("a", 1, 5, TTL, false));
+    for _ in 0..executor::MOST_WAITING {
+        crate::quorum::round::send_and_forget(&nodes, one, acquire("a", 1, 5, TTL, false));
     }
     let refused = ask(&node, &acquire("a", 2, 6, TTL, false)).await;
     assert!(refused.contains("queue of 4096"), "{refused}");
-    crate::round::send_and_forget(&nodes, one, release("a", 1));
-    assert_eq!(node.health().queued, worker::MOST_WAITING + 1);
+    crate::quorum::round::send_and_forget(&nodes, one, release("a", 1));
+    assert_eq!(node.health().queued, executor::MOST_WAITING + 1);
     etcd.resume(0);
 }
 

@@ -1,9 +1,9 @@
 //! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
 
-use super::api::Api;
-use super::cluster::Header;
-use super::http::{Opened, lost};
-use super::store::Store;
+use crate::node::etcd::client::api::Api;
+use crate::node::etcd::client::http::{Opened, lost};
+use crate::node::etcd::cluster::Header;
+use crate::node::etcd::lock_store::Store;
 use crate::node::{Bell, NodeError};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -23,7 +23,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 const LONGEST_LINE: usize = 1 << 20;
 
 /// A watch over one name, from the moment at which it was made.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     api: Arc<Api>,
     body: Incoming,
     /// The member that tells.
@@ -50,7 +50,7 @@ struct News {
 
 impl Watch {
     /// Watches `name`. What happens after this returned is told.
-    pub(super) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
+    pub(crate) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
         let begun = async {
             let Opened { body, endpoint, .. } = store.api.watch(&store.lock_key(name)).await?;
             let mut watch = Self { api: store.api.clone(), body, endpoint, read: BytesMut::new() };
@@ -113,7 +113,7 @@ impl Watch {
 
 /// Rings `bell` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it could be begun; one that
 /// broke, or may be deaf, is begun anew.
-pub(super) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bell: Bell, limit: Duration) {
+pub(crate) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bell: Bell, limit: Duration) {
     let mut turns = store.api.turns();
     let mut delay = DELAYS.0;
     loop {
@@ -146,7 +146,7 @@ fn news(line: &[u8]) -> Result<News, NodeError> {
 }
 
 fn protocol(reason: &str) -> NodeError {
-    super::api::protocol(reason)
+    crate::node::etcd::client::api::protocol(reason)
 }
 
 #[cfg(test)]

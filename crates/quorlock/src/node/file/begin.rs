@@ -1,9 +1,9 @@
 //! Making a state file, so that it is whole from the first moment that others see it.
 
-use super::super::NodeError;
-use super::failed;
-use super::lockfile::wait_for_lock;
-use super::state::Image;
+use crate::node::NodeError;
+use crate::node::file::failed;
+use crate::node::file::lockfile::wait_for_lock;
+use crate::node::file::state::Image;
 use quorlock_core::Name;
 use rustix::fs::FlockOperation;
 use std::fs::{File, OpenOptions};
@@ -19,7 +19,7 @@ const UNFINISHED: &str = ".new";
 /// may not be yet.
 ///
 /// A crash leaves no file or a whole one, so a file that is shorter was cut by somebody and is never taken for a new one.
-pub(super) fn begin(dir: &Path, path: &Path, name: &Name, patience: Duration) -> Result<(), NodeError> {
+pub(crate) fn begin(dir: &Path, path: &Path, name: &Name, patience: Duration) -> Result<(), NodeError> {
     let wrong = |error| failed("create", path, error);
     // A missing directory is not made: no state, and so no grant.
     let turn = File::open(dir).map_err(wrong)?;

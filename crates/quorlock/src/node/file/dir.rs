@@ -1,9 +1,9 @@
 //! The directory of the state files: which one, and whether it can be trusted.
 
-use super::super::NodeError;
-use super::super::url::Directory;
-use super::{failed, failed_without_path};
-use crate::identity;
+use crate::context::identity;
+use crate::node::NodeError;
+use crate::node::file::{failed, failed_without_path};
+use crate::node::url::Directory;
 use rustix::fs::Access;
 use std::ffi::OsString;
 use std::fs::{DirBuilder, Metadata};
@@ -12,7 +12,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Chooses the directory, makes it if it is a default one, and checks it.
-pub(super) fn prepare(directory: &Directory) -> Result<PathBuf, NodeError> {
+pub(crate) fn prepare(directory: &Directory) -> Result<PathBuf, NodeError> {
     let uid = rustix::process::geteuid().as_raw();
     let choice = choose(directory.path.as_deref(), |key| std::env::var_os(key), home_of, uid);
     let path = choice.path();
@@ -160,7 +160,7 @@ const OTHER: [(u32, &str); 18] = [
 
 /// What people call the file system of `path`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-pub(super) fn file_system(path: &Path) -> Result<Option<String>, NodeError> {
+pub(crate) fn file_system(path: &Path) -> Result<Option<String>, NodeError> {
     let magic = magic(path)?;
     let known = LOCAL.iter().chain(&OTHER).find(|(known, _)| *known == magic);
     Ok(Some(known.map_or_else(|| format!("{magic:#x}"), |(_, name)| (*name).to_owned())))
@@ -168,7 +168,7 @@ pub(super) fn file_system(path: &Path) -> Result<Option<String>, NodeError> {
 
 /// Elsewhere magic numbers mean nothing.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-pub(super) fn file_system(_path: &Path) -> Result<Option<String>, NodeError> {
+pub(crate) fn file_system(_path: &Path) -> Result<Option<String>, NodeError> {
     Ok(None)
 }
 

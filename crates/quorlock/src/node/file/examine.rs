@@ -1,9 +1,9 @@
 //! What a directory is like: its file system, its room and its speed.
 
-use super::super::{DirectoryFacts, NodeError, Recall};
-use super::dir;
-use super::failed;
-use crate::clock::Clock;
+use crate::context::clock::Clock;
+use crate::node::file::dir;
+use crate::node::file::failed;
+use crate::node::{DirectoryFacts, NodeError, Recall};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const PROBE: [u8; 1024] = [b'.'; 1024];
 
 /// Looks at `path`, where it writes and removes one small file. Blocks for the disk.
-pub(super) fn examine(path: &Path, clock: &dyn Clock) -> Result<DirectoryFacts, NodeError> {
+pub(crate) fn examine(path: &Path, clock: &dyn Clock) -> Result<DirectoryFacts, NodeError> {
     let file_system = dir::file_system(path)?;
     let forgets = matches!(file_system.as_deref(), Some("tmpfs" | "ramfs"));
     Ok(DirectoryFacts {

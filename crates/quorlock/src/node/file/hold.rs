@@ -1,6 +1,6 @@
 //! Whether a hold is over: by time, by reboot, or because its process is gone.
 
-use super::super::record::{BootId, Hold, Place, Process};
+use crate::node::record::{BootId, Hold, Place, Process};
 use quorlock_core::Moment;
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
@@ -11,13 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Whether `hold` is over, as seen from `here`. In doubt about a process it is not.
-pub(super) fn is_over(hold: &Hold, now: Moment, here: &Place) -> bool {
+pub(crate) fn is_over(hold: &Hold, now: Moment, here: &Place) -> bool {
     hold.has_lapsed(now, here.boot)
         || hold.tied.is_some_and(|process| here.process.is_some_and(|me| is_gone(process, me)))
 }
 
 /// This process on this boot of the machine.
-pub(super) fn here() -> Place {
+pub(crate) fn here() -> Place {
     Place { boot: boot_id(), process: this_process() }
 }
 

@@ -1,15 +1,15 @@
 //! Which names a directory holds.
 
-use super::super::{Names, NodeError};
-use super::failed;
-use super::lockfile::{LockFile, Mode};
-use super::path::SUFFIX;
+use crate::node::file::failed;
+use crate::node::file::lockfile::{LockFile, Mode};
+use crate::node::file::path::SUFFIX;
+use crate::node::{Names, NodeError};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
 /// Every name that is locked in `dir`, or was when it was last looked at. A file that cannot be read is left out, and that is told. Blocks for the disk.
-pub(super) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> {
+pub(crate) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> {
     let listed = |error| failed("list", dir, error);
     let (mut names, mut unread) = (Vec::new(), false);
     for entry in dir.read_dir().map_err(listed)? {

@@ -1,10 +1,10 @@
 //! One state file, open and under its kernel lock.
 
-use super::super::NodeError;
-use super::begin::begin;
-use super::failed;
-use super::path::file_name;
-use super::state::{FILE_BYTES, Image, SLOT_BYTES, Unreadable};
+use crate::node::NodeError;
+use crate::node::file::begin::begin;
+use crate::node::file::failed;
+use crate::node::file::path::file_name;
+use crate::node::file::state::{FILE_BYTES, Image, SLOT_BYTES, Unreadable};
 use quorlock_core::Name;
 use rustix::fs::{FlockOperation, Mode as Permissions, OFlags};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ const MOST_REOPENS: usize = 8;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// Reading; others may read, too.
     Look,
     /// Changing what is there.
@@ -43,14 +43,14 @@ impl Mode {
 
 /// A state file under its kernel lock, which ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct LockFile {
-    pub(super) path: PathBuf,
+pub(crate) struct LockFile {
+    pub(crate) path: PathBuf,
     file: File,
 }
 
 impl LockFile {
     /// Opens and locks the file of `name`; `None` if there is none.
-    pub(super) fn open(
+    pub(crate) fn open(
         dir: &Path,
         name: &Name,
         mode: Mode,
@@ -67,7 +67,7 @@ impl LockFile {
     }
 
     /// Opens and locks the file at `path`; `None` if there is none.
-    pub(super) fn open_path(
+    pub(crate) fn open_path(
         path: PathBuf,
         mode: Mode,
         patience: Duration,
@@ -95,12 +95,12 @@ impl LockFile {
     }
 
     #[cfg(test)]
-    pub(super) fn inherit(&self) -> File {
+    pub(crate) fn inherit(&self) -> File {
         self.file.try_clone().unwrap()
     }
 
     /// The content.
-    pub(super) fn load(&self, name: &Name) -> Result<Image, NodeError> {
+    pub(crate) fn load(&self, name: &Name) -> Result<Image, NodeError> {
         let image = self.image()?;
         if image.state.name == *name {
             return Ok(image);
@@ -110,7 +110,7 @@ impl LockFile {
     }
 
     /// The name that the file belongs to, if it is held or was when last looked at.
-    pub(super) fn held_name(&self) -> Result<Option<Name>, NodeError> {
+    pub(crate) fn held_name(&self) -> Result<Option<Name>, NodeError> {
         let state = self.image()?.state;
         Ok(state.record.hold.is_some().then_some(state.name))
     }
@@ -121,20 +121,20 @@ impl LockFile {
     }
 
     /// Brings everything, the file's very existence included, to the disk.
-    pub(super) fn settle(&self, dir: &Path) -> Result<(), NodeError> {
+    pub(crate) fn settle(&self, dir: &Path) -> Result<(), NodeError> {
         let all = self.file.sync_all().and_then(|()| File::open(dir)?.sync_all());
         all.map_err(|error| failed("sync", &self.path, error))
     }
 
     /// Writes `bytes` into a slot.
-    pub(super) fn write(&self, bytes: &[u8], slot: usize) -> Result<(), NodeError> {
+    pub(crate) fn write(&self, bytes: &[u8], slot: usize) -> Result<(), NodeError> {
         let offset = u64::try_from(slot * SLOT_BYTES).unwrap_or_default();
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|error| failed("write", &self.path, error))
     }
 
     /// Waits until what was written is on the disk.
-    pub(super) fn sync(&self) -> Result<(), NodeError> {
+    pub(crate) fn sync(&self) -> Result<(), NodeError> {
         self.file.sync_data().map_err(|error| failed("sync", &self.path, error))
     }
 }
@@ -148,7 +148,7 @@ impl Drop for LockFile {
 }
 
 /// The newest state of a file, read without its lock: it may be one change old, or unreadable for a moment.
-pub(super) fn peek(path: &Path) -> io::Result<Image> {
+pub(crate) fn peek(path: &Path) -> io::Result<Image> {
     let bytes = read(&open(path, Mode::Look)?)?;
     Image::read(&bytes).map_err(invalid)
 }
@@ -175,7 +175,7 @@ fn open(path: &Path, mode: Mode) -> io::Result<File> {
 }
 
 /// Locks `file`, which is at `path`. Waits for at most `patience`.
-pub(super) fn wait_for_lock(
+pub(crate) fn wait_for_lock(
     file: &File,
     operation: FlockOperation,
     patience: Duration,

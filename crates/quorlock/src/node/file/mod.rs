@@ -4,11 +4,11 @@ mod begin;
 mod bytes;
 mod dir;
 mod examine;
+mod failed_releases;
 mod hold;
 mod list;
 mod lockfile;
 mod notify;
-mod owed;
 mod path;
 mod state;
 mod store;
@@ -18,10 +18,10 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use super::url::Directory;
-use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
-use crate::clock::Clock;
-use crate::surroundings::Surroundings;
+use crate::context::Surroundings;
+use crate::context::clock::Clock;
+use crate::node::url::Directory;
+use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
 use std::io;

@@ -6,18 +6,18 @@ use std::time::Duration;
 
 /// Files that changed in one span of waiting.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(crate) struct Touched {
     files: BTreeSet<String>,
     /// So much happened that news were dropped.
     all: bool,
 }
 
 impl Touched {
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         self.files.is_empty() && !self.all
     }
 
-    pub(super) fn contains(&self, file: &str) -> bool {
+    pub(crate) fn contains(&self, file: &str) -> bool {
         self.all || self.files.contains(file)
     }
 }
@@ -87,16 +87,16 @@ mod with_inotify {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 #[derive(Debug)]
-pub(super) struct Changes;
+pub(crate) struct Changes;
 
 /// No news here: the regular look is all there is.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Changes {
-    pub(super) fn of(_dir: &Path) -> Self {
+    pub(crate) fn of(_dir: &Path) -> Self {
         Self
     }
 
-    pub(super) fn wait(&mut self, limit: Duration) -> Touched {
+    pub(crate) fn wait(&mut self, limit: Duration) -> Touched {
         std::thread::sleep(limit);
         Touched::default()
     }

@@ -1,11 +1,11 @@
 //! Which file keeps a name.
 
-use super::bytes::fnv128;
+use crate::node::file::bytes::fnv128;
 use quorlock_core::Name;
 use std::fmt::Write;
 
 /// How the name of every state file ends.
-pub(super) const SUFFIX: &str = ".lock";
+pub(crate) const SUFFIX: &str = ".lock";
 
 /// The longest encoded name that is used as it is; file systems allow 255 bytes.
 const MAX_ENCODED: usize = 200;
@@ -15,7 +15,7 @@ const KEPT: usize = 160;
 /// The file name for `name`: percent-encoded, or its beginning and a hash if that is too long.
 ///
 /// Two names could share a hash, so the file holds the full name and who reads it compares.
-pub(super) fn file_name(name: &Name) -> String {
+pub(crate) fn file_name(name: &Name) -> String {
     let mut encoded = String::with_capacity(name.as_str().len() + SUFFIX.len());
     for byte in name.as_str().bytes() {
         match byte {

@@ -6,13 +6,13 @@
 //! change overwrites neither the newest state nor the anchor, so that a crash leaves the newest and a power cut at
 //! least the anchor.
 
-use super::super::record::{BootId, Hold, Process, Record};
-use super::bytes::{Reader, Writer, fnv64};
+use crate::node::file::bytes::{Reader, Writer, fnv64};
+use crate::node::record::{BootId, Hold, Process, Record};
 use quorlock_core::{Fence, Moment, Name};
 
-pub(super) const SLOT_BYTES: usize = 4096;
-pub(super) const SLOTS: usize = 3;
-pub(super) const FILE_BYTES: usize = SLOT_BYTES * SLOTS;
+pub(crate) const SLOT_BYTES: usize = 4096;
+pub(crate) const SLOTS: usize = 3;
+pub(crate) const FILE_BYTES: usize = SLOT_BYTES * SLOTS;
 
 const MAGIC: &[u8; 8] = b"quorlock";
 const VERSION: u32 = 1;
@@ -25,18 +25,18 @@ const FIRST: u64 = 1;
 
 /// One state of a name, as it stands in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(crate) struct State {
     /// Grows by one with each change.
-    pub(super) sequence: u64,
+    pub(crate) sequence: u64,
     /// The sequence number of a state that is known to be on disk.
-    pub(super) anchor: u64,
-    pub(super) name: Name,
-    pub(super) record: Record,
+    pub(crate) anchor: u64,
+    pub(crate) name: Name,
+    pub(crate) record: Record,
 }
 
 /// Why a state file tells nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unreadable {
+pub(crate) enum Unreadable {
     /// No slot is valid.
     #[error(
         "no valid state in it; if no program uses the name now, remove the file (its fences then start anew by the wall clock)"
@@ -54,17 +54,17 @@ pub(super) enum Unreadable {
 
 impl State {
     /// What a new file begins with.
-    pub(super) fn first(name: &Name) -> Self {
+    pub(crate) fn first(name: &Name) -> Self {
         Self { sequence: FIRST, anchor: FIRST, name: name.clone(), record: Record::default() }
     }
 
     /// Whether it is the beginning, which must be on disk before anything else is written.
-    pub(super) fn is_first(&self) -> bool {
+    pub(crate) fn is_first(&self) -> bool {
         self.sequence == FIRST
     }
 
     /// The slot's bytes; `None` if the stored value is too long for one.
-    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+    pub(crate) fn encode(&self) -> Option<Vec<u8>> {
         let payload = encode_payload(&self.name, &self.record);
         if payload.len() > MAX_PAYLOAD {
             return None;
@@ -128,15 +128,15 @@ impl<'a> Frame<'a> {
 
 /// A state file that was read: its newest state, and where the next one may go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Image {
-    pub(super) state: State,
+pub(crate) struct Image {
+    pub(crate) state: State,
     /// The sequence number in each slot that is valid.
     sequences: [Option<u64>; SLOTS],
 }
 
 impl Image {
     /// Reads the bytes of a file.
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Self, Unreadable> {
         // What is left may be an older state.
         if bytes.len() < FILE_BYTES {
             return Err(Unreadable::Cut(bytes.len()));
@@ -159,7 +159,7 @@ impl Image {
     }
 
     /// The bytes that a file begins with: the first state, and zeros so that later writes never grow it.
-    pub(super) fn beginning(name: &Name) -> Vec<u8> {
+    pub(crate) fn beginning(name: &Name) -> Vec<u8> {
         // A name alone always fits.
         let mut bytes = State::first(name).encode().unwrap_or_default();
         bytes.resize(FILE_BYTES, 0);
@@ -167,12 +167,12 @@ impl Image {
     }
 
     /// Whether a slot holds the state number `sequence`.
-    pub(super) fn has(&self, sequence: u64) -> bool {
+    pub(crate) fn has(&self, sequence: u64) -> bool {
         self.sequences.contains(&Some(sequence))
     }
 
     /// The slot for the next state: neither the newest one nor the anchor.
-    pub(super) fn next_slot(&self, anchor: u64) -> usize {
+    pub(crate) fn next_slot(&self, anchor: u64) -> usize {
         let kept = [Some(self.state.sequence), Some(anchor)];
         let free = self.sequences.iter().position(|sequence| !kept.contains(sequence));
         // Two of three slots are kept at most, so there is always one.

@@ -1,12 +1,12 @@
 //! Executing commands on state files, one at a time under the file's kernel lock.
 
-use super::super::record::{Place, Record};
-use super::super::{Command, Done, NodeError, Reply};
-use super::failed;
-use super::hold::is_over;
-use super::lockfile::{LockFile, Mode};
-use super::state::{Image, SLOT_BYTES, State};
-use crate::clock::Clock;
+use crate::context::clock::Clock;
+use crate::node::file::failed;
+use crate::node::file::hold::is_over;
+use crate::node::file::lockfile::{LockFile, Mode};
+use crate::node::file::state::{Image, SLOT_BYTES, State};
+use crate::node::record::{Place, Record};
+use crate::node::{Command, Done, NodeError, Reply};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
 use std::io;
@@ -20,27 +20,27 @@ const MOST_REMEMBERED: usize = 4096;
 
 /// The state files of one directory, as seen from one place.
 #[derive(Debug)]
-pub(super) struct Store {
-    pub(super) dir: PathBuf,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) here: Place,
+pub(crate) struct Store {
+    pub(crate) dir: PathBuf,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) here: Place,
     /// How long to wait for a file's kernel lock.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     /// The newest state of a name that this store synced.
-    pub(super) synced: BTreeMap<Name, u64>,
+    pub(crate) synced: BTreeMap<Name, u64>,
 }
 
 /// What a command did.
 #[derive(Debug)]
-pub(super) struct Executed {
-    pub(super) reply: Reply,
+pub(crate) struct Executed {
+    pub(crate) reply: Reply,
     /// Whether the name was held before and is free now.
-    pub(super) freed: bool,
+    pub(crate) freed: bool,
 }
 
 impl Store {
     /// Executes one command. Blocks for the file's lock and for the disk.
-    pub(super) fn execute(&mut self, command: &Command) -> Executed {
+    pub(crate) fn execute(&mut self, command: &Command) -> Executed {
         let done = match command {
             Command::Inspect { name } => self.inspect(name, command),
             _ => self.change(command),

@@ -3,12 +3,12 @@
 mod damage;
 mod processes;
 
-use super::super::contract::{acquire, ask, extend, inspect, name, release, token};
-use super::super::{Command, Tie};
-use super::lockfile::{LockFile, Mode};
-use super::state::SLOT_BYTES;
 use super::*;
-use crate::clock::{Clock, SystemClock};
+use crate::context::clock::{Clock, SystemClock};
+use crate::node::contract::{acquire, ask, extend, inspect, name, release, token};
+use crate::node::file::lockfile::{LockFile, Mode};
+use crate::node::file::state::SLOT_BYTES;
+use crate::node::{Command, Tie};
 use quorlock_core::NodeSet;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -57,7 +57,7 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "raised");
-    crate::round::send_and_forget(std::slice::from_ref(&node), NodeSet::first(1), release("x", 1));
+    crate::quorum::round::send_and_forget(std::slice::from_ref(&node), NodeSet::first(1), release("x", 1));
     drop(node);
     let node = open(dir.path());
     until(&node, "free, counter 50").await;

@@ -1,12 +1,12 @@
 //! Who waits for which name, and the thread that notices when one may have become free.
 
-use super::super::Bell;
-use super::super::record::Place;
-use super::hold::is_over;
-use super::lockfile::peek;
-use super::notify::Changes;
-use super::path::file_name;
-use crate::clock::Clock;
+use crate::context::clock::Clock;
+use crate::node::Bell;
+use crate::node::file::hold::is_over;
+use crate::node::file::lockfile::peek;
+use crate::node::file::notify::Changes;
+use crate::node::file::path::file_name;
+use crate::node::record::Place;
 use quorlock_core::{Moment, Name};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const MOST_WATCHES: usize = 65_536;
 
 /// The bells of one node, by the file of the name.
 #[derive(Debug)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
     bells: Mutex<Bells>,
@@ -37,12 +37,12 @@ struct Bells {
 }
 
 impl Watches {
-    pub(super) fn new(dir: PathBuf, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub(crate) fn new(dir: PathBuf, clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self { dir, clock, bells: Mutex::default() })
     }
 
     /// Rings `bell` from now on when `name` may be free. The thread starts if it does not run.
-    pub(super) fn watch(self: &Arc<Self>, name: &Name, bell: &Bell) {
+    pub(crate) fn watch(self: &Arc<Self>, name: &Name, bell: &Bell) {
         let mut bells = self.lock();
         if bells.closed || bells.by_file.len() >= MOST_WATCHES {
             return;
@@ -59,12 +59,12 @@ impl Watches {
         bells.running = thread.spawn(move || watches.run(changes)).is_ok();
     }
 
-    pub(super) fn unwatch(&self, name: &Name) {
+    pub(crate) fn unwatch(&self, name: &Name) {
         self.lock().by_file.remove(&file_name(name));
     }
 
     /// Rings for `name`, which was just freed.
-    pub(super) fn ring(&self, name: &Name) {
+    pub(crate) fn ring(&self, name: &Name) {
         let bells = self.lock();
         if bells.by_file.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Watches {
     }
 
     /// Lets the thread end soon.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut bells = self.lock();
         bells.closed = true;
         bells.by_file.clear();
@@ -84,7 +84,7 @@ impl Watches {
     }
 
     fn run(&self, mut changes: Changes) {
-        let here = super::hold::here();
+        let here = crate::node::file::hold::here();
         let (mut idle, mut looked) = (0, self.clock.now());
         while self.goes_on(&mut idle) {
             let touched = changes.wait(LOOK_EVERY);

@@ -1,17 +1,17 @@
 //! The thread that executes the commands of one file node in their order.
 
-use super::super::{Command, NodeError, Question, Reply};
-use super::failed_without_path;
-use super::owed::Owed;
-use super::store::Store;
-use super::watch::Watches;
+use crate::node::file::failed_releases::Owed;
+use crate::node::file::failed_without_path;
+use crate::node::file::store::Store;
+use crate::node::file::watch::Watches;
+use crate::node::{Command, NodeError, Question, Reply};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
-pub(super) const MOST_WAITING: usize = 4096;
+pub(crate) const MOST_WAITING: usize = 4096;
 /// How long a release that failed before may wait for a file.
 const HURRY: Duration = Duration::from_millis(5);
 /// So many more releases may wait, so that an undo finds room where its acquire did.
@@ -19,13 +19,13 @@ const RELEASE_HEADROOM: usize = 4096;
 
 /// The way to the thread. Dropping it lets the thread finish what waits, and end.
 #[derive(Debug)]
-pub(super) struct Worker(Arc<Queue>);
+pub(crate) struct Worker(Arc<Queue>);
 
 impl Worker {
     /// A worker whose thread starts, and opens its store, with the first command.
     ///
     /// A release that fails is tried again for `longest_ttl`.
-    pub(super) fn new(
+    pub(crate) fn new(
         store: impl FnOnce() -> Store + Send + 'static,
         watches: Arc<Watches>,
         longest_ttl: Duration,
@@ -43,7 +43,7 @@ impl Worker {
     }
 
     /// Puts `question` behind those that wait.
-    pub(super) fn enqueue(&self, question: Question) {
+    pub(crate) fn enqueue(&self, question: Question) {
         let limit = match question.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
@@ -73,7 +73,7 @@ impl Worker {
     }
 
     /// How many commands wait, and why the last one failed if it did.
-    pub(super) fn health(&self) -> (usize, Option<NodeError>) {
+    pub(crate) fn health(&self) -> (usize, Option<NodeError>) {
         let jobs = self.0.lock();
         (jobs.waiting.len(), jobs.trouble.clone())
     }

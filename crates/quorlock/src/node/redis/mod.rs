@@ -1,51 +1,30 @@
 //! The Redis or Valkey node: one ordered, batching, cancel-safe connection to one server.
 
-mod classify;
-mod commands;
-mod company;
-mod driver;
-mod encode;
-mod epoch;
-mod examine;
-mod fast;
-mod flight;
-mod handshake;
-mod kept;
-mod learnt;
-mod link;
-mod needs;
-mod outbox;
-mod owed;
-mod pace;
-mod parting;
-mod queue;
-mod replies;
-mod resp;
-mod run;
-mod scan;
-mod script;
-mod session;
-mod slot;
-mod survey;
+pub(crate) mod admin;
+pub(crate) mod connection;
+pub(crate) mod link;
+pub(crate) mod pipeline;
+pub(crate) mod protocol;
 #[cfg(test)]
 mod tests;
-mod watch;
-mod wire;
 
-pub(crate) use kept::Kept;
-pub(crate) use resp::{MAX_BULK, Value};
-pub(crate) use session::{Session, Switchboard};
+pub(crate) use admin::session::{Session, Switchboard};
+pub(crate) use pipeline::fence_ttl_cache::Kept;
+pub(crate) use protocol::resp::{MAX_BULK, Value};
 
-use super::stream::Address;
-use super::url::{NodeUrl, Place};
-use super::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
-use crate::surroundings::{CLOCK_TOLERANCE, Surroundings};
-use epoch::Standing;
-use handshake::Login;
+use crate::context::{CLOCK_TOLERANCE, Surroundings};
+use crate::node::net::stream::Address;
+use crate::node::url::{NodeUrl, Place};
+use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
+use admin::{examine, scan};
+use connection::handshake::{self, Login};
+use connection::socket;
 use link::Link;
-use queue::{Phase, QUEUE_LIMIT};
+use link::epoch::Standing;
+use link::state::{Phase, QUEUE_LIMIT, Queue};
+use pipeline::pending::Verify;
+use protocol::{encode, scripts};
 use quorlock_core::Name;
-use slot::Verify;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +100,7 @@ impl RedisNode {
         let (around, login) = (&self.link.around, &self.link.login);
         let longest = handshake::millis(around.longest_ttl.max(around.longest.recorded())).to_string();
         let nonce = handshake::nonce(around);
-        let (script, key, db) = (script::INIT, encode::EPOCH_KEY, login.db.to_string());
+        let (script, key, db) = (scripts::INIT, encode::EPOCH_KEY, login.db.to_string());
         let durable = if login.durable { "d" } else { "n" };
         let words = ["EVAL", script, "1", key, &longest, &nonce, &db, durable];
         self.call(&words.map(str::as_bytes)).await?;
@@ -133,7 +112,7 @@ impl RedisNode {
         let recorded = handshake::millis(self.link.around.longest.recorded()).to_string();
         let longest = handshake::millis(longest).to_string();
         let tolerance = handshake::millis(2 * CLOCK_TOLERANCE).to_string();
-        let words = ["EVAL", script::RAISE, "1", encode::EPOCH_KEY, &longest, &recorded, &tolerance];
+        let words = ["EVAL", scripts::RAISE, "1", encode::EPOCH_KEY, &longest, &recorded, &tolerance];
         match self.call(&words.map(str::as_bytes)).await {
             Ok(Value::Okay) => self.verify().await,
             Ok(answer) => {
@@ -149,7 +128,7 @@ impl RedisNode {
 /// Where to connect and how to log in, as `url` tells.
 fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeError> {
     let Place::Server(server) = &url.place else {
-        return Err(wire::protocol(format!("{url} is no Redis or Valkey server")));
+        return Err(socket::protocol(format!("{url} is no Redis or Valkey server")));
     };
     let login = Login {
         user: server.user.clone(),
@@ -160,7 +139,7 @@ fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeE
     Ok((Address::new(&server.endpoint)?, login))
 }
 
-fn check_ready(queue: &queue::Queue) -> Result<(), NodeError> {
+fn check_ready(queue: &Queue) -> Result<(), NodeError> {
     match &queue.phase {
         Phase::Ready if queue.len() < QUEUE_LIMIT => Ok(()),
         Phase::Ready => Err(NodeError::QueueFull { limit: QUEUE_LIMIT }),

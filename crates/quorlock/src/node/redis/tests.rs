@@ -18,11 +18,11 @@ mod unanswered;
 mod votes;
 mod young;
 
-use super::RedisNode;
-use crate::event::{Event, Observers};
+use crate::context::event::{Event, Observers};
+use crate::context::{RestartGuard, Surroundings};
+use crate::node::redis::RedisNode;
 use crate::node::{Acquire, Command, Content, Enough, Node, NodeError, Question, Reply, View};
-use crate::round::Round;
-use crate::surroundings::{RestartGuard, Surroundings};
+use crate::quorum::round::Round;
 use quorlock_core::{Fence, Label, Moment, Name, NodeSet, Signature, Token, Wall};
 use server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Taking a node's address apart.
 
-use super::{Cluster, Directory, Endpoint, Place, Server, TlsFiles, UrlError};
+use crate::node::url::{Cluster, Directory, Endpoint, Place, Server, TlsFiles, UrlError};
 use std::path::PathBuf;
 
 const REDIS_PORT: u16 = 6379;
@@ -16,7 +16,7 @@ const TLS_CLUSTER_OPTIONS: &str = "user, password, ca, cert, key";
 const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 
 /// The place that `text` names.
-pub(super) fn parse(text: &str) -> Result<Place, UrlError> {
+pub(crate) fn parse(text: &str) -> Result<Place, UrlError> {
     let text = text.trim();
     let (scheme, rest) = text.split_once(':').ok_or_else(|| unknown_scheme(text))?;
     match scheme.to_ascii_lowercase().as_str() {

@@ -146,10 +146,14 @@ async fn a_full_queue_still_takes_releases() {
     let nodes = [node.clone()];
     // One more than fits, as the thread has taken one.
     for _ in 0..=worker::MOST_WAITING + 1 {
-        crate::round::send_and_forget(&nodes, NodeSet::first(1), Command::Inspect { name: name("y") });
+        crate::quorum::round::send_and_forget(
+            &nodes,
+            NodeSet::first(1),
+            Command::Inspect { name: name("y") },
+        );
     }
     assert!(inspect(&node, "y").await.contains("is full"));
-    crate::round::send_and_forget(&nodes, NodeSet::first(1), release("x", 1));
+    crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), release("x", 1));
     drop(kept);
     until(&node, "free, counter 5").await;
 }

@@ -1,9 +1,9 @@
 //! The file node shared by several processes: nothing lost, nothing kept by the dead.
 
-use super::super::super::contract::{acquire, ask, name, release, stamp};
 use super::super::*;
-use super::{LONG, SURELY, open, until};
-use crate::clock::{Clock, SystemClock};
+use crate::context::clock::{Clock, SystemClock};
+use crate::node::contract::{acquire, ask, name, release, stamp};
+use crate::node::file::tests::{LONG, SURELY, open, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command as Program, Stdio};
 

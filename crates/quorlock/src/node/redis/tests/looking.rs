@@ -1,8 +1,8 @@
 //! How a connected server is looked at: whether it can still be a node, and whether it still answers.
 
 use super::*;
-use crate::node::redis::resp::Value;
-use crate::node::redis::watch::Watch;
+use crate::node::redis::connection::activity::Watch;
+use crate::node::redis::protocol::resp::Value;
 use crate::node::{Bell, Done};
 
 fn at(seconds: u64) -> Moment {

@@ -1,7 +1,7 @@
 //! What is sent together keeps its order for each name, although releases wait for each other.
 
 use super::*;
-use crate::node::redis::resp::Value;
+use crate::node::redis::protocol::resp::Value;
 use crate::node::{Bell, Denied, Done, Tie};
 
 /// A server that holds the name "a" for the token 1, and its node.
@@ -78,7 +78,7 @@ async fn without_the_guard_no_vote_reads_the_epoch() {
 #[tokio::test]
 async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
     let server = Server::start(&[]);
-    let relay = super::relay::Relay::start(&server);
+    let relay = crate::node::redis::tests::relay::Relay::start(&server);
     let node = connect(&relay.url(), calm());
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     relay.hold();
@@ -113,7 +113,7 @@ async fn hints_are_not_asked_for_where_the_server_is_down_or_the_queue_is_full()
     let node = connect(&server.url(), calm());
     node.settle().await;
     server.signal(rustix::process::Signal::STOP);
-    for _ in 0..crate::node::redis::queue::QUEUE_LIMIT {
+    for _ in 0..crate::node::redis::link::state::QUEUE_LIMIT {
         post(&node, &inspect("a"));
     }
     let queued = node.health().queued;

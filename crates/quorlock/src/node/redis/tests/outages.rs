@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::Enough;
-use crate::node::redis::resp::Value;
+use crate::node::redis::protocol::resp::Value;
 use crate::node::{Denied, Done};
 use quorlock_core::NodeSet;
 use rustix::process::Signal;
@@ -144,7 +144,7 @@ async fn a_full_queue_fails_commands_and_still_takes_releases() {
     let node = connect(&server.url(), calm());
     node.settle().await;
     server.signal(Signal::STOP);
-    for _ in 0..super::super::queue::QUEUE_LIMIT {
+    for _ in 0..crate::node::redis::link::state::QUEUE_LIMIT {
         post(&node, &inspect("a"));
     }
     let error = cause(ask(&node, inspect("a")).await);

@@ -1,9 +1,9 @@
 //! What becomes of the connection that a node had before.
 
-use super::relay::{Fate, Relay};
 use super::*;
 use crate::node::redis::Switchboard;
-use crate::node::redis::resp::Value;
+use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::tests::relay::{Fate, Relay};
 use crate::node::{Denied, Done};
 use std::os::unix::net::UnixStream;
 
@@ -15,7 +15,7 @@ fn numbers(server: &Server) -> Vec<u64> {
 }
 
 /// Sends a vote that is held up, and hangs up on the node.
-async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> super::relay::Former {
+async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> crate::node::redis::tests::relay::Former {
     relay.hold();
     let nodes: Nodes = [node.clone()];
     let mut vote = Round::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, Enough::ONE);

@@ -1,6 +1,6 @@
 //! A relay between a node and its server that can hold up what one connection sends, and hang up on the node alone.
 
-use super::{PATIENCE, Server};
+use crate::node::redis::tests::{PATIENCE, Server};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Leads from a socket of its own to a server. Its threads end with their connections or with the test.
-pub(super) struct Relay {
+pub(crate) struct Relay {
     directory: tempfile::TempDir,
     lines: Arc<Mutex<Vec<Arc<Line>>>>,
 }
@@ -35,14 +35,14 @@ struct State {
 
 /// What a server did with bytes that came late.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(crate) enum Fate {
     Answered,
     /// It had ended the connection before.
     Refused,
 }
 
 impl Relay {
-    pub(super) fn start(server: &Server) -> Self {
+    pub(crate) fn start(server: &Server) -> Self {
         let relay = Self { directory: tempfile::tempdir().unwrap(), lines: Arc::default() };
         let listener = UnixListener::bind(relay.directory.path().join("socket")).unwrap();
         let (lines, target) = (relay.lines.clone(), server.socket());
@@ -56,22 +56,22 @@ impl Relay {
         relay
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("unix://{}/socket", self.directory.path().display())
     }
 
     /// Holds up what nodes send on the newest connection from now on.
-    pub(super) fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.newest().state().holds = true;
     }
 
     /// Whether `bytes` are among what the newest connection holds up.
-    pub(super) fn holds(&self, bytes: &[u8]) -> bool {
+    pub(crate) fn holds(&self, bytes: &[u8]) -> bool {
         self.newest().state().held.windows(bytes.len()).any(|held| held == bytes)
     }
 
     /// Hangs up on the node. The server does not see it. Gives what is left of the connection.
-    pub(super) fn hang_up(&self) -> Former {
+    pub(crate) fn hang_up(&self) -> Former {
         let line = self.newest();
         line.node.shutdown(Shutdown::Both).unwrap();
         Former(line)
@@ -83,11 +83,11 @@ impl Relay {
 }
 
 /// The server's half of a connection that the node has left.
-pub(super) struct Former(Arc<Line>);
+pub(crate) struct Former(Arc<Line>);
 
 impl Former {
     /// Delivers what was held up, and waits for what becomes of it.
-    pub(super) fn deliver(self) -> Fate {
+    pub(crate) fn deliver(self) -> Fate {
         let line = self.0;
         let (held, answered) = {
             let mut state = line.state();

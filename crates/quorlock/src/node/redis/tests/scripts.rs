@@ -1,9 +1,9 @@
 //! Each condition of the Lua scripts.
 
 use super::*;
-use crate::node::redis::fast;
-use crate::node::redis::resp::Value;
-use crate::node::redis::slot::Releasing;
+use crate::node::redis::pipeline::pending::Releasing;
+use crate::node::redis::protocol::compare_and_delete;
+use crate::node::redis::protocol::resp::Value;
 use crate::node::{Bell, Denied, Done, Tie};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -188,7 +188,7 @@ async fn a_hint_says_how_many_hear_it_and_which_release_it_is() {
 
     // The hint behind a release without the script is the same.
     let mut out = Vec::new();
-    fast::hint(&mut out, &Releasing::unheard(name("a"), token(1)));
+    compare_and_delete::hint(&mut out, &Releasing::unheard(name("a"), token(1)));
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.write_all(&out).unwrap();
     assert_eq!(server::answer(&stream).unwrap().number(), Some(3));

@@ -1,7 +1,7 @@
 //! A real server of a test's own, on a socket in a directory of its own.
 
-use super::super::encode::Encoder;
-use super::super::resp::{self, Value};
+use crate::node::redis::protocol::encode::Encoder;
+use crate::node::redis::protocol::resp::{self, Value};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub(super) struct Server {
+pub(crate) struct Server {
     directory: tempfile::TempDir,
     options: Vec<String>,
     child: Option<Child>,
 }
 
 impl Server {
-    pub(super) fn start(options: &[&str]) -> Self {
+    pub(crate) fn start(options: &[&str]) -> Self {
         let mut server = Self {
             directory: tempfile::tempdir().unwrap(),
             options: options.iter().map(|&option| option.to_owned()).collect(),
@@ -27,7 +27,7 @@ impl Server {
     }
 
     /// Starts it, again after [`Server::kill`].
-    pub(super) fn run(&mut self) {
+    pub(crate) fn run(&mut self) {
         let child = Command::new("redis-server")
             .args(["--save", "", "--port", "0", "--dir"])
             .arg(self.directory.path())
@@ -38,7 +38,7 @@ impl Server {
             .spawn()
             .unwrap();
         self.child = Some(child);
-        let end = Instant::now() + super::PATIENCE;
+        let end = Instant::now() + crate::node::redis::tests::PATIENCE;
         while UnixStream::connect(self.socket()).is_err() {
             assert!(Instant::now() < end, "the server does not start");
             std::thread::sleep(Duration::from_millis(5));
@@ -48,34 +48,34 @@ impl Server {
         }
     }
 
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("redis.sock")
     }
 
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("unix://{}", self.socket().display())
     }
 
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
     }
 
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().unwrap();
         kill_process(Pid::from_child(child), signal).unwrap();
     }
 
     /// Runs a command on a connection of its own.
-    pub(super) fn run_command(&self, words: &str) -> Value {
+    pub(crate) fn run_command(&self, words: &str) -> Value {
         let stream = UnixStream::connect(self.socket()).unwrap();
         ask(&stream, words).expect("the server hung up")
     }
 
     /// What a command answers as text; nothing for a null.
-    pub(super) fn text(&self, words: &str) -> Option<String> {
+    pub(crate) fn text(&self, words: &str) -> Option<String> {
         match self.run_command(words) {
             Value::Null => None,
             Value::Integer(number) => Some(number.to_string()),
@@ -91,7 +91,7 @@ impl Drop for Server {
 }
 
 /// Runs a command on a connection; `None` if the server has ended it.
-pub(super) fn ask(mut stream: &UnixStream, words: &str) -> Option<Value> {
+pub(crate) fn ask(mut stream: &UnixStream, words: &str) -> Option<Value> {
     let words: Vec<&str> = words.split(' ').collect();
     let mut out = Vec::new();
     let mut command = Encoder::command(&mut out, words.len());
@@ -103,7 +103,7 @@ pub(super) fn ask(mut stream: &UnixStream, words: &str) -> Option<Value> {
 }
 
 /// The next answer on a connection; `None` if the server has ended it.
-pub(super) fn answer(mut stream: &UnixStream) -> Option<Value> {
+pub(crate) fn answer(mut stream: &UnixStream) -> Option<Value> {
     let mut input = Vec::new();
     loop {
         let mut chunk = [0; 4096];

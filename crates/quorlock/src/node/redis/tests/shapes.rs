@@ -1,12 +1,12 @@
 //! Pure parts: what is encoded, remembered and believed.
 
 use super::*;
-use crate::node::redis::kept::Kept;
-use crate::node::redis::owed::Owed;
-use crate::node::redis::resp::Value;
-use crate::node::redis::run::Run;
-use crate::node::redis::slot::{ChangeKind, Releasing};
-use crate::node::redis::{commands, fast, replies};
+use crate::node::redis::pipeline::fence_ttl_cache::Kept;
+use crate::node::redis::pipeline::pending::{ChangeKind, Releasing};
+use crate::node::redis::pipeline::release_batch::Run;
+use crate::node::redis::pipeline::unacked_releases::Owed;
+use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::protocol::{commands, compare_and_delete, replies};
 use crate::node::{Done, FastRelease};
 
 /// Goal: the encoded vote that a thread keeps for the next node is used for that very vote only.
@@ -38,15 +38,16 @@ fn a_vote_that_differs_in_anything_is_encoded_anew() {
 #[test]
 fn the_newer_of_two_commands_that_a_server_has_is_used() {
     let (has, lacks) = (Value::Array(vec![Value::Okay]), Value::Array(Vec::new()));
-    let known =
-        |delex: &Value, delifeq: &Value| fast::known(&Value::Array(vec![delex.clone(), delifeq.clone()]));
+    let known = |delex: &Value, delifeq: &Value| {
+        compare_and_delete::known(&Value::Array(vec![delex.clone(), delifeq.clone()]))
+    };
     for lacks in [lacks, Value::Null] {
         assert_eq!(known(&has, &has), Some(FastRelease::Delex));
         assert_eq!(known(&has, &lacks), Some(FastRelease::Delex));
         assert_eq!(known(&lacks, &has), Some(FastRelease::Delifeq));
         assert_eq!(known(&lacks, &lacks), None);
     }
-    assert_eq!(fast::known(&Value::Error("NOPERM".into())), None);
+    assert_eq!(compare_and_delete::known(&Value::Error("NOPERM".into())), None);
 }
 
 /// Goal: a counter is never left without an end because another name at its place was told.

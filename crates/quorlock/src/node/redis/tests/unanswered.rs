@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::node::FastRelease;
-use crate::node::redis::fast::Fast;
-use crate::node::redis::flight::Flight;
-use crate::node::redis::outbox::Outbox;
-use crate::node::redis::queue::{Phase, Queue};
-use crate::node::redis::resp::Value;
-use crate::node::redis::slot::{Change, ChangeKind, Releasing, Slot};
+use crate::node::redis::link::state::{Phase, Queue};
+use crate::node::redis::pipeline::in_flight::Flight;
+use crate::node::redis::pipeline::outbox::Outbox;
+use crate::node::redis::pipeline::pending::{Change, ChangeKind, Releasing, Slot};
+use crate::node::redis::protocol::compare_and_delete::Fast;
+use crate::node::redis::protocol::resp::Value;
 use std::collections::VecDeque;
 
 fn releasing(lock: &str, by: u8) -> Releasing {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::node::Enough;
-use crate::node::redis::resp::Value;
+use crate::node::redis::protocol::resp::Value;
 use crate::node::{Denied, Done, Tie};
 use quorlock_core::NodeSet;
 

@@ -1,7 +1,7 @@
 //! Votes and refills while a server's memory is in doubt.
 
 use super::*;
-use crate::node::redis::queue::Phase;
+use crate::node::redis::link::state::Phase;
 use crate::node::{Denied, Done};
 
 fn refill(lock: &str, by: u8) -> Command {

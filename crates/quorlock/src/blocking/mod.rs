@@ -1,0 +1,25 @@
+//! The same lock for code without async: every call blocks, and the watchdog runs between calls.
+//!
+//! All blocking lockers share one background thread, started with the first of them. It keeps connections, extends
+//! held locks and announces losses while your code computes. The calls may be made from any thread, also from
+//! within an async runtime, whose thread they then block.
+//!
+//! ```no_run
+//! use quorlock::blocking::Locker;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let locker = Locker::builder().nodes(["file:"]).build()?;
+//! let guard = locker.named("nightly-report")?.acquire()?;
+//! println!("fence {}", guard.fence());
+//! println!("{}", guard.release());
+//! # Ok(()) }
+//! ```
+
+mod guard;
+mod lock;
+mod locker;
+mod runtime;
+
+pub use guard::{Guard, Held};
+pub use lock::Lock;
+pub use locker::Locker;

@@ -1,0 +1,231 @@
+//! What every part of a locker shares: clock, randomness, observers, limits and the alarm.
+
+pub(crate) mod clock;
+pub(crate) mod entropy;
+pub(crate) mod event;
+pub(crate) mod identity;
+pub(crate) mod injected_bug;
+pub(crate) mod longest_ttl;
+pub(crate) mod node_clocks;
+pub(crate) mod options;
+pub(crate) mod trace;
+
+use crate::context::clock::{Clock, SystemClock};
+use crate::context::entropy::{Blocks, Entropy};
+use crate::context::event::{Event, Observers};
+use crate::context::injected_bug::Planted;
+use crate::context::longest_ttl::LongestTtl;
+use crate::context::node_clocks::NodeClocks;
+use crate::hold::clock_jumps::Ticker;
+use crate::hold::deferred_watchdogs::Nursery;
+use crate::node::{Kept, NodeError};
+use quorlock_core::{Moment, Wall};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How far the wall clocks of clients and nodes may differ.
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+
+/// Whether nodes that restarted or forgot are kept from voting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// A node votes only after its memory has been known for the longest ttl and the clock tolerance.
+    Strict,
+    /// Every node votes at once. A restart with lost memory can then give one lock to two holders.
+    Off,
+}
+
+/// What every part of a locker shares. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) observers: Observers,
+    pub(crate) alarm: Alarm,
+    pub(crate) ticker: Ticker,
+    pub(crate) nursery: Nursery,
+    pub(crate) siblings: Siblings,
+    /// What the servers among the nodes were told to keep.
+    pub(crate) kept: Kept,
+    /// The limit of one node's answer.
+    pub(crate) node_timeout: Duration,
+    /// The limit of connecting to a node, handshake included.
+    pub(crate) connect_timeout: Duration,
+    pub(crate) guard: RestartGuard,
+    /// Whether the locker has one node only.
+    pub(crate) is_single: bool,
+    /// The longest ttl that our own settings allow. What nodes have recorded is in [`Surroundings::longest`].
+    pub(crate) longest_ttl: Duration,
+    /// The longest ttl that the nodes have recorded.
+    pub(crate) longest: LongestTtl,
+    /// What the clocks of the nodes show.
+    pub(crate) node_clocks: NodeClocks,
+    /// Whether nodes that have no epoch get one.
+    pub(crate) begins_epochs: bool,
+    pub(crate) allow_eviction: bool,
+    pub(crate) durable: bool,
+    /// A bug to be found by the simulator.
+    #[cfg(feature = "plants")]
+    pub(crate) planted: Option<Planted>,
+}
+
+impl Surroundings {
+    /// What the clocks of the nodes show, or ours if none of them says.
+    pub(crate) fn fence_clock(&self, now: Moment) -> Wall {
+        self.node_clocks.wall(now).unwrap_or_else(|| self.clock.wall())
+    }
+
+    /// The longest ttl to record on a node that has no record: what others have recorded, or our own setting.
+    pub(crate) fn longest_to_record(&self) -> Duration {
+        match self.longest.recorded() {
+            Duration::ZERO => self.longest_ttl,
+            recorded => recorded,
+        }
+    }
+
+    /// Whether a bug was switched on. Never, without the feature `plants`.
+    #[cfg(feature = "plants")]
+    pub(crate) fn is_planted(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
+    }
+
+    /// Whether a bug was switched on. Never, without the feature `plants`.
+    #[cfg(not(feature = "plants"))]
+    pub(crate) fn is_planted(&self, _: Planted) -> bool {
+        false
+    }
+
+    pub(crate) fn emit(&self, event: &Event) {
+        self.observers.emit(event);
+    }
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(Blocks),
+            observers: Observers::default(),
+            alarm: Alarm::default(),
+            ticker: Ticker::default(),
+            nursery: Nursery::default(),
+            siblings: Siblings::default(),
+            kept: Kept::default(),
+            node_timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_secs(1),
+            guard: RestartGuard::Strict,
+            is_single: false,
+            longest_ttl: Duration::from_secs(30),
+            longest: LongestTtl::default(),
+            node_clocks: NodeClocks::default(),
+            begins_epochs: true,
+            allow_eviction: false,
+            durable: false,
+            #[cfg(feature = "plants")]
+            planted: None,
+        }
+    }
+}
+
+/// Tells every watchdog to look at its lock now: a node forgot, or a clock jumped.
+#[derive(Clone, Debug)]
+pub(crate) struct Alarm(Arc<watch::Sender<u64>>);
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Alarm {
+    pub(crate) fn raise(&self) {
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+/// Which server each node of a locker turned out to be, so that none votes twice.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Siblings(Arc<Claims>);
+
+#[derive(Debug, Default)]
+struct Claims {
+    servers: Mutex<BTreeMap<Arc<str>, String>>,
+    epochs: Mutex<BTreeMap<Arc<str>, Vec<u8>>>,
+    /// Whether two nodes have the same epoch.
+    is_disputed: AtomicBool,
+}
+
+impl Siblings {
+    /// Notes that `node` is the server `identity`; what it was before no longer counts.
+    ///
+    /// # Errors
+    /// [`NodeError::SameServer`] if another node of the locker is that server.
+    pub(crate) fn claim(&self, node: &Arc<str>, identity: &str) -> Result<(), NodeError> {
+        let mut claims = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((other, _)) = claims.iter().find(|(other, known)| *other != node && *known == identity) {
+            return Err(NodeError::SameServer { other: other.clone() });
+        }
+        claims.insert(node.clone(), identity.to_owned());
+        Ok(())
+    }
+
+    /// Notes that `node` has the epoch with this nonce.
+    pub(crate) fn claim_epoch(&self, node: &Arc<str>, nonce: &[u8]) {
+        let mut epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        epochs.insert(node.clone(), nonce.to_owned());
+        let different: BTreeSet<_> = epochs.values().collect();
+        self.0.is_disputed.store(different.len() < epochs.len(), Ordering::Release);
+    }
+
+    /// Refuses a node that has the same epoch as another. Nothing says which of them is the copy, so neither votes.
+    ///
+    /// # Errors
+    /// [`NodeError::SameEpoch`].
+    pub(crate) fn check_epoch(&self, node: &Arc<str>) -> Result<(), NodeError> {
+        if !self.0.is_disputed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(nonce) = epochs.get(node) else { return Ok(()) };
+        match epochs.iter().find(|(other, known)| *other != node && *known == nonce) {
+            Some((other, _)) => Err(NodeError::SameEpoch { other: other.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_under_two_addresses_is_found() {
+        let siblings = Siblings::default();
+        let (a, b): (Arc<str>, Arc<str>) = ("a:1".into(), "b:1".into());
+        siblings.claim(&a, "run1").unwrap();
+        assert!(matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a));
+        siblings.claim(&a, "run2").unwrap();
+        siblings.claim(&b, "run1").unwrap();
+    }
+
+    #[test]
+    fn of_two_nodes_with_one_epoch_neither_votes_until_one_gets_another() {
+        let siblings = Siblings::default();
+        let nodes: [Arc<str>; 3] = ["a:1".into(), "b:1".into(), "c:1".into()];
+        for (node, nonce) in nodes.iter().zip(["x", "y", "x"]) {
+            siblings.claim_epoch(node, nonce.as_bytes());
+        }
+        let refused = |node: &Arc<str>| siblings.check_epoch(node).is_err();
+        assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [true, false, true]);
+        siblings.claim_epoch(&nodes[2], b"z");
+        assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [false; 3]);
+    }
+}

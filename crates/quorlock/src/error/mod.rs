@@ -1,0 +1,281 @@
+//! Why a configuration, an acquire or an extend failed; each variant is a decision for the caller.
+
+pub(crate) mod node;
+
+use crate::node::{NodeError, UrlError};
+use quorlock_core::{
+    DriftError, Fence, Loss, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError, Vote,
+};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a locker cannot be built, or a lock cannot be set up, as configured.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// No nodes were given.
+    #[error(
+        "no nodes were given; name 1, 3 or 5 as `redis://host:port`, or one `file:` for locks within this machine"
+    )]
+    NoNodes,
+    /// The environment variable that names the nodes is missing or no text.
+    #[error(
+        "the environment variable {variable} is not set; set it to node URLs separated by commas, or to `file:` for locks within this machine"
+    )]
+    NoEnvironment {
+        /// The variable.
+        variable: &'static str,
+    },
+    /// Too many nodes were given.
+    #[error(transparent)]
+    Quorum(#[from] QuorumError),
+    /// A node's URL cannot be understood.
+    #[error(transparent)]
+    Url(#[from] UrlError),
+    /// The nodes are of different kinds.
+    #[error("`{first}` and `{second}` are nodes of different kinds; one locker takes one kind")]
+    MixedKinds {
+        /// One node.
+        first: String,
+        /// Another of another kind.
+        second: String,
+    },
+    /// More than one etcd cluster is named.
+    #[error(
+        "`{first}` and `{second}`: an etcd cluster is one node, and its consensus decides; name its members in one address, etcd://a,b,c"
+    )]
+    ManyClusters {
+        /// One node.
+        first: String,
+        /// Another.
+        second: String,
+    },
+    /// A node is named twice.
+    #[error("the node `{node}` is named twice; each node must be a server of its own")]
+    SameNode {
+        /// The node.
+        node: String,
+    },
+    /// A node cannot be set up.
+    #[error("node `{node}`: {source}")]
+    Node {
+        /// The node.
+        node: String,
+        /// Why.
+        source: NodeError,
+    },
+    /// The ttl cannot be used.
+    #[error(transparent)]
+    Ttl(#[from] TtlError),
+    /// The drift factor cannot be used.
+    #[error(transparent)]
+    Drift(#[from] DriftError),
+    /// The name cannot be used.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// Another setting cannot be used.
+    #[error("{setting} of {value} cannot be used; {allowed}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}
+
+/// Why [`Lock::acquire`](crate::Lock::acquire) gave up. The lock is not held, and nothing of the attempt stays.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Somebody else kept the lock. Try later, or skip the work.
+    #[error("lock `{lock}` is held by {holder}{}", for_another(*.left))]
+    Held {
+        /// The lock.
+        lock: Name,
+        /// Who holds it.
+        holder: Holder,
+        /// How long the holder has it, unless it extends; `None` if no node could tell.
+        left: Option<Duration>,
+        /// How long this call waited.
+        waited: Duration,
+    },
+    /// Several clients want the lock, and none of them has a majority of the nodes. Try again: unlike after
+    /// [`AcquireError::Held`], it is not certain that another client does the work.
+    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {waited:?}")]
+    Contended {
+        /// The lock.
+        lock: Name,
+        /// How many attempts were made.
+        attempts: u32,
+        /// How long this call waited.
+        waited: Duration,
+    },
+    /// Too few nodes could vote for anyone to hold it. Wake an operator.
+    #[error("lock `{lock}` needs {} nodes but only {answered} could vote: {}", .quorum, listed(.nodes))]
+    NoQuorum {
+        /// The lock.
+        lock: Name,
+        /// How many must vote, of how many.
+        quorum: Quorum,
+        /// How many could.
+        answered: usize,
+        /// What each node said.
+        nodes: Vec<NodeReport>,
+    },
+    /// The nodes agreed too late: the time of the lock was over. Use a longer ttl, or faster nodes.
+    #[error("lock `{lock}`: a majority agreed only after {took:?}, too late for its ttl of {ttl:?}")]
+    TooSlow {
+        /// The lock.
+        lock: Name,
+        /// How long the attempt took.
+        took: Duration,
+        /// The ttl.
+        ttl: Duration,
+    },
+    /// The caller's cancellation token fired.
+    #[error("waiting for lock `{lock}` was cancelled")]
+    Cancelled {
+        /// The lock.
+        lock: Name,
+    },
+    /// Too many tasks of this process wait for the lock already.
+    #[error("{waiters} tasks of this process wait for lock `{lock}` already")]
+    Crowded {
+        /// The lock.
+        lock: Name,
+        /// How many wait.
+        waiters: usize,
+    },
+}
+
+impl AcquireError {
+    /// A stable word for the cause, for logs and metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            AcquireError::Held { .. } => "held",
+            AcquireError::Contended { .. } => "contended",
+            AcquireError::NoQuorum { .. } => "no_quorum",
+            AcquireError::TooSlow { .. } => "too_slow",
+            AcquireError::Cancelled { .. } => "cancelled",
+            AcquireError::Crowded { .. } => "crowded",
+        }
+    }
+}
+
+/// Who has a lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Holder {
+    /// A client of quorlock.
+    Owner {
+        /// Its token.
+        token: Token,
+        /// Its fence.
+        fence: Fence,
+        /// Who it is.
+        owner: Owner,
+    },
+    /// Another program: a short piece of what it stored.
+    Foreign(String),
+    /// No client is known to have a majority: several contend, or too few nodes answered.
+    Nobody,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holder::Owner { owner, .. } => owner.fmt(f),
+            Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
+            Holder::Nobody => f.write_str("a client that too few nodes named in time"),
+        }
+    }
+}
+
+/// A lock was lost, or an extend found that it is. Stop the work that it protects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("lock `{lock}` was lost: {loss}")]
+#[non_exhaustive]
+pub struct Lost {
+    /// The lock.
+    pub lock: Name,
+    /// Why.
+    pub loss: Loss,
+}
+
+/// Why an extend did not extend.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// The lock is lost. Stop the work.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// Too few nodes answered. The lock is held until the deadline that it had.
+    #[error("lock `{lock}` was not extended, as only {answered} of {} nodes did so: {}", .quorum, listed(.nodes))]
+    NoQuorum {
+        /// The lock.
+        lock: Name,
+        /// How many must agree.
+        quorum: Quorum,
+        /// How many did.
+        answered: usize,
+        /// What each node said.
+        nodes: Vec<NodeReport>,
+    },
+    /// The new ttl cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
+/// What one node said in a round that failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it said.
+    pub said: Said,
+}
+
+/// What one node said.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Said {
+    /// It agreed.
+    Yes,
+    /// It answered no.
+    No,
+    /// It gave no vote.
+    Failed(NodeError),
+}
+
+impl Said {
+    pub(crate) fn vote(&self) -> Vote {
+        match self {
+            Said::Yes => Vote::For,
+            Said::No => Vote::Against,
+            Said::Failed(_) => Vote::Missing,
+        }
+    }
+}
+
+impl fmt::Display for NodeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.said {
+            Said::Yes => write!(f, "{} agreed", self.node),
+            Said::No => write!(f, "{} refused", self.node),
+            Said::Failed(cause) => write!(f, "{}: {cause}", self.node),
+        }
+    }
+}
+
+fn for_another(left: Option<Duration>) -> String {
+    left.map(|left| format!(" for another {left:?}")).unwrap_or_default()
+}
+
+pub(crate) fn listed(nodes: &[NodeReport]) -> String {
+    let listed: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+    listed.join("; ")
+}

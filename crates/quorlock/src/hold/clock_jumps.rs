@@ -1,0 +1,110 @@
+//! Notices that the machine slept or its wall clock jumped ahead, and raises the alarm.
+
+use crate::context::event::Event;
+use crate::context::{Alarm, Surroundings};
+use quorlock_core::{Moment, Wall};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// How often the clocks are compared while a lock is held.
+const TICK: Duration = Duration::from_millis(200);
+/// A smaller difference is scheduling noise or clock discipline.
+const JUMP: Duration = Duration::from_millis(500);
+
+/// Counts held locks; the clocks are compared while there is one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ticker(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    holds: AtomicUsize,
+    running: AtomicBool,
+}
+
+impl Ticker {
+    /// Compares clocks until [`Ticker::leave`] was called as often as this.
+    pub(crate) fn enter(&self, around: &Surroundings) {
+        self.0.holds.fetch_add(1, Ordering::SeqCst);
+        self.start(around);
+    }
+
+    /// One less needs it.
+    pub(crate) fn leave(&self) {
+        self.0.holds.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Starts the one task that compares clocks, on the current runtime, unless it runs.
+    pub(crate) fn start(&self, around: &Surroundings) {
+        let running = &self.0.running;
+        if !running.load(Ordering::SeqCst) && !running.swap(true, Ordering::SeqCst) {
+            let running = Running { count: self.0.clone(), alarm: around.alarm.clone(), is_over: false };
+            tokio::spawn(tick(running, around.clone(), Clocks::read(around)));
+        }
+    }
+}
+
+/// The one task that compares clocks.
+struct Running {
+    count: Arc<Count>,
+    alarm: Alarm,
+    is_over: bool,
+}
+
+impl Running {
+    /// Whether a lock is held. If none is, the task must end, unless one came in this very moment.
+    fn is_wanted(&mut self) -> bool {
+        if self.count.holds.load(Ordering::SeqCst) > 0 {
+            return true;
+        }
+        self.count.running.store(false, Ordering::SeqCst);
+        let again = self.count.holds.load(Ordering::SeqCst) > 0;
+        self.is_over = !again || self.count.running.swap(true, Ordering::SeqCst);
+        !self.is_over
+    }
+}
+
+impl Drop for Running {
+    /// Dropped with its runtime, while watchdogs of other runtimes may go on: woken, they start another.
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.count.running.store(false, Ordering::SeqCst);
+            self.alarm.raise();
+        }
+    }
+}
+
+/// The three clocks at one moment.
+struct Clocks {
+    boot: Moment,
+    wall: Wall,
+    timers: Instant,
+}
+
+impl Clocks {
+    fn read(around: &Surroundings) -> Self {
+        Self { boot: around.clock.now(), wall: around.clock.wall(), timers: Instant::now() }
+    }
+
+    /// How far the boot clock ran ahead of the timers, or the wall clock ahead of the boot clock.
+    fn jump_since(&self, before: &Self) -> Duration {
+        let boot = self.boot.since(before.boot);
+        let slept = boot.saturating_sub(self.timers.duration_since(before.timers));
+        let jumped = self.wall.since(before.wall).saturating_sub(boot);
+        slept.max(jumped)
+    }
+}
+
+async fn tick(mut running: Running, around: Surroundings, mut before: Clocks) {
+    while running.is_wanted() {
+        sleep(TICK).await;
+        let now = Clocks::read(&around);
+        let jump = now.jump_since(&before);
+        before = now;
+        if jump >= JUMP {
+            around.emit(&Event::ClockJumped { by: jump });
+            around.alarm.raise();
+        }
+    }
+}

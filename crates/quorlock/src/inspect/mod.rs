@@ -1,0 +1,194 @@
+//! Looking at a lock without taking it.
+
+pub(crate) mod examine;
+pub(crate) mod list;
+
+use crate::context::event::Event;
+use crate::error::{Holder, NodeReport, Said, listed};
+use crate::node::{Command, Content, Done, NodeError, Reply, View};
+use crate::quorum::Voters;
+use quorlock_core::{Fence, Name, Quorum};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the nodes store for a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The lock.
+    pub name: Name,
+    /// How many nodes decide.
+    pub quorum: Quorum,
+    /// Who has it on a majority of nodes; [`Holder::Nobody`] if none has.
+    pub holder: Holder,
+    /// How long the holder has a majority, unless it extends; `None` if it is free or never expires.
+    pub left: Option<Duration>,
+    /// How many nodes the holder has it on.
+    pub votes: usize,
+    /// The highest fence counter of any node: no fence above it was handed out.
+    pub fence: Option<Fence>,
+    /// What each node stores, in the order of configuration.
+    pub nodes: Vec<NodeView>,
+}
+
+impl Inspection {
+    /// Whether somebody has the lock on a majority of nodes.
+    pub fn is_held(&self) -> bool {
+        self.holder != Holder::Nobody
+    }
+}
+
+/// What one node stores for a lock.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeView {
+    /// The node.
+    pub node: Arc<str>,
+    /// What it stores, or why it does not tell.
+    pub view: Result<View, NodeError>,
+}
+
+/// Too few nodes answered to say who holds a lock.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("lock `{lock}` cannot be looked at: {quorum} nodes are needed, but {}", listed(.nodes))]
+#[non_exhaustive]
+pub struct InspectError {
+    /// The lock.
+    pub lock: Name,
+    /// How many nodes must answer.
+    pub quorum: Quorum,
+    /// What each node said.
+    pub nodes: Vec<NodeReport>,
+}
+
+/// How many nodes to hear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hear {
+    /// As many as decide.
+    Majority,
+    /// All that answer in time.
+    All,
+}
+
+/// Asks the nodes what they store for `name`.
+///
+/// # Cancel safety
+/// Cancel safe: nothing is changed anywhere.
+pub(crate) async fn inspect(voters: &Voters, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
+    let mut round = voters.ask(Command::Inspect { name: name.clone() });
+    let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
+    while let Some((node, reply)) = round.next().await {
+        views.push((node, view_of(voters, node, reply)));
+        if hear == Hear::Majority && is_decided(voters.quorum, &views) {
+            break;
+        }
+    }
+    views.sort_by_key(|(node, _)| *node);
+    let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
+    if answered < voters.quorum.needed() {
+        let nodes = views.into_iter().map(|(node, view)| report(voters, node, view)).collect();
+        return Err(InspectError { lock: name.clone(), quorum: voters.quorum, nodes });
+    }
+    Ok(summary(voters, name, views))
+}
+
+fn view_of(voters: &Voters, node: usize, reply: Reply) -> Result<View, NodeError> {
+    let cause = match reply {
+        Reply::Done(Done::Seen(view)) => return Ok(*view),
+        Reply::Failed(cause) => *cause,
+        Reply::Done(_) | Reply::Denied(_) => NodeError::Protocol { reason: "not an inspection".into() },
+    };
+    voters.around.emit(&Event::NodeFailed { node: voters.id(node), cause: cause.clone() });
+    Err(cause)
+}
+
+fn report(voters: &Voters, node: usize, view: Result<View, NodeError>) -> NodeReport {
+    NodeReport { node: voters.id(node), said: view.map_or_else(Said::Failed, |_| Said::Yes) }
+}
+
+/// Whether the views so far settle the question: somebody has a majority, or nobody can.
+fn is_decided(quorum: Quorum, views: &[(usize, Result<View, NodeError>)]) -> bool {
+    let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
+    let most = leader(views).map_or(0, |(_, votes)| votes);
+    let unheard = quorum.nodes() - views.len();
+    most >= quorum.needed() || (answered >= quorum.needed() && most + unheard < quorum.needed())
+}
+
+/// The content that most nodes store, and how many.
+fn leader(views: &[(usize, Result<View, NodeError>)]) -> Option<(&Content, usize)> {
+    let contents = || views.iter().filter_map(|(_, view)| view.as_ref().ok()).map(|view| &view.content);
+    contents()
+        .filter(|content| **content != Content::Free)
+        .map(|content| (content, contents().filter(|other| same_holder(content, other)).count()))
+        .max_by_key(|(_, votes)| *votes)
+}
+
+/// Two nodes may have been stamped with different fences of the same attempt.
+fn same_holder(one: &Content, other: &Content) -> bool {
+    match (one, other) {
+        (Content::Lock(one), Content::Lock(other)) => one.token == other.token,
+        _ => one == other,
+    }
+}
+
+fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeError>)>) -> Inspection {
+    let led = leader(&views).filter(|(_, votes)| *votes >= voters.quorum.needed());
+    let (content, votes) = led.map_or((Content::Free, 0), |(content, votes)| (content.clone(), votes));
+    let holding = || {
+        let views = views.iter().filter_map(|(_, view)| view.as_ref().ok());
+        views.filter(|view| same_holder(&content, &view.content))
+    };
+    let fence = views.iter().filter_map(|(_, view)| view.as_ref().ok()?.counter).max();
+    let stamped = holding().filter_map(|view| match &view.content {
+        Content::Lock(stored) => Some(stored.fence),
+        _ => None,
+    });
+    let holder = holder_of(content.clone(), likely(&stamped.collect::<Vec<_>>(), voters.quorum));
+    // The majority ends when so few have it left that the rest is less than a quorum.
+    let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
+    lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
+    let left = if votes > 0 { lefts.get(voters.quorum.needed() - 1).copied().flatten() } else { None };
+    Inspection {
+        name: name.clone(),
+        quorum: voters.quorum,
+        holder,
+        left,
+        votes,
+        fence,
+        nodes: views.into_iter().map(|(node, view)| NodeView { node: voters.id(node), view }).collect(),
+    }
+}
+
+/// The fence that was granted, among those that nodes store: the one of a majority. A node that was stamped after the
+/// grant may store a higher one. Where no majority tells, the highest.
+fn likely(stored: &[Fence], quorum: Quorum) -> Option<Fence> {
+    let alike = |fence: &&Fence| stored.iter().filter(|other| other == fence).count();
+    stored.iter().find(|fence| alike(fence) >= quorum.needed()).or(stored.iter().max()).copied()
+}
+
+fn holder_of(content: Content, stamped: Option<Fence>) -> Holder {
+    match content {
+        Content::Lock(stored) => {
+            Holder::Owner { token: stored.token, fence: stamped.unwrap_or(stored.fence), owner: stored.owner }
+        }
+        Content::Foreign(value) => Holder::Foreign(value),
+        Content::Free => Holder::Nobody,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fence_of_a_majority_is_shown_also_if_one_node_was_raised_further() {
+        let quorum = Quorum::of(3).unwrap();
+        let likely = |stored: &[u64]| {
+            let stored: Vec<Fence> = stored.iter().map(|number| Fence::new(*number)).collect();
+            likely(&stored, quorum).map(Fence::get)
+        };
+        assert_eq!(likely(&[11, 10, 10]), Some(10));
+        assert_eq!(likely(&[10, 11]), Some(11));
+        assert_eq!(likely(&[]), None);
+    }
+}

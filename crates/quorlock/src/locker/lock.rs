@@ -1,0 +1,353 @@
+//! A named thing that one could hold, and how to take it.
+
+use crate::acquire::attempt::Candidate;
+use crate::acquire::name_queue::Line;
+use crate::acquire::{Contender, Limits};
+use crate::context::event::Event;
+use crate::context::injected_bug::Planted;
+use crate::context::options::{Options, check_attempts, check_margin, check_max_hold};
+use crate::context::trace;
+use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
+use crate::hold::Hold;
+use crate::hold::extend::extend;
+use crate::hold::extend_by_token::{Extension, extend_token};
+use crate::hold::guard::{Guard, Held};
+use crate::hold::handle::Handle;
+use crate::hold::release::{Release, release};
+use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::locker::Locker;
+use crate::node::Command;
+use quorlock_core::{Label, Lease, Moment, Name, Token};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
+///
+/// The settings come from the [`Locker`] and can be changed for this lock alone; each setter gives the changed lock back.
+///
+/// | you want to | call |
+/// |---|---|
+/// | wait for it, bounded | [`Lock::acquire`] |
+/// | have it now or know who has it | [`Lock::try_acquire`] |
+/// | run something while it is held, and stop when it is lost | [`Lock::run`] |
+/// | look without taking | [`Lock::inspect`] |
+#[derive(Clone, Debug)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct Lock {
+    locker: Locker,
+    name: Name,
+    options: Arc<Options>,
+    /// The line for the name, once it was needed.
+    line: OnceLock<Arc<Line>>,
+}
+
+impl Lock {
+    pub(crate) fn new(locker: Locker, name: Name, options: Arc<Options>) -> Self {
+        Self { locker, name, options, line: OnceLock::new() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Takes the lock, waiting for it if somebody else has it.
+    ///
+    /// Waits at most the [wait limit](Lock::wait) (10 s by default) and makes at most so many
+    /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked; a call whose
+    /// turn has come keeps it until it is done or dropped, so do not hold on to this future without polling it.
+    ///
+    /// Over all names, 256 attempts of a locker are under way at most; the others wait for their turn, which is no
+    /// attempt and counts as waiting.
+    ///
+    /// # Errors
+    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, or too many waiters.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        self.contend(Limits::of(&self.options)).await
+    }
+
+    /// Takes the lock without waiting for a client that has it.
+    ///
+    /// One attempt settles it: two rounds, to vote and to see which client has the lock, if it is held. Clients that try
+    /// at the same moment may split the votes, so that all are refused. Then this tries again after a random delay,
+    /// until one client has a majority: at most 16 attempts within 5 s, and within the validity of the ttl.
+    ///
+    /// While 256 other attempts of the locker are under way it begins when one of them ends, within the validity of the
+    /// ttl at most.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; [`AcquireError::Held`] says which client has it, [`AcquireError::Contended`] that no client
+    /// had a majority until the last attempt.
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
+        self.contend(Limits::once(&self.options)).await
+    }
+
+    /// Runs `work` while the lock is held, and releases it.
+    ///
+    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline, and once the deadline
+    /// has passed it is not resumed, also if the whole process was paused. What the work returns, an error of its own
+    /// included, comes back as it is: nothing that happens to the lock after it has finished hides it.
+    ///
+    /// ```
+    /// # async fn example(lock: quorlock::Lock) -> Result<(), Box<dyn std::error::Error>> {
+    /// let rows = lock.run(|held| async move { update_report(held.fence()).await }).await??;
+    /// # Ok(()) }
+    /// # async fn update_report(fence: u64) -> Result<u32, std::io::Error> { Ok(1) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError`] if the lock could not be taken, or was lost before the work had finished.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, it drops the work and releases the lock.
+    pub async fn run<W, F, T>(&self, work: W) -> Result<T, RunError>
+    where
+        W: FnOnce(Held) -> F,
+        F: Future<Output = T>,
+    {
+        let guard = self.acquire().await?;
+        let result = until_lost(&guard, work(guard.share())).await;
+        // The outcome goes to the observers; it must not hide what the work returned.
+        let _outcome = guard.release().await;
+        result
+    }
+
+    /// Asks all nodes what they store, without taking the lock.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn inspect(&self) -> Result<Inspection, InspectError> {
+        self.locker.voters().settle().await;
+        inspect(self.locker.voters(), &self.name, Hear::All).await
+    }
+
+    /// Extends the lock of whoever holds it with exactly this `token` by `ttl` from now: for a program that knows
+    /// only name and token, such as a script that acquires in one process and extends in another.
+    ///
+    /// There is no guard: nothing keeps the lock alive, and nothing releases it. Nodes that lost it do not get it
+    /// back, as a guard's extension would see to. On the file node it stays tied to the process that it was tied to.
+    ///
+    /// # Errors
+    /// [`ExtendError::Lost`] if a majority does not hold `token`, or agreed too late; [`ExtendError::NoQuorum`] if
+    /// too few nodes answered: it is then held until the deadline that it had, and can be tried again;
+    /// [`ExtendError::Config`] if the ttl cannot be used.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: the nodes may have extended.
+    pub async fn extend_token(&self, token: Token, ttl: Duration) -> Result<Extension, ExtendError> {
+        let ttl = self.locker.rules().check(ttl)?;
+        self.locker.voters().settle().await;
+        extend_token(self.locker.voters(), &self.name, token, ttl).await
+    }
+
+    /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
+    ///
+    /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached takes the lock back
+    /// from it. A client that acquired the lock in the meantime has another token and is not touched.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    pub async fn force_release(&self, token: Token) -> Release {
+        let voters = self.locker.voters();
+        voters.settle().await;
+        let token = if voters.around.is_planted(Planted::ForceWhoever) {
+            self.token_of_the_moment().await.unwrap_or(token)
+        } else {
+            token
+        };
+        let name = self.name.clone();
+        let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
+        let mut round = voters.ask(command);
+        release(voters, &mut round).await.0
+    }
+
+    /// Planted bug: whoever holds the lock now.
+    async fn token_of_the_moment(&self) -> Option<Token> {
+        match inspect(self.locker.voters(), &self.name, Hear::All).await.ok()?.holder {
+            Holder::Owner { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
+    /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
+    pub(crate) async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+        let clock = &self.locker.voters().around.clock;
+        self.locker.voters().settle().await;
+        let (start, wall) = (clock.now(), clock.wall());
+        let options = &self.options;
+        let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
+        let label = Label::new(options.signature.clone(), wall);
+        let hold = self.hold((lease, 0), (label, false));
+        // The lease counts only if this round finds a majority that still holds the token.
+        let rest = match self.locker.voters().around.is_planted(Planted::AdoptUnasked) {
+            true => None,
+            false => Some(extend(&hold, options.ttl).await?),
+        };
+        let (name, fence) = (hold.name.clone(), hold.fence());
+        let guard = self.guard(hold.clone(), clock.now());
+        if let Some(rest) = rest {
+            rest.top_up_later(hold);
+        }
+        self.locker.voters().around.emit(&Event::Adopted { name, fence });
+        Ok(guard)
+    }
+
+    async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
+        let line = self.line();
+        let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
+        let mut contender = Contender::new(self.locker.voters(), candidate, line, limits);
+        let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
+        // No await from here on: the grant must reach its guard.
+        let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
+        // The next in line sees the new neighbour before it contends.
+        drop(turn);
+        match guard.loss() {
+            None => Ok(guard),
+            // Since a majority agreed the process was paused, or an observer took its time.
+            Some(_) => {
+                let took = grant.took + self.locker.voters().around.clock.now().since(grant.at);
+                Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })
+            }
+        }
+    }
+
+    fn line(&self) -> &Arc<Line> {
+        self.line.get_or_init(|| self.locker.lines().of(&self.name))
+    }
+
+    fn hold(&self, lease: (Lease, usize), label: (Label, bool)) -> Arc<Hold> {
+        let (voters, line) = (self.locker.voters().clone(), self.line().clone());
+        Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
+    }
+
+    fn guard(&self, hold: Arc<Hold>, granted: Moment) -> Guard {
+        hold.announce();
+        Guard::new(hold, granted, self.locker.rules())
+    }
+}
+
+/// Settings of this lock alone.
+impl Lock {
+    /// How long the nodes keep the lock without hearing from its holder.
+    ///
+    /// # Errors
+    /// [`ConfigError::Ttl`] if it cannot be used.
+    pub fn ttl(mut self, ttl: Duration) -> Result<Self, ConfigError> {
+        let ttl = self.locker.rules().check(ttl)?;
+        self.set().ttl = ttl;
+        Ok(self)
+    }
+
+    /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the nodes do.
+    pub fn wait(mut self, limit: Duration) -> Self {
+        self.set().wait = limit;
+        self
+    }
+
+    /// How many attempts [`Lock::acquire`] makes at most. Waiting for a hint costs none.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn attempts(mut self, attempts: u32) -> Result<Self, ConfigError> {
+        self.set().attempts = check_attempts(attempts)?;
+        Ok(self)
+    }
+
+    /// Whether the lock is extended in the background. If not, it is lost at its deadline unless
+    /// [`Held::extend`] is called.
+    pub fn watchdog(mut self, on: bool) -> Self {
+        self.set().watchdog = on;
+        self
+    }
+
+    /// How long the lock may be held at most, however often it is extended.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is zero.
+    pub fn max_hold(mut self, hold: Duration) -> Result<Self, ConfigError> {
+        self.set().max_hold = Some(check_max_hold(hold)?);
+        Ok(self)
+    }
+
+    /// How long before the deadline a loss is announced; 2 % of the ttl by default.
+    ///
+    /// # Errors
+    /// [`ConfigError::Setting`] if it is over half of the validity.
+    pub fn loss_margin(mut self, margin: Duration) -> Result<Self, ConfigError> {
+        let margin = check_margin(margin, self.options.ttl)?;
+        self.set().loss_margin = Some(margin);
+        Ok(self)
+    }
+
+    /// Who takes the lock, for people who ask who holds it (default `user@host`).
+    pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
+        self.set().who = who.into();
+        self.set().sign();
+        self
+    }
+
+    /// Why the lock is taken, for people who ask who holds it.
+    pub fn reason(mut self, reason: impl Into<Arc<str>>) -> Self {
+        self.set().reason = Some(reason.into());
+        self.set().sign();
+        self
+    }
+
+    /// Gives up waiting when `token` is cancelled. A lock that is held already is not touched.
+    pub fn cancel_on(mut self, token: CancellationToken) -> Self {
+        self.set().cancel = Some(token);
+        self
+    }
+
+    /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that another
+    /// process can [adopt](Locker::adopt) it. Only the file node can tell; on servers it is always so.
+    pub fn outlives_process(mut self, outlives: bool) -> Self {
+        self.set().tied = !outlives;
+        self
+    }
+
+    fn set(&mut self) -> &mut Options {
+        Arc::make_mut(&mut self.options)
+    }
+}
+
+/// Runs `work` to its end, or drops it once the lock is lost.
+async fn until_lost<T>(held: &Held, work: impl Future<Output = T>) -> Result<T, RunError> {
+    let (mut lost, mut work) = (pin!(held.lost()), pin!(work));
+    poll_fn(|context| {
+        if let Poll::Ready(lost) = lost.as_mut().poll(context) {
+            return Poll::Ready(Err(lost.into()));
+        }
+        // After a pause the work may be woken before any timer: the clock decides whether it may go on.
+        match held.loss() {
+            Some(lost) => Poll::Ready(Err(lost.into())),
+            None => work.as_mut().poll(context).map(Ok),
+        }
+    })
+    .await
+}
+
+/// Why [`Lock::run`] did not run the work to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The lock could not be taken; the work was not started.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost; the work was cancelled.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+}

@@ -1,0 +1,225 @@
+//! The handle to nodes and configuration that every lock comes from.
+
+pub(crate) mod builder;
+pub(crate) mod checks;
+pub(crate) mod lock;
+
+use crate::acquire::name_queue::Lines;
+use crate::context::options::{Defaults, Options, TtlRules, check_longest};
+use crate::error::{ConfigError, ExtendError};
+use crate::hold::guard::Guard;
+use crate::hold::handle::Handle;
+use crate::inspect::examine::{Examination, examine};
+use crate::inspect::list::{ListError, Listing, list};
+use crate::locker::builder::Builder;
+use crate::locker::lock::Lock;
+use crate::node::{BoxFuture, Command, Health, Node, NodeError};
+use crate::quorum::Voters;
+use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The environment variable that names the nodes.
+pub(crate) const NODES_VARIABLE: &str = "QUORLOCK_NODES";
+
+/// Nodes and configuration: where locks come from. Cheap to clone; make one and share it.
+///
+/// Connections are made when first needed and kept. All locks of a locker share them.
+#[derive(Clone, Debug)]
+pub struct Locker(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    voters: Voters,
+    defaults: Defaults,
+    rules: TtlRules,
+    fences: Mutex<FenceClock>,
+    lines: Lines,
+}
+
+impl Locker {
+    /// Starts a configuration.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A locker with default settings on the nodes that `QUORLOCK_NODES` names, separated by commas.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the variable is missing or its nodes cannot be used.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Builder::from_env()?.build()
+    }
+
+    pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
+        let (fences, lines) = Default::default();
+        Self(Arc::new(Shared { voters, defaults: Defaults::new(defaults), rules, fences, lines }))
+    }
+
+    /// The lock called `name`. It is not taken yet.
+    ///
+    /// # Errors
+    /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
+    pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
+        Ok(self.lock(Name::new(name)?))
+    }
+
+    /// Takes over a lock that another process gave away with
+    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held. Adopt a handle
+    /// once: see [`Handle`].
+    ///
+    /// # Errors
+    /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the lock stays as the handle describes it.
+    pub async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+        let lock = self.lock(handle.name.clone());
+        lock.ttl(handle.ttl())?.adopt(handle).await
+    }
+
+    /// Connects, and waits until a majority of nodes can answer or every node has been tried.
+    ///
+    /// Never needed: the first call does it. Useful at the start of a service.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn connect(&self) {
+        self.0.voters.settle().await;
+    }
+
+    /// Waits until every node has answered all that it was sent so far, or has had its node timeout for it.
+    ///
+    /// For programs that end soon: a release answers as soon as a majority has let go, and what was not sent to the
+    /// others by then would end with the process.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn flush(&self) {
+        // Nodes answer in order, so the answer to a last harmless question comes after all others.
+        let Ok(name) = Name::new("flush") else { return };
+        let mut round = self.0.voters.ask(Command::Inspect { name });
+        while round.next().await.is_some() {}
+    }
+
+    /// Declares all nodes fresh: nothing that they may have forgotten matters, so they may vote at once.
+    ///
+    /// For new nodes only. On nodes that restarted while locks were held this can give one lock to two holders.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some nodes may have been declared fresh.
+    pub async fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
+        self.on_each_node(|node| Box::pin(async move { node.init().await })).await
+    }
+
+    /// Records on all nodes that clients may use a ttl of up to `longest` from now on.
+    ///
+    /// Use the longer ttl only once this has succeeded on every node: a node that forgets learns from any other how long it
+    /// must not vote. Nodes go on voting. One that does not vote yet refuses, with the time that it needs.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if `longest` is above 7 days.
+    ///
+    /// # Cancel safety
+    /// Dropped half-way, some nodes may have recorded it, which does no harm.
+    pub async fn raise_longest_ttl(
+        &self,
+        longest: Duration,
+    ) -> Result<Vec<(String, Result<(), NodeError>)>, ConfigError> {
+        check_longest(longest)?;
+        let act = move |node: Arc<dyn Node>| -> BoxFuture<'static, _> {
+            Box::pin(async move { node.raise_longest_ttl(longest).await })
+        };
+        Ok(self.on_each_node(act).await)
+    }
+
+    /// Does the same on all nodes, once each has been connected to or given up, so that what they have recorded is known. The
+    /// results are in the order of configuration.
+    async fn on_each_node(
+        &self,
+        act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
+    ) -> Vec<(String, Result<(), NodeError>)> {
+        let nodes = &self.0.voters.nodes;
+        let settling: JoinSet<()> =
+            nodes.iter().cloned().map(|node| async move { node.settle().await }).collect();
+        settling.join_all().await;
+        let mut acts = JoinSet::new();
+        for (number, node) in nodes.iter().enumerate() {
+            let (id, act) = (node.id().to_owned(), act(node.clone()));
+            acts.spawn(async move { (number, id, act.await) });
+        }
+        let mut results = acts.join_all().await;
+        results.sort_by_key(|(number, ..)| *number);
+        results.into_iter().map(|(_, node, result)| (node, result)).collect()
+    }
+
+    /// Which locks are held by anybody, as a majority of nodes tells.
+    ///
+    /// Asks the nodes for the names that they know and inspects each, 64 at a time; each node tells at most
+    /// [`Names::MOST`](crate::node::Names::MOST) names and has 10 s for that (a server 5 s, on a connection of its own),
+    /// and no more are inspected. [`Listing::complete`] says whether these were all.
+    ///
+    /// Nodes know names by their fences, so locks that other programs took without quorlock are not listed, though
+    /// [`Lock::inspect`] sees them by name. A server must allow `SCAN`.
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn list(&self) -> Result<Listing, ListError> {
+        self.0.voters.settle().await;
+        list(&self.0.voters).await
+    }
+
+    /// Looks at each node from all sides: what it is, how it is set up, and what we may do there.
+    ///
+    /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with one connect
+    /// timeout to connect and another to answer. Nothing that a node keeps is changed, its epoch included:
+    /// permissions are tried on keys that do not exist and are not made. On the file node one small file is
+    /// written, synced and removed.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
+    pub async fn examine(&self) -> Vec<Examination> {
+        examine(&self.0.voters).await
+    }
+
+    /// What is known about each node right now, without asking any.
+    pub fn health(&self) -> Vec<(String, Health)> {
+        let nodes = self.0.voters.nodes.iter();
+        nodes.map(|node| (node.id().to_owned(), node.health())).collect()
+    }
+
+    /// Now, on the boot clock that its leases are counted on.
+    pub fn now(&self) -> Moment {
+        self.0.voters.around.clock.now()
+    }
+
+    /// How many nodes decide.
+    pub fn quorum(&self) -> Quorum {
+        self.0.voters.quorum
+    }
+
+    fn lock(&self, name: Name) -> Lock {
+        let options = self.0.defaults.of(&name);
+        Lock::new(self.clone(), name, options)
+    }
+
+    pub(crate) fn voters(&self) -> &Voters {
+        &self.0.voters
+    }
+
+    pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
+        &self.0.fences
+    }
+
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.0.lines
+    }
+
+    pub(crate) fn rules(&self) -> TtlRules {
+        self.0.rules
+    }
+}

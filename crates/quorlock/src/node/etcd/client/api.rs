@@ -1,0 +1,322 @@
+//! The few requests of etcd's JSON interface that locks need.
+
+use crate::node::NodeError;
+use crate::node::etcd::client::errors::{Refusal, Trouble};
+use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
+use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
+use crate::node::etcd::cluster::{Cluster, Headed, Header};
+use crate::node::etcd::members::Checks;
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Mutex, watch};
+
+/// User and password.
+#[derive(Clone)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    pub(crate) password: String,
+}
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Login({})", self.user)
+    }
+}
+
+/// A cluster that can be asked.
+#[derive(Debug)]
+pub(crate) struct Api {
+    pub(crate) http: Http,
+    pub(crate) cluster: Cluster,
+    /// When all members were asked for their cluster.
+    pub(crate) checks: Checks,
+    login: Option<Login>,
+    /// What the cluster gave us for user and password. Locked while we ask for it, so that it is asked for once.
+    pass: Mutex<Option<Arc<str>>>,
+}
+
+/// How the member that answers is doing.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Status {
+    pub(crate) version: String,
+    /// How large its data is, in bytes.
+    #[serde(rename = "dbSize", deserialize_with = "number")]
+    pub(crate) size: u64,
+    /// Which member leads; 0 if none does.
+    #[serde(deserialize_with = "number")]
+    pub(crate) leader: u64,
+    /// What is wrong with it, in its own words.
+    pub(crate) errors: Vec<String>,
+}
+
+impl Api {
+    pub(crate) fn new(http: Http, login: Option<Login>) -> Self {
+        let (cluster, checks, pass) = Default::default();
+        Self { http, cluster, checks, login, pass }
+    }
+
+    /// What stands under `key`.
+    pub(crate) async fn read(&self, key: &[u8]) -> Result<Option<Entry>, NodeError> {
+        let found: Range = self.ask("/v3/kv/range", &json!({ "key": json::text(key) })).await?;
+        Ok(found.kvs.into_iter().next())
+    }
+
+    /// The keys that begin with `prefix`, at most `limit`, and whether these are all.
+    pub(crate) async fn keys(&self, prefix: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, bool), NodeError> {
+        let question = json!({
+            "key": json::text(prefix),
+            "range_end": json::text(behind(prefix)),
+            "limit": limit.to_string(),
+            "keys_only": true,
+        });
+        let found: Range = self.ask("/v3/kv/range", &question).await?;
+        Ok((found.kvs.into_iter().map(|entry| entry.key).collect(), !found.more))
+    }
+
+    /// Carries out `txn`, whole or not at all.
+    pub(crate) async fn execute(&self, txn: &Txn) -> Result<Answer, NodeError> {
+        self.ask("/v3/kv/txn", &txn.to_json()).await
+    }
+
+    /// Tells how often each member was left for another.
+    pub(crate) fn turns(&self) -> watch::Receiver<Vec<u64>> {
+        self.http.turns()
+    }
+
+    /// Asks another member from now on: the one that is asked keeps a watch waiting.
+    pub(crate) fn turn_away(&self) {
+        self.http.turn_away(self.http.current());
+    }
+
+    /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
+    pub(crate) async fn grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
+        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let question = json!({ "ID": id.to_string(), "TTL": seconds.to_string() });
+        self.ask::<Value>("/v3/lease/grant", &question).await.map(drop)
+    }
+
+    /// The same for a lease that somebody else may make at the same moment, which is as good.
+    pub(crate) async fn try_grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
+        match self.grant(id, ttl).await {
+            Err(NodeError::Server { message }) if message.contains("lease already exists") => Ok(()),
+            granted => granted,
+        }
+    }
+
+    /// Ends the lease `id`, and all that ends with it. Tells whether there was one.
+    pub(crate) async fn revoke(&self, id: i64) -> Result<bool, NodeError> {
+        match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
+            Ok(_) => Ok(true),
+            // A refusal does not say which cluster it comes from; this does.
+            Err(Trouble::Refused(refusal)) if refusal.words().contains("lease not found") => {
+                self.left(id).await.map(|_| false)
+            }
+            Err(trouble) => Err(trouble.cause()),
+        }
+    }
+
+    /// How long the lease `id` lasts, as one member tells it: too much, if that has just become the leader, and up to a second
+    /// too little. Nothing may depend on it but how long a lease is granted for.
+    pub(crate) async fn left(&self, id: i64) -> Result<Duration, NodeError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Lease {
+            #[serde(rename = "TTL", deserialize_with = "number")]
+            ttl: i64,
+            #[serde(rename = "grantedTTL", deserialize_with = "number")]
+            granted: i64,
+        }
+        let lease: Lease = self.ask("/v3/lease/timetolive", &json!({ "ID": id.to_string() })).await?;
+        // A leader that has not begun to count tells of centuries.
+        Ok(Duration::from_secs(u64::try_from(lease.ttl.min(lease.granted)).unwrap_or(0)))
+    }
+
+    /// How the member that answers is doing.
+    pub(crate) async fn status(&self) -> Result<Status, NodeError> {
+        self.ask("/v3/maintenance/status", &json!({})).await
+    }
+
+    /// How many members the cluster has.
+    pub(crate) async fn members(&self) -> Result<usize, NodeError> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Members {
+            members: Vec<serde::de::IgnoredAny>,
+        }
+        let found: Members = self.ask("/v3/cluster/member/list", &json!({})).await?;
+        Ok(found.members.len())
+    }
+
+    /// How one member in the address answers, if it does within `limit`.
+    pub(crate) async fn ask_member(&self, number: usize, limit: Duration) -> Option<Header> {
+        let pass = self.pass().await.ok()?;
+        let call = Call { path: "/v3/maintenance/status", body: encoded(&json!({})), pass };
+        let body = self.http.ask_member(number, &call, limit).await?;
+        serde_json::from_slice(&body).ok().map(|Headed { header }| header)
+    }
+
+    /// Whether an answer with this `header` counts.
+    pub(crate) fn accept(&self, header: Header, endpoint: usize, at_least: u64) -> Result<(), NodeError> {
+        self.cluster.accept(header, self.http.member(endpoint), at_least)
+    }
+
+    /// What happens to `key` from now on, as a text that does not end; see [`Watch`](crate::node::etcd::watch::Watch).
+    pub(crate) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
+        let question = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
+        let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };
+        let opened = self.http.open(&call).await?;
+        if opened.status != StatusCode::OK {
+            return Err(NodeError::Server {
+                message: format!("it refuses to be watched: {}", opened.status).into(),
+            });
+        }
+        Ok(opened)
+    }
+
+    /// What shows who asks may be stale.
+    pub(crate) async fn renew_pass(&self) {
+        *self.pass.lock().await = None;
+    }
+
+    async fn ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, NodeError> {
+        self.try_ask(path, question).await.map_err(Trouble::cause)
+    }
+
+    async fn try_ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, Trouble> {
+        let body = encoded(question);
+        let pass = self.pass().await?;
+        match self.call(&Call { path, body: body.clone(), pass: pass.clone() }).await {
+            // Passes end after some minutes, and with a restart.
+            Err(Trouble::Refused(refusal)) if pass.is_some() && refusal.is_stale_pass() => {
+                self.forget_pass(&pass).await;
+                let pass = self.pass().await?;
+                self.call(&Call { path, body, pass }).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, Trouble> {
+        // Before it is sent: others may raise it until the answer comes.
+        let at_least = if is_agreed_on(call.path) { self.cluster.revision() } else { 0 };
+        let Answered { status, body, endpoint } = self.http.call(call).await?;
+        let read = match status {
+            StatusCode::OK => self.read_answer(&body, endpoint, at_least).map_err(Trouble::from),
+            _ => Err(match serde_json::from_slice::<Refusal>(&body) {
+                Ok(refusal) if refusal.code != 0 => Trouble::Refused(refusal),
+                _ => protocol(format!(
+                    "{} answered {status}; it must be the client port of etcd 3.4 or newer, with its JSON gateway on",
+                    call.path
+                ))
+                .into(),
+            }),
+        };
+        // What is no answer of a member that is well, another one may give.
+        if let Err(trouble) = &read
+            && !trouble.is_definite()
+        {
+            self.http.turn_away(endpoint);
+        }
+        read
+    }
+
+    fn read_answer<T: DeserializeOwned>(
+        &self,
+        body: &[u8],
+        endpoint: usize,
+        at_least: u64,
+    ) -> Result<T, NodeError> {
+        let unreadable = |error| protocol(format!("an answer cannot be read: {error}"));
+        let Headed { header } = serde_json::from_slice(body).map_err(unreadable)?;
+        self.accept(header, endpoint, at_least)?;
+        serde_json::from_slice(body).map_err(unreadable)
+    }
+
+    /// What shows who asks, got from the cluster if need be.
+    pub(crate) async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
+        let Some(login) = &self.login else { return Ok(None) };
+        let mut known = self.pass.lock().await;
+        if known.is_some() {
+            return Ok(known.clone());
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Given {
+            token: String,
+        }
+        let question = json!({ "name": login.user, "password": login.password });
+        let call = Call { path: "/v3/auth/authenticate", body: encoded(&question), pass: None };
+        let given = match self.call::<Given>(&call).await {
+            Ok(given) => given,
+            // Whoever is not asked for a password needs no pass.
+            Err(Trouble::Refused(refusal)) if refusal.words().contains("authentication is not enabled") => {
+                return Ok(None);
+            }
+            Err(trouble) => return Err(trouble.cause()),
+        };
+        let pass: Arc<str> = given.token.into();
+        *known = Some(pass.clone());
+        Ok(Some(pass))
+    }
+
+    async fn forget_pass(&self, stale: &Option<Arc<str>>) {
+        let mut known = self.pass.lock().await;
+        if *known == *stale {
+            *known = None;
+        }
+    }
+}
+
+/// Whether a majority of the members agrees on the answers to `path`, so that none is older than its request. What one member
+/// answers alone may be.
+fn is_agreed_on(path: &str) -> bool {
+    matches!(path, "/v3/kv/range" | "/v3/kv/txn" | "/v3/lease/grant" | "/v3/lease/revoke")
+}
+
+fn encoded(question: &Value) -> Bytes {
+    question.to_string().into()
+}
+
+pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
+    NodeError::Protocol { reason: reason.into() }
+}
+
+/// The first key behind all that begin with `prefix`, which must not be empty.
+fn behind(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            break;
+        }
+    }
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A revision that is compared where one member answers alone would take a member that lags behind for a restored one.
+    #[test]
+    fn only_what_a_majority_agrees_on_is_as_new_as_its_request() {
+        for path in ["/v3/kv/range", "/v3/kv/txn", "/v3/lease/grant", "/v3/lease/revoke"] {
+            assert!(is_agreed_on(path), "{path}");
+        }
+        for path in ["/v3/maintenance/status", "/v3/lease/timetolive", "/v3/cluster/member/list"] {
+            assert!(!is_agreed_on(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn all_that_begin_with_a_prefix_stand_before_its_end() {
+        assert_eq!(behind(b"a/"), b"a0");
+        assert_eq!(behind(b"a\xff\xff"), b"b");
+    }
+}

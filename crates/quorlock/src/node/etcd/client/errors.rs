@@ -1,0 +1,117 @@
+//! Why etcd gives no answer, or says no.
+
+use crate::node::NodeError;
+use serde::Deserialize;
+use std::sync::Arc;
+
+/// Codes of gRPC, which etcd tells apart its errors by.
+const INVALID_ARGUMENT: i64 = 3;
+const NOT_FOUND: i64 = 5;
+const ALREADY_EXISTS: i64 = 6;
+const PERMISSION_DENIED: i64 = 7;
+const RESOURCE_EXHAUSTED: i64 = 8;
+const FAILED_PRECONDITION: i64 = 9;
+const UNAUTHENTICATED: i64 = 16;
+
+/// Why a request was refused, as etcd tells it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Refusal {
+    pub(crate) code: i64,
+    error: String,
+    message: String,
+}
+
+/// Why a question has no answer.
+pub(crate) enum Trouble {
+    /// The cluster said no.
+    Refused(Refusal),
+    Failed(NodeError),
+}
+
+impl From<NodeError> for Trouble {
+    fn from(error: NodeError) -> Self {
+        Trouble::Failed(error)
+    }
+}
+
+impl Trouble {
+    /// Whether any member would say the same.
+    pub(crate) fn is_definite(&self) -> bool {
+        match self {
+            Trouble::Failed(_) => false,
+            // It has just found its new leader.
+            Trouble::Refused(refusal) if refusal.words().contains("leader changed") => true,
+            Trouble::Refused(refusal) => matches!(
+                refusal.code,
+                INVALID_ARGUMENT
+                    | NOT_FOUND
+                    | ALREADY_EXISTS
+                    | PERMISSION_DENIED
+                    | RESOURCE_EXHAUSTED
+                    | FAILED_PRECONDITION
+                    | UNAUTHENTICATED
+            ),
+        }
+    }
+
+    pub(crate) fn cause(self) -> NodeError {
+        match self {
+            Trouble::Failed(error) => error,
+            Trouble::Refused(refusal) => refusal.cause(),
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn words(&self) -> &str {
+        if self.message.is_empty() { &self.error } else { &self.message }
+    }
+
+    pub(crate) fn is_stale_pass(&self) -> bool {
+        self.code == UNAUTHENTICATED || self.words().contains("revision of auth store is old")
+    }
+
+    fn cause(&self) -> NodeError {
+        let words = self.words();
+        let message: Arc<str> = words.into();
+        match self.code {
+            UNAUTHENTICATED => NodeError::NoAuth { message },
+            INVALID_ARGUMENT if words.contains("user name is empty") => {
+                NodeError::NoAuth { message: "it wants a user and a password".into() }
+            }
+            INVALID_ARGUMENT if words.contains("authentication failed") => NodeError::NoAuth { message },
+            PERMISSION_DENIED => NodeError::NoPermission { message },
+            _ if words.contains("no leader") => NodeError::Server {
+                message: "no member leads: more than half of them must be up and see each other".into(),
+            },
+            RESOURCE_EXHAUSTED if words.contains("space") => NodeError::OutOfMemory { message },
+            _ => NodeError::Server { message },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_apart() {
+        let table = [
+            (r#"{"error":"etcdserver: user name is empty","code":3}"#, "no_auth"),
+            (
+                r#"{"message":"etcdserver: authentication failed, invalid user ID or password","code":3}"#,
+                "no_auth",
+            ),
+            (r#"{"message":"etcdserver: invalid auth token","code":16}"#, "no_auth"),
+            (r#"{"message":"etcdserver: permission denied","code":7}"#, "no_permission"),
+            (r#"{"message":"etcdserver: mvcc: database space exceeded","code":8}"#, "out_of_memory"),
+            (r#"{"message":"etcdserver: too many requests","code":8}"#, "server"),
+            (r#"{"error":"etcdserver: no leader","code":14}"#, "server"),
+        ];
+        for (body, kind) in table {
+            let refusal: Refusal = serde_json::from_str(body).unwrap();
+            assert_eq!(refusal.cause().kind(), kind, "{body}");
+        }
+    }
+}

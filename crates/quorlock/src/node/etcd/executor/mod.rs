@@ -1,0 +1,236 @@
+//! The thread that talks to one cluster, with a runtime of its own: those of its users come and go.
+
+mod name_queue;
+mod name_task;
+
+use crate::node::etcd::executor::name_queue::{Asked, Lane, Work};
+use crate::node::etcd::executor::name_task::Walker;
+use crate::node::etcd::health::Desk;
+use crate::node::etcd::lock_store::Store;
+use crate::node::{Bell, BoxFuture, Command, NodeError, Question, Reply};
+use quorlock_core::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+/// The most commands that may wait.
+pub(crate) const MOST_WAITING: usize = 4096;
+/// So many more releases may wait, so that an undo finds room where its acquire did.
+const RELEASE_HEADROOM: usize = 4096;
+/// The most names that are watched at a time, each by a connection; for further ones the poll of the waiter must do.
+const MOST_WATCHES: usize = 256;
+/// How long the thread goes on with what was sent before the node was dropped.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+type Task = Box<dyn FnOnce(Store) -> BoxFuture<'static, ()> + Send>;
+
+enum Job {
+    /// For one name, in its turn.
+    Work(Name, Work),
+    /// Beside all names.
+    Task(Task),
+}
+
+/// The way to the thread, which starts with the first job.
+pub(crate) struct Worker {
+    store: Store,
+    desk: Desk,
+    /// How long the cluster may take to answer.
+    patience: Duration,
+    thread: Mutex<Option<Thread>>,
+    watched: Mutex<BTreeSet<Name>>,
+}
+
+struct Thread {
+    jobs: UnboundedSender<Job>,
+    /// Hears when it has ended.
+    over: mpsc::Receiver<()>,
+}
+
+impl Worker {
+    pub(crate) fn new(store: Store, patience: Duration) -> Self {
+        Self { store, desk: Desk::default(), patience, thread: Mutex::default(), watched: Mutex::default() }
+    }
+
+    /// Puts `question` behind those that wait for the same name.
+    pub(crate) fn ask(&self, question: Question) {
+        let limit = match question.command() {
+            Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
+            _ => MOST_WAITING,
+        };
+        if self.desk.queued() >= limit {
+            return question.answer(Reply::failed(NodeError::QueueFull { limit }));
+        }
+        let name = question.command().name().clone();
+        let asked = Asked { question, since: Instant::now(), counted: self.desk.count() };
+        if let Err((error, Job::Work(_, Work::Ask(unsent)))) = self.send(Job::Work(name, Work::Ask(asked))) {
+            unsent.question.answer(Reply::failed(error));
+        }
+    }
+
+    /// Rings `bell` when `name` may have become free. Without a thread the poll of the waiter must do.
+    pub(crate) fn watch(&self, name: &Name, bell: &Bell) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.len() < MOST_WATCHES || watched.contains(name) {
+            watched.insert(name.clone());
+            let _ = self.send(Job::Work(name.clone(), Work::Watch(bell.clone())));
+        }
+    }
+
+    pub(crate) fn unwatch(&self, name: &Name) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        if watched.remove(name) {
+            let _ = self.send(Job::Work(name.clone(), Work::Unwatch));
+        }
+    }
+
+    /// What `task` finds out, beside all that waits.
+    pub(crate) async fn find<T, F>(
+        &self,
+        task: impl FnOnce(Store) -> F + Send + 'static,
+    ) -> Result<T, NodeError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, NodeError>> + Send + 'static,
+    {
+        let (found, finding) = tokio::sync::oneshot::channel();
+        let task: Task = Box::new(move |store| {
+            let task = task(store);
+            Box::pin(async move { drop(found.send(task.await)) })
+        });
+        self.send(Job::Task(task)).map_err(|(error, _)| error)?;
+        let found = finding.await.unwrap_or(Err(NodeError::Abandoned));
+        if let Err(error) = &found {
+            self.desk.note_trouble(error);
+        }
+        found
+    }
+
+    pub(crate) fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    fn send(&self, job: Job) -> Result<(), (NodeError, Job)> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            match self.start() {
+                Ok(started) => *thread = Some(started),
+                Err(error) => return Err((cannot_start(error), job)),
+            }
+        }
+        match thread.as_ref() {
+            Some(thread) => thread.jobs.send(job).map_err(|unsent| (NodeError::Abandoned, unsent.0)),
+            None => Err((NodeError::Abandoned, job)),
+        }
+    }
+
+    fn start(&self) -> io::Result<Thread> {
+        let (jobs, incoming) = unbounded_channel();
+        let (is_over, over) = mpsc::sync_channel(1);
+        let office = Office {
+            store: self.store.clone(),
+            desk: self.desk.clone(),
+            patience: self.patience,
+            lanes: BTreeMap::new(),
+            tasks: JoinSet::new(),
+        };
+        std::thread::Builder::new().name("quorlock-etcd".to_owned()).spawn(move || {
+            match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+                // Connections and watches end with their runtime.
+                Ok(runtime) => runtime.block_on(office.run(incoming)),
+                Err(error) => office.desk.note_trouble(&cannot_start(error)),
+            }
+            let _ = is_over.send(());
+        })?;
+        Ok(Thread { jobs, over })
+    }
+}
+
+impl Drop for Worker {
+    /// Lets the thread finish what was sent. A program may end right after its guard: what is under way is waited for as long
+    /// as an answer may take, so that the lock does not stay until its ttl is over.
+    fn drop(&mut self) {
+        self.desk.close();
+        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Thread { jobs, over }) = thread else { return };
+        drop(jobs);
+        if self.desk.queued() > 0 {
+            let _ = over.recv_timeout(self.patience);
+        }
+    }
+}
+
+fn cannot_start(error: io::Error) -> NodeError {
+    NodeError::File { action: "cannot start a thread".into(), source: Arc::new(error) }
+}
+
+/// What the thread does.
+struct Office {
+    store: Store,
+    desk: Desk,
+    patience: Duration,
+    lanes: BTreeMap<Name, Arc<Lane>>,
+    tasks: JoinSet<Option<Name>>,
+}
+
+impl Office {
+    async fn run(mut self, mut jobs: UnboundedReceiver<Job>) {
+        loop {
+            tokio::select! {
+                biased;
+                Some(ended) = self.tasks.join_next() => self.tidy(ended.ok().flatten()),
+                job = jobs.recv() => match job {
+                    Some(Job::Work(name, work)) => self.put(name, work),
+                    Some(Job::Task(task)) => {
+                        let task = task(self.store.clone());
+                        self.tasks.spawn(async move {
+                            task.await;
+                            None
+                        });
+                    }
+                    None => break,
+                },
+            }
+        }
+        // Watches have no end of their own.
+        for lane in self.lanes.values() {
+            let _ = lane.push(Work::Unwatch);
+        }
+        let rest = async {
+            while self.tasks.join_next().await.is_some() {}
+            self.store.ending.close();
+            self.store.ending.wait().await;
+        };
+        let _ = timeout(LAST_WORDS.max(self.patience), rest).await;
+    }
+
+    fn put(&mut self, name: Name, work: Work) {
+        let work = match self.lanes.get(&name) {
+            Some(lane) => match lane.push(work) {
+                Ok(()) => return,
+                Err(work) => work,
+            },
+            None => work,
+        };
+        let lane = Arc::new(Lane::with(work));
+        self.lanes.insert(name.clone(), lane.clone());
+        let walker = Walker::new(name.clone(), self.store.clone(), self.desk.clone(), self.patience);
+        self.tasks.spawn(async move {
+            walker.walk(&lane).await;
+            Some(name)
+        });
+    }
+
+    /// Forgets the lane of `name`, unless a new one took its place.
+    fn tidy(&mut self, name: Option<Name>) {
+        if let Some(name) = name
+            && self.lanes.get(&name).is_some_and(|lane| lane.is_over())
+        {
+            self.lanes.remove(&name);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Whoever carries out the commands for one name, one after another.
+
+use crate::node::etcd::executor::name_queue::{Asked, Lane, Next, Work};
+use crate::node::etcd::health::{Desk, Owed};
+use crate::node::etcd::lock_store::Store;
+use crate::node::etcd::watch::{Watch, ring};
+use crate::node::{Bell, Command, Denied, NodeError, Reply};
+use quorlock_core::Name;
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+/// The delays before a release that failed is tried again: each twice as long as the one before.
+const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// A release is tried for this long at least, even if all ttls are shorter: a new leader counts them from their start.
+const LEAST: Duration = Duration::from_secs(120);
+
+/// A release that failed. Nobody waits for its answer: whoever did had the failure.
+struct Debt {
+    release: Command,
+    since: Instant,
+    due: Instant,
+    delay: Duration,
+    /// It counts as long as this lives.
+    _owed: Owed,
+}
+
+impl Debt {
+    fn new(release: &Command, owed: Owed) -> Self {
+        let now = Instant::now();
+        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: owed }
+    }
+}
+
+/// Whoever carries out what waits in one lane.
+pub(crate) struct Walker {
+    pub(crate) name: Name,
+    pub(crate) store: Store,
+    pub(crate) desk: Desk,
+    /// How long a watch may take to begin.
+    pub(crate) patience: Duration,
+    watch: Option<AbortHandle>,
+    owed: VecDeque<Debt>,
+}
+
+impl Walker {
+    pub(crate) fn new(name: Name, store: Store, desk: Desk, patience: Duration) -> Self {
+        Self { name, store, desk, patience, watch: None, owed: VecDeque::new() }
+    }
+
+    /// Carries out what waits in `lane`, until nothing does.
+    pub(crate) async fn walk(mut self, lane: &Lane) {
+        let _closing = Closing(lane);
+        loop {
+            let stays = !self.owed.is_empty() && self.desk.is_open();
+            let due = self.owed.front().map(|debt| debt.due);
+            match lane.next(stays || self.watch.is_some(), due).await {
+                Next::Work(Work::Ask(asked)) => self.answer(asked).await,
+                Next::Work(Work::Watch(bell)) => self.begin_watch(bell).await,
+                Next::Work(Work::Unwatch) => self.end_watch(),
+                Next::Due => drop(self.pay().await),
+                Next::Over => return,
+            }
+        }
+    }
+
+    async fn answer(&mut self, Asked { question, since, counted: _counted }: Asked) {
+        // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
+        let after = self.store.limit;
+        if since.elapsed() > after && !matches!(question.command(), Command::Release { .. }) {
+            self.store.note_unsent(question.command());
+            return question.answer(Reply::failed(NodeError::Timeout { after }));
+        }
+        // It undoes what was never done, so it need not wait for what is owed.
+        if let Command::Release { token, .. } = question.command()
+            && self.store.was_refused(token)
+        {
+            return question.answer(Reply::Denied(Denied::Taken));
+        }
+        // What was released must be free before anybody takes it again.
+        let paid =
+            if matches!(question.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };
+        let asked = Instant::now();
+        let result = match paid {
+            Ok(()) => self.store.execute(question.command()).await,
+            Err(error) => {
+                self.store.note_unsent(question.command());
+                Err(error)
+            }
+        };
+        match result {
+            Ok(reply) => {
+                self.desk.note_well(asked.elapsed());
+                question.answer(reply);
+            }
+            Err(error) => {
+                self.desk.note_trouble(&error);
+                if matches!(question.command(), Command::Release { .. }) {
+                    self.owe(question.command());
+                }
+                question.answer(Reply::failed(error));
+            }
+        }
+    }
+
+    fn owe(&mut self, release: &Command) {
+        self.owed.extend(self.desk.owe().map(|owed| Debt::new(release, owed)));
+    }
+
+    /// Tries again what was not released, the oldest first, until its lock is over by its ttl.
+    async fn pay(&mut self) -> Result<(), NodeError> {
+        while let Some(debt) = self.owed.front_mut() {
+            let Err(error) = self.store.execute(&debt.release).await else {
+                self.owed.pop_front();
+                continue;
+            };
+            if debt.since.elapsed() >= LEAST.max(self.store.longest_ttl) {
+                self.owed.pop_front();
+            } else {
+                debt.delay = (debt.delay * 2).min(DELAYS.1);
+                debt.due = Instant::now() + debt.delay;
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    async fn begin_watch(&mut self, bell: Bell) {
+        self.end_watch();
+        // If it cannot be begun now, it is later, and the poll of whoever waits must do meanwhile.
+        let watch = Watch::begin(&self.store, &self.name, self.patience).await.ok();
+        let ring = ring(watch, self.store.clone(), self.name.clone(), bell, self.patience);
+        self.watch = Some(tokio::spawn(ring).abort_handle());
+    }
+
+    fn end_watch(&mut self) {
+        if let Some(watch) = self.watch.take() {
+            watch.abort();
+        }
+    }
+}
+
+struct Closing<'a>(&'a Lane);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Drop for Walker {
+    fn drop(&mut self) {
+        self.end_watch();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::contract::{TTL, acquire, name, release};
+    use crate::node::etcd::tests::store;
+    use crate::node::{Done, Question};
+    use quorlock_testkit::Etcd;
+    use tokio::time::advance;
+
+    #[tokio::test]
+    async fn what_is_owed_is_released_before_the_next_acquire() {
+        let etcd = Etcd::start(1);
+        let store = store(&etcd.url());
+        store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
+        let mut walker = Walker::new(name("a"), store, Desk::default(), TTL);
+        walker.owe(&release("a", 1));
+        let (question, reply) = Question::channel(acquire("a", 2, 6, TTL, false));
+        let counted = walker.desk.count();
+        walker.answer(Asked { question, since: Instant::now(), counted }).await;
+        let reply = reply.await;
+        assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
+    }
+
+    /// Goal: S8 holds for locks that live longer than an outage is remembered for.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_is_owed_until_the_longest_ttl_is_over_and_no_longer() {
+        // Nothing listens there.
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let minute = Duration::from_secs(60);
+        let store = Store { longest_ttl: 60 * minute, ..store(&format!("etcd://127.0.0.1:{port}")) };
+        let mut walker = Walker::new(name("a"), store, Desk::default(), minute);
+        walker.owe(&release("a", 1));
+        for (passed, owed) in [(1, 1), (58, 1), (2, 0)] {
+            advance(passed * minute).await;
+            assert_eq!((walker.pay().await.is_err(), walker.owed.len()), (true, owed), "{passed}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! How long fence counters are kept: long after the last lock of their name, and not for ever.
+
+use crate::context::clock::Clock;
+use crate::context::entropy::{self, Entropy};
+use crate::node::NodeError;
+use crate::node::etcd::client::api::Api;
+use crate::node::etcd::lock_store::{hash, positive};
+use quorlock_core::{Moment, Wall};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
+/// How long a lease of counters is granted for. A counter that is raised gets the lease of the current week.
+const GRANTED: Duration = DAY.saturating_mul(28);
+/// A lease that ends sooner is not used any more. No lock lives longer than 7 days without a word.
+const LEAST: Duration = DAY.saturating_mul(15);
+/// How long one that was looked at is used before the next look.
+const TRUSTED: Duration = DAY;
+/// So many leases share the counters of a week: what ends with one ends at one moment.
+const SHARES: usize = 16;
+
+/// The leases that counters end with. All clients share those of a week, so that programs which run once a minute do not leave
+/// one each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counters(Arc<[Mutex<Option<Known>>; SHARES]>);
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    lease: i64,
+    /// When to look again.
+    until: Moment,
+}
+
+impl Counters {
+    /// The lease for `counter`, which is raised now.
+    pub(crate) async fn lease(
+        &self,
+        api: &Api,
+        counter: &[u8],
+        clock: &dyn Clock,
+        entropy: &dyn Entropy,
+    ) -> Result<i64, NodeError> {
+        let mut known = self.share(counter).lock().await;
+        let now = clock.now();
+        if let Some(Known { lease, .. }) = known.filter(|known| now < known.until) {
+            return Ok(lease);
+        }
+        let lease = find(api, of_week(counter, clock.wall()), entropy).await?;
+        *known = Some(Known { lease, until: now + TRUSTED });
+        Ok(lease)
+    }
+
+    /// Looks again next time: the lease is not there any more.
+    pub(crate) async fn forget(&self, counter: &[u8]) {
+        *self.share(counter).lock().await = None;
+    }
+
+    fn share(&self, counter: &[u8]) -> &Mutex<Option<Known>> {
+        &self.0[share_of(counter)]
+    }
+}
+
+/// The lease `shared` if it lasts long enough, made if it is not there; else one of our own.
+async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, NodeError> {
+    // Somebody else may make it between the look and the grant.
+    for _ in 0..2 {
+        let left = api.left(shared).await?;
+        if left >= LEAST {
+            return Ok(shared);
+        }
+        // One that is there and ends soon is of a clock that was weeks off.
+        if !left.is_zero() {
+            break;
+        }
+        api.try_grant(shared, GRANTED).await?;
+    }
+    let own = positive(entropy::number(entropy));
+    api.grant(own, GRANTED).await?;
+    Ok(own)
+}
+
+fn share_of(counter: &[u8]) -> usize {
+    hash(counter) as usize % SHARES
+}
+
+/// The number of the lease for `counter` in a week. Prefixes have leases of their own.
+pub(crate) fn of_week(counter: &[u8], wall: Wall) -> i64 {
+    let week = Duration::from_micros(wall.as_micros()).as_secs() / (7 * DAY).as_secs();
+    let prefix = String::from_utf8_lossy(counter);
+    let prefix = prefix.split("/fence/").next().unwrap_or_default();
+    let text = format!("{prefix} counters {} of week {week}", share_of(counter));
+    positive(hash(text.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_week_has_few_leases() {
+        let at = |counter: &str, day: u32| {
+            of_week(counter.as_bytes(), Wall::from_micros((DAY * day).as_micros() as u64))
+        };
+        assert_eq!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 76));
+        assert_ne!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 77));
+        assert_ne!(at("quorlock/fence/a", 70), at("team/fence/a", 70));
+        let leases: std::collections::BTreeSet<_> =
+            (0..1000).map(|number| at(&format!("quorlock/fence/{number}"), 70)).collect();
+        assert_eq!(leases.len(), SHARES);
+    }
+}

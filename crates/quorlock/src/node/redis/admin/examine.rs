@@ -1,0 +1,182 @@
+//! Looking at a server from all sides, without changing anything on it.
+
+use crate::context::RestartGuard;
+use crate::node::redis::admin::permissions;
+use crate::node::redis::admin::session::Session;
+use crate::node::redis::connection::handshake::{self, ahead};
+use crate::node::redis::link::Link;
+use crate::node::redis::link::epoch::{Epoch, Verified, quarantine};
+use crate::node::redis::protocol::compare_and_delete;
+use crate::node::redis::protocol::encode::EPOCH_KEY;
+use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::protocol::server_info::{FSYNC, SKIP_SYNC, SYNC, Survey, check_sync, field, setting};
+use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
+use quorlock_core::Wall;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How many pings the round trip is the median of.
+const PINGS: usize = 5;
+
+/// Connects anew and asks; each of the two takes at most the connect timeout.
+pub(crate) async fn examine(link: &Link) -> Result<ServerFacts, NodeError> {
+    let session = Session::visit(link).await?;
+    let limit = link.around.connect_timeout;
+    let looking = Look { link, session }.at_everything();
+    timeout(limit, looking).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+}
+
+struct Look<'a> {
+    link: &'a Link,
+    session: Session,
+}
+
+impl Look<'_> {
+    async fn at_everything(mut self) -> Result<ServerFacts, NodeError> {
+        let info = self.session.ask(&["INFO"]).await?;
+        let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
+        let survey = Survey::parse(&info);
+        let sync = self.say(&FSYNC.map(|word| std::str::from_utf8(word).unwrap_or_default())).await?;
+        let persistence = self.persistence(&survey, &info, &sync).await?;
+        let refusal = self.refusal(&survey, &sync);
+        let clock_ahead_micros = self.clock_ahead().await?;
+        let denied = match &refusal {
+            Some(cause) if !is_a_setting(cause) => Vec::new(),
+            _ => permissions::denied(&mut self.session, &handshake::nonce(&self.link.around)).await?,
+        };
+        // What a server refuses to everybody, as its memory is full, is no matter of rights.
+        let (denied, refused): (Vec<_>, Vec<_>) =
+            denied.into_iter().partition(|denial| is_a_right(&denial.cause));
+        let refusal = refusal.or_else(|| refused.into_iter().next().map(|denial| denial.cause));
+        let number = |name| field(&info, name)?.parse::<u64>().ok();
+        Ok(ServerFacts {
+            epoch: self.epoch(&survey, clock_ahead_micros.unwrap_or_default()).await?,
+            round_trip: self.round_trip().await?,
+            user: self.text(&["ACL", "WHOAMI"]).await?,
+            fast_release: self.fast_release().await?,
+            version: survey.version,
+            run_id: survey.run_id,
+            mode: survey.mode,
+            role: survey.role,
+            replicas: survey.replicas,
+            uptime: number("uptime_in_seconds").map(Duration::from_secs),
+            refusal,
+            eviction_policy: survey.policy,
+            memory_limit: number("maxmemory").filter(|limit| *limit > 0),
+            memory_used: number("used_memory"),
+            recall: persistence.recall(),
+            persistence,
+            clock_ahead_micros,
+            denied,
+        })
+    }
+
+    fn refusal(&self, survey: &Survey, sync: &Value) -> Option<NodeError> {
+        let durable = || match self.link.login.durable {
+            true => survey.check_durable().and_then(|()| check_sync(sync)),
+            false => Ok(()),
+        };
+        survey.check(self.link.around.allow_eviction).and_then(|()| durable()).err()
+    }
+
+    async fn persistence(
+        &mut self,
+        survey: &Survey,
+        info: &str,
+        sync: &Value,
+    ) -> Result<Persistence, NodeError> {
+        let went_well = |name| field(info, name).map(|status| status == "ok");
+        Ok(Persistence {
+            appends: survey.appends,
+            append_sync: setting(sync, SYNC),
+            syncs_while_saving: setting(sync, SKIP_SYNC).map(|skips| skips == "no"),
+            snapshots: self.setting("save").await?,
+            last_append_ok: went_well("aof_last_write_status").filter(|_| survey.appends),
+            last_snapshot_ok: went_well("rdb_last_bgsave_status"),
+        })
+    }
+
+    /// A setting of the server; `None` if it does not tell.
+    async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
+        Ok(setting(&self.say(&["CONFIG", "GET", name]).await?, name))
+    }
+
+    async fn clock_ahead(&mut self) -> Result<Option<i64>, NodeError> {
+        let before = self.wall();
+        let answer = self.say(&["TIME"]).await?;
+        let after = self.wall();
+        Ok(handshake::time(&answer).map(|there| ahead(there, before, after)))
+    }
+
+    async fn round_trip(&mut self) -> Result<Option<Duration>, NodeError> {
+        let mut times = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let start = self.link.around.clock.now();
+            self.say(&["PING"]).await?;
+            times.push(self.link.around.clock.now().since(start));
+        }
+        times.sort_unstable();
+        Ok(times.get(PINGS / 2).copied())
+    }
+
+    /// Reads the epoch, and only reads it: a client that came to vote would begin a new one where it must.
+    async fn epoch(&mut self, survey: &Survey, ahead: i64) -> Result<Option<EpochFacts>, NodeError> {
+        let stored = self.say(&["GET", EPOCH_KEY]).await?;
+        let around = &self.link.around;
+        let now = Wall::from_micros(around.clock.wall().as_micros().saturating_add_signed(ahead));
+        let Some((origin, epoch)) = stored.text().and_then(Epoch::of_stored) else {
+            return Ok(None);
+        };
+        let login = &self.link.login;
+        let is_of_this_run = origin.run_id == survey.run_id && origin.db == login.db;
+        let is_kept = origin.db == login.db && login.durable && origin.durable;
+        let recorded = around.longest.recorded();
+        let quarantine = match around.guard {
+            RestartGuard::Off => Duration::ZERO,
+            RestartGuard::Strict if is_of_this_run || is_kept => {
+                let before = self.link.lock().epoch.clone();
+                let here = around.clock.now();
+                Verified::new((&epoch, now), before.as_ref(), here).left(recorded, here)
+            }
+            RestartGuard::Strict => quarantine(epoch.longest.max(recorded)),
+        };
+        Ok(Some(EpochFacts {
+            age: epoch.age(now),
+            longest_ttl: epoch.longest,
+            is_of_this_run,
+            quarantine,
+            nonce: String::from_utf8_lossy(epoch.nonce()).into_owned(),
+        }))
+    }
+
+    async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {
+        Ok(compare_and_delete::known(&self.say(&compare_and_delete::WHICH).await?))
+    }
+
+    async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
+        Ok(plain(&self.say(words).await?))
+    }
+
+    /// Asks what a server may refuse to answer.
+    async fn say(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        self.session.say(words).await
+    }
+
+    fn wall(&self) -> Wall {
+        self.link.around.clock.wall()
+    }
+}
+
+/// Whether a server that is refused for `cause` could be a node with other settings.
+fn is_a_setting(cause: &NodeError) -> bool {
+    matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. } | NodeError::Replicated { .. })
+}
+
+/// Whether a command was refused to us and not to everybody.
+fn is_a_right(cause: &NodeError) -> bool {
+    matches!(cause, NodeError::NoPermission { .. } | NodeError::Server { .. })
+}
+
+fn plain(value: &Value) -> Option<String> {
+    value.text().map(|text| String::from_utf8_lossy(text).into_owned())
+}

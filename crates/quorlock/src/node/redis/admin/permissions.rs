@@ -1,0 +1,168 @@
+//! Which of the commands that we need a server refuses, found by trying each in a form that changes nothing.
+
+use crate::node::redis::admin::session::Session;
+use crate::node::redis::protocol::encode::{EPOCH_KEY, FENCE_KEY, FREE_CHANNEL};
+use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::protocol::server_errors::{classify, is_unknown_command};
+use crate::node::{Denial, NodeError, Purpose};
+
+/// One command that we need.
+struct Need {
+    command: &'static str,
+    /// How it is tried; `{}` stands for what it is tried on.
+    arguments: &'static str,
+    on: On,
+    purpose: Purpose,
+}
+
+/// What a command is tried on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum On {
+    Nothing,
+    /// A key where no lock is.
+    Name,
+    Fence,
+    Epoch,
+    Channel,
+}
+
+const fn need(command: &'static str, arguments: &'static str, on: On, purpose: Purpose) -> Need {
+    Need { command, arguments, on, purpose }
+}
+
+/// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is one that
+/// the server refuses for its grammar, which it looks at after the permission.
+const NEEDS: [Need; 20] = [
+    need("SET", "{} probe XX PX 1000", On::Name, Purpose::Locking),
+    need("GET", "{}", On::Name, Purpose::Locking),
+    need("GETRANGE", "{} 0 1", On::Name, Purpose::Locking),
+    need("PTTL", "{}", On::Name, Purpose::Locking),
+    need("PEXPIRE", "{} 1000", On::Name, Purpose::Locking),
+    need("DEL", "{}", On::Name, Purpose::Locking),
+    need("ZADD", "{} XX GT CH 1 f", On::Fence, Purpose::Locking),
+    need("ZSCORE", "{} f", On::Fence, Purpose::Locking),
+    need("EXPIRE", "{} 1", On::Fence, Purpose::Locking),
+    need("SCRIPT LOAD", "return", On::Nothing, Purpose::Locking),
+    need("EVAL", "return 0", On::Nothing, Purpose::Locking),
+    need("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff 0", On::Nothing, Purpose::Locking),
+    need("TIME", "", On::Nothing, Purpose::Locking),
+    need("GETRANGE", "{} 0 1", On::Epoch, Purpose::RestartGuard),
+    need("SET", "{} probe NX XX", On::Epoch, Purpose::RestartGuard),
+    need("PUBLISH", "{} probe", On::Channel, Purpose::Hints),
+    need("PUBSUB NUMSUB", "probe", On::Nothing, Purpose::Hints),
+    // No connection has the highest number. Never 0: to servers before version 7 that means all connections.
+    need("CLIENT KILL", "ID 9223372036854775807", On::Nothing, Purpose::Reconnecting),
+    need("SCAN", "0 COUNT 1", On::Nothing, Purpose::Listing),
+    need("CONFIG GET", "appendfsync", On::Nothing, Purpose::Durability),
+];
+
+/// Tried last, as its confirmation comes unasked.
+const SUBSCRIBE: Need = need("SUBSCRIBE", "{}", On::Channel, Purpose::Hints);
+
+/// What is denied to us of all that we need. `nonce` makes keys that nobody has.
+pub(crate) async fn denied(session: &mut Session, nonce: &str) -> Result<Vec<Denial>, NodeError> {
+    for need in NEEDS.iter().chain([&SUBSCRIBE]) {
+        need.push(session, nonce);
+    }
+    need("UNSUBSCRIBE", "{}", On::Channel, Purpose::Hints).push(session, nonce);
+    session.push(&[b"PING"]);
+    let mut denied = Vec::new();
+    for need in &NEEDS {
+        denied.extend(need.judge(&session.whatever().await?, nonce));
+    }
+    // At most three: an error for each that is refused, and the answer to the ping.
+    for _ in 0..3 {
+        match session.whatever().await? {
+            Value::Error(text) if denied.iter().all(|denial| denial.command != "SUBSCRIBE") => {
+                denied.extend(SUBSCRIBE.judge(&Value::Error(text), nonce));
+            }
+            Value::Error(_) => {}
+            _ => break,
+        }
+    }
+    Ok(denied)
+}
+
+impl Need {
+    fn push(&self, session: &mut Session, nonce: &str) {
+        let target = self.on.target(nonce).unwrap_or_default();
+        let words = self.command.split(' ').chain(self.arguments.split_whitespace());
+        let words: Vec<&[u8]> =
+            words.map(|word| if word == "{}" { target.as_bytes() } else { word.as_bytes() }).collect();
+        session.push(&words);
+    }
+
+    fn judge(&self, reply: &Value, nonce: &str) -> Option<Denial> {
+        let Value::Error(text) = reply else { return None };
+        let cause = refusal(text)?;
+        // A user may be allowed just the names that it locks, which we do not know.
+        if self.on == On::Name && is_about_keys(&cause) {
+            return None;
+        }
+        Some(Denial {
+            command: self.command.to_owned(),
+            on: self.on.target(nonce),
+            purpose: self.purpose,
+            cause,
+        })
+    }
+}
+
+impl On {
+    fn target(self, nonce: &str) -> Option<String> {
+        // No lock can have a name that starts like this.
+        let name = format!("quorlock:probe:{nonce}");
+        match self {
+            On::Nothing => None,
+            On::Name => Some(name),
+            On::Fence => Some(format!("{FENCE_KEY}{name}")),
+            On::Epoch => Some(EPOCH_KEY.to_owned()),
+            On::Channel => Some(format!("{FREE_CHANNEL}{name}")),
+        }
+    }
+}
+
+/// What the error of a command says against using it; `None` if it complains only about how it was tried.
+fn refusal(text: &[u8]) -> Option<NodeError> {
+    match classify(text) {
+        NodeError::Server { .. } if !is_unknown_command(text) => None,
+        cause => Some(cause),
+    }
+}
+
+/// Whether a permission is missing for a key and not for the command.
+fn is_about_keys(cause: &NodeError) -> bool {
+    matches!(cause, NodeError::NoPermission { message } if !message.contains(" to run "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_failed_for_how_it_was_tried_is_not_denied() {
+        for (text, kind) in [
+            ("ERR syntax error", None),
+            ("NOSCRIPT No matching script. Please use EVAL.", None),
+            ("ERR client-id should be greater than 0", None),
+            ("ERR unknown command 'EVAL', with args beginning with: 'return' '0' ", Some("server")),
+            ("NOPERM User app has no permissions to run the 'set' command", Some("no_permission")),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Some("out_of_memory")),
+            ("MISCONF Redis is configured to save RDB snapshots", Some("misconfigured")),
+        ] {
+            assert_eq!(refusal(text.as_bytes()).map(|cause| cause.kind()), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_not_allowed_is_told_from_a_command_that_is_not() {
+        for (text, about_keys) in [
+            ("NOPERM this user has no permissions to access one of the keys used as arguments", true),
+            ("NOPERM No permissions to access a key", true),
+            ("NOPERM this user has no permissions to run the 'set' command", false),
+            ("NOPERM User keymaster has no permissions to run the 'get' command", false),
+        ] {
+            assert_eq!(is_about_keys(&classify(text.as_bytes())), about_keys, "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which names a server holds, found by walking over its fence keys, which outlive the locks by a week.
+//!
+//! On a connection of its own: what a step finds would otherwise stand before the answers to votes.
+
+use crate::node::redis::admin::session::Session;
+use crate::node::redis::connection::socket::protocol;
+use crate::node::redis::link::Link;
+use crate::node::redis::protocol::encode::FENCE_KEY;
+use crate::node::redis::protocol::resp::Value;
+use crate::node::{Names, NodeError};
+use bytes::Bytes;
+use quorlock_core::Name;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How many keys the server looks at in one step, during which it answers nobody else.
+const STEP: &[u8] = b"500";
+/// How long all steps may take. What was found until then is told.
+const LONGEST_WALK: Duration = Duration::from_secs(5);
+
+/// The names that the server holds, or may hold: whoever may not look at a name cannot tell.
+pub(crate) async fn names(link: &Link) -> Result<Names, NodeError> {
+    let (clock, limit) = (&link.around.clock, link.around.connect_timeout);
+    let mut session = Session::visit(link).await?;
+    let end = clock.now() + LONGEST_WALK;
+    let mut cursor = Bytes::from_static(b"0");
+    let mut held = BTreeSet::new();
+    loop {
+        let step = timeout(limit, step(&mut session, &cursor, &mut held)).await;
+        cursor = step.map_err(|_| NodeError::Timeout { after: limit })??;
+        if cursor == b"0"[..] {
+            return Ok(Names::new(held));
+        }
+        if held.len() > Names::MOST || clock.now() >= end {
+            return Ok(Names::new(held).incomplete());
+        }
+    }
+}
+
+/// Takes one step, and asks which of the names that it finds are held; where the next one starts.
+async fn step(session: &mut Session, cursor: &[u8], held: &mut BTreeSet<Name>) -> Result<Bytes, NodeError> {
+    let pattern = format!("{FENCE_KEY}*");
+    session.push(&[b"SCAN", cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP, b"TYPE", b"zset"]);
+    let answer = session.reply().await?;
+    let (next, known) = found(&answer).ok_or_else(|| protocol("SCAN is answered by another shape"))?;
+    for name in &known {
+        session.push(&[b"EXISTS", name.as_str().as_bytes()]);
+    }
+    for name in known {
+        if !matches!(session.whatever().await?, Value::Integer(0)) {
+            held.insert(name);
+        }
+    }
+    Ok(next)
+}
+
+/// What one step found, and where the next one starts.
+fn found(step: &Value) -> Option<(Bytes, Vec<Name>)> {
+    let Value::Array(parts) = step else { return None };
+    let [Value::Text(cursor), Value::Array(keys)] = parts.as_slice() else { return None };
+    let names = keys.iter().filter_map(|key| {
+        let name = key.text()?.strip_prefix(FENCE_KEY.as_bytes())?;
+        Name::new(std::str::from_utf8(name).ok()?).ok()
+    });
+    Some((cursor.clone(), names.collect()))
+}

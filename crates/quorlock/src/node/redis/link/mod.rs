@@ -1,0 +1,280 @@
+//! One server's link as everybody else sees it: commands in, states and events out.
+
+pub(crate) mod epoch;
+pub(crate) mod server_stats;
+pub(crate) mod state;
+
+use crate::context::event::Event;
+use crate::context::{CLOCK_TOLERANCE, Surroundings};
+use crate::node::net::stream::Address;
+use crate::node::redis::connection::driver::Driver;
+use crate::node::redis::connection::handshake::{Greeting, Login, ServerClock};
+use crate::node::redis::link::epoch::{Reading, Standing};
+use crate::node::redis::link::state::{Phase, Queue};
+use crate::node::redis::pipeline::in_flight::Flight;
+use crate::node::redis::protocol::compare_and_delete::Fast;
+use crate::node::redis::protocol::server_info::Survey;
+use crate::node::{NodeError, Question, Reply};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+/// What senders and the driver of one server share.
+pub(crate) struct Link {
+    pub(crate) id: Arc<str>,
+    pub(crate) around: Surroundings,
+    pub(crate) address: Address,
+    pub(crate) login: Login,
+    queue: Mutex<Queue>,
+    /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
+    settled: watch::Sender<bool>,
+    /// What the observers were told last: up, down, or nothing yet.
+    announced: Mutex<Option<bool>>,
+}
+
+impl Link {
+    pub(crate) fn new(id: Arc<str>, around: Surroundings, address: Address, login: Login) -> Self {
+        Self {
+            queue: Mutex::new(Queue::new(&around)),
+            id,
+            around,
+            address,
+            login,
+            settled: watch::Sender::new(false),
+            announced: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the driver, as there is something new for it.
+    pub(crate) fn wake(&self) {
+        let driver = self.lock().driver.take();
+        driver.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends the command of `question`.
+    pub(crate) fn send(self: &Arc<Self>, question: Question) {
+        let mut queue = self.lock();
+        let driver = match self.start(&mut queue) {
+            Ok(driver) => driver,
+            Err(cause) => {
+                queue.owe(question.command(), &self.around);
+                drop(queue);
+                return question.answer(Reply::failed(cause));
+            }
+        };
+        let verdict = queue.accept(question, &self.around);
+        let waker = if let Ok(true) = verdict { queue.driver.take() } else { None };
+        drop(queue);
+        Self::spawn(driver);
+        waker.into_iter().for_each(Waker::wake);
+        if let Err((question, cause)) = verdict {
+            question.answer(Reply::failed(cause));
+        }
+    }
+
+    /// Waits until there is a connection or the attempt to get one has failed.
+    pub(crate) async fn settle(self: &Arc<Self>) {
+        let mut settled = self.settled.subscribe();
+        let driver = self.start(&mut self.lock());
+        match driver {
+            Ok(driver) => Self::spawn(driver),
+            Err(_) => return,
+        }
+        // The sender lives as long as we do, so this cannot fail.
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+
+    /// A driver to be spawned once the queue is unlocked, if there is none yet.
+    pub(crate) fn start(self: &Arc<Self>, queue: &mut Queue) -> Result<Option<(Handle, Driver)>, NodeError> {
+        if !matches!(queue.phase, Phase::Idle) {
+            return Ok(None);
+        }
+        let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
+        queue.phase = Phase::Connecting;
+        self.settled.send_replace(false);
+        Ok(Some((runtime, Driver::new(self.clone()))))
+    }
+
+    /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
+    pub(crate) fn spawn(driver: Option<(Handle, Driver)>) {
+        if let Some((runtime, driver)) = driver {
+            runtime.spawn(driver.run());
+        }
+    }
+
+    /// A connection stands.
+    pub(crate) fn ready(&self, greeting: &Greeting) {
+        let mut queue = self.lock();
+        queue.facts.version = Some(greeting.version.clone());
+        queue.outbox.hashes = greeting.hashes.clone();
+        queue.outbox.fast = Fast::new(greeting.fast);
+        let notice = self.learn(&mut queue, greeting.reading.as_ref(), &greeting.clock);
+        let refused = queue.begin(&self.around);
+        let bells: Vec<_> = queue.bells.values().cloned().collect();
+        drop(queue);
+        self.settled.send_replace(true);
+        for (question, cause) in refused {
+            question.answer(Reply::failed(cause));
+        }
+        if self.announces(true) {
+            self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
+        }
+        self.publish(notice);
+        self.followed_by(greeting.replicas);
+        // Hints may have been missed while there was no connection.
+        bells.iter().for_each(crate::node::Bell::ring);
+    }
+
+    /// The connection is gone, or none could be made. `Phase::Connecting` lets commands wait for the next.
+    pub(crate) fn gone(&self, flight: &mut Flight, phase: Phase, cause: &NodeError) {
+        let is_down = matches!(phase, Phase::Down(_));
+        let settled = !matches!(phase, Phase::Connecting);
+        let mut queue = self.lock();
+        let waker = queue.driver.take();
+        let failed = queue.end(phase, flight.drain(), &self.around);
+        // While it is locked, as the next driver may start before all were answered.
+        self.settled.send_replace(settled);
+        drop(queue);
+        drop(waker);
+        failed.into_iter().for_each(|slot| slot.fail(cause));
+        if is_down && self.announces(false) {
+            self.around.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
+        }
+    }
+
+    /// Takes a reading of the epoch that was asked for while connected.
+    pub(crate) fn verified(&self, reading: &Reading) {
+        let here = (self.around.clock.wall(), self.around.clock.now());
+        let clock = ServerClock::read(reading.now, here, &self.around);
+        let notice = self.learn(&mut self.lock(), Some(reading), &clock);
+        self.publish(notice);
+    }
+
+    /// Takes in what the server is by now; an error if it can no longer be a node.
+    pub(crate) fn surveyed(&self, survey: &Survey) -> Result<(), NodeError> {
+        survey.check(self.around.allow_eviction)?;
+        if self.login.durable {
+            survey.check_durable()?;
+        }
+        self.followed_by(survey.replicas);
+        if let Some(there) = survey.now {
+            self.around.node_clocks.heard(&self.id, there, self.around.clock.now());
+        }
+        Ok(())
+    }
+
+    /// Takes in how many replicas follow the server, and tells if there were none before.
+    fn followed_by(&self, replicas: u64) {
+        let before = std::mem::replace(&mut self.lock().facts.replicas, replicas);
+        if before == 0 && replicas > 0 {
+            self.around.emit(&Event::NodeReplicated { node: self.id.clone(), replicas });
+        }
+    }
+
+    /// Takes in what the server's clock shows, and its epoch if that was read.
+    fn learn(&self, queue: &mut Queue, reading: Option<&Reading>, clock: &ServerClock) -> Notice {
+        let around = &self.around;
+        let ahead = clock.ahead_micros;
+        let was_skewed = queue.facts.ahead_micros.is_some_and(is_skewed);
+        let was_known = queue.epoch.is_some();
+        queue.facts.ahead_micros = Some(ahead);
+        around.node_clocks.heard(&self.id, clock.there, clock.at);
+        if let Some(reading) = reading {
+            around.longest.heard(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
+        }
+        let is_new = reading.is_some_and(|reading| queue.learn(reading, around));
+        let left = match &queue.standing {
+            Standing::Verified { epoch, .. } => {
+                around.siblings.claim_epoch(&self.id, epoch.nonce());
+                epoch.left(around.longest.recorded(), around.clock.now())
+            }
+            Standing::Unguarded | Standing::Unmarked | Standing::Unverified => Duration::ZERO,
+        };
+        Notice {
+            forgot: is_new && was_known,
+            quarantined: (is_new && !left.is_zero()).then_some(left),
+            skew: (is_skewed(ahead) && !was_skewed).then_some(ahead),
+        }
+    }
+
+    fn publish(&self, notice: Notice) {
+        if let Some(left) = notice.quarantined {
+            let node = self.id.clone();
+            self.around.emit(&Event::NodeQuarantined { node, left });
+        }
+        if let Some(ahead_micros) = notice.skew {
+            let node = self.id.clone();
+            self.around.emit(&Event::ClockSkew { node, ahead_micros });
+        }
+        if notice.forgot {
+            self.around.alarm.raise();
+        }
+    }
+
+    /// Notes what the observers are about to be told; `false` if they know.
+    fn announces(&self, up: bool) -> bool {
+        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        announced.replace(up) != Some(up)
+    }
+}
+
+/// What a reading of the epoch has to be told about.
+struct Notice {
+    forgot: bool,
+    quarantined: Option<Duration>,
+    skew: Option<i64>,
+}
+
+fn is_skewed(ahead_micros: i64) -> bool {
+    Duration::from_micros(ahead_micros.unsigned_abs()) > CLOCK_TOLERANCE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::redis::pipeline::pending::{Releasing, Slot};
+    use crate::node::{Board, Command, Enough, NodeUrl};
+    use quorlock_core::{Name, Token};
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake};
+
+    /// Looks at the link when it is woken.
+    struct Onlooker {
+        link: Arc<Link>,
+        saw_it_owed: AtomicBool,
+    }
+
+    impl Wake for Onlooker {
+        fn wake(self: Arc<Self>) {
+            assert!(*self.link.settled.borrow(), "nobody connects");
+            self.saw_it_owed.store(self.link.lock().chores(&self.link.around).unpaid, Ordering::Relaxed);
+        }
+    }
+
+    /// Goal: whoever is told that a connection ended with its runtime, and starts the next, finds what is owed.
+    #[test]
+    fn a_release_is_owed_before_its_failure_is_told() {
+        let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
+        let (address, login) = crate::node::redis::reach(&url, &Surroundings::default()).unwrap();
+        let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login));
+        let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
+        let board = Board::new(
+            Command::Release { name, token, quiet: false, behind: None, forced: false },
+            Enough::ONE,
+        );
+        let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
+        let waker = onlooker.clone().into();
+        assert!(board.poll_take(&Context::from_waker(&waker)).is_pending());
+        let mut flight = Flight::default();
+        let question = Question::new(&board, 0);
+        flight.slots.push_back(Slot::Release(Releasing::new(question, token, false)));
+        link.gone(&mut flight, Phase::Idle, &NodeError::Abandoned);
+        assert!(onlooker.saw_it_owed.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,98 @@
+//! Releases that the server has not acknowledged, kept to be sent again.
+
+use crate::node::redis::pipeline::pending::Releasing;
+use quorlock_core::{Moment, Token};
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+/// The most releases that are kept; the oldest go first, and their locks expire by themselves.
+const OWED_LIMIT: usize = 4096;
+
+/// Releases to be sent again, each until the lock would have expired anyway.
+#[derive(Debug, Default)]
+pub(crate) struct Owed {
+    releases: VecDeque<Releasing>,
+    /// Tokens of acquires that were refused without being sent, so that the releases that follow them push out
+    /// none that matters. At most as many as releases; when there are more, all are forgotten.
+    unsent: HashSet<Token>,
+}
+
+impl Owed {
+    /// Keeps `release`; if it failed for the first time, for `keep` from `now`.
+    pub(crate) fn add(&mut self, mut release: Releasing, now: Moment, keep: Duration) {
+        release.until.get_or_insert(now + keep);
+        release.run = 0;
+        release.whole = false;
+        release.is_fast = false;
+        if self.releases.len() >= OWED_LIMIT {
+            self.releases.pop_front();
+        }
+        self.releases.push_back(release);
+    }
+
+    /// Notes that an acquire with `token` was never sent.
+    pub(crate) fn note_unsent(&mut self, token: Token) {
+        if self.unsent.len() >= OWED_LIMIT {
+            self.unsent.clear();
+        }
+        self.unsent.insert(token);
+    }
+
+    /// Whether the server cannot hold `token`, as it never heard of it.
+    pub(crate) fn is_unsent(&self, token: Token) -> bool {
+        self.unsent.contains(&token)
+    }
+
+    /// From now on commands are sent.
+    pub(crate) fn forget_unsent(&mut self) {
+        self.unsent.clear();
+    }
+
+    /// Takes the oldest that is still worth sending.
+    pub(crate) fn take(&mut self, now: Moment) -> Option<Releasing> {
+        while let Some(release) = self.releases.pop_front() {
+            if release.until.is_none_or(|until| until > now) {
+                return Some(release);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.releases.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::Name;
+
+    fn release(number: usize) -> Releasing {
+        let name = Name::new(format!("n{number}")).unwrap();
+        Releasing::unheard(name, Token::from_random([0; 16]))
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_boot(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_release_is_owed_until_its_lock_is_over_however_often_it_fails() {
+        let mut owed = Owed::default();
+        owed.add(release(1), at(10), Duration::from_secs(5));
+        let again = owed.take(at(14)).unwrap();
+        owed.add(again, at(14), Duration::from_secs(5));
+        assert!(owed.take(at(15)).is_none());
+    }
+
+    #[test]
+    fn when_too_many_are_owed_the_oldest_is_dropped() {
+        let mut owed = Owed::default();
+        for number in 0..=OWED_LIMIT {
+            owed.add(release(number), at(1), Duration::from_secs(5));
+        }
+        assert_eq!(owed.take(at(1)).unwrap().name().as_str(), "n1");
+        assert_eq!(owed.releases.len(), OWED_LIMIT - 1);
+    }
+}

@@ -1,0 +1,220 @@
+//! The commands of a lock as the server reads them.
+
+use crate::node::redis::connection::handshake::millis;
+use crate::node::redis::pipeline::pending::{Change, ChangeKind, Releasing};
+use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY};
+use crate::node::redis::protocol::scripts::{Hashes, Script};
+use crate::node::{Acquire, Command};
+use quorlock_core::{Fence, Name};
+use std::cell::RefCell;
+use std::time::Duration;
+
+/// As much of a stored value as is ever looked at. Another program's value may be of any length.
+const PREVIEW: u64 = 4096;
+/// How long others believe that somebody waits, unless told again. Several times as long as it takes to tell again.
+const WAITING_TTL: Duration = Duration::from_secs(10);
+
+/// The vote: two plain commands, or one where no fence is wanted. The epoch that makes it count is read once for all votes
+/// of a write.
+pub(crate) fn acquire(out: &mut Vec<u8>, acquire: &Acquire) {
+    LAST.with_borrow_mut(|last| {
+        if !last.vote.as_ref().is_some_and(|vote| vote.is_encoded_like(acquire)) {
+            last.bytes.clear();
+            vote(&mut last.bytes, acquire);
+            last.vote = Some(acquire.clone());
+        }
+        out.extend_from_slice(&last.bytes);
+    });
+}
+
+thread_local! {
+    /// The vote that this thread encoded last. It goes to every node, one after another.
+    static LAST: RefCell<Encoded> = RefCell::default();
+}
+
+impl Acquire {
+    /// Whether both are the same on the wire.
+    fn is_encoded_like(&self, other: &Self) -> bool {
+        self.token == other.token
+            && self.proposal == other.proposal
+            && self.ttl == other.ttl
+            && self.name == other.name
+            && self.label == other.label
+    }
+}
+
+#[derive(Default)]
+struct Encoded {
+    vote: Option<Acquire>,
+    bytes: Vec<u8>,
+}
+
+fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
+    Encoder::begin(out, b"*6\r\n$3\r\nSET\r\n")
+        .arg(acquire.name.as_str())
+        .value(&acquire.token, acquire.proposal, &acquire.label)
+        .raw(b"$2\r\nNX\r\n$2\r\nPX\r\n")
+        .number(millis(acquire.ttl));
+    if acquire.proposal != Fence::NONE {
+        Encoder::begin(out, b"*6\r\n$4\r\nZADD\r\n")
+            .fence_key(&acquire.name)
+            .raw(b"$2\r\nGT\r\n$2\r\nCH\r\n")
+            .number(acquire.proposal.get())
+            .raw(b"$1\r\nf\r\n");
+    }
+}
+
+/// The epoch without its first `skip` bytes, which tells this reading from those before it.
+pub(crate) fn epoch(out: &mut Vec<u8>, skip: usize) {
+    Encoder::command(out, 4).arg("GETRANGE").arg(EPOCH_KEY).number(skip as u64).arg("-1");
+}
+
+/// One call that releases all of `run`.
+pub(crate) fn releases<'a>(
+    out: &mut Vec<u8>,
+    hashes: &Hashes,
+    run: impl ExactSizeIterator<Item = &'a Releasing> + Clone,
+    whole: bool,
+) {
+    let count = run.len();
+    let mut command = script(out, hashes, Script::Release, whole, count, count);
+    for release in run.clone() {
+        command = command.arg(release.name().as_str());
+    }
+    for release in run {
+        let token = &release.token;
+        command = match (release.keeps, release.quiet, release.forced) {
+            (false, false, false) => command.token(token),
+            (keeps, quiet, forced) => {
+                let mark = |set, mark| if set { mark } else { &b""[..] };
+                command.parts(&[token.as_bytes(), mark(keeps, b"+"), mark(quiet, b"-"), mark(forced, b"!")])
+            }
+        };
+    }
+}
+
+pub(crate) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
+    let (which, number) = match (change.kind, change.question.command()) {
+        (ChangeKind::Refill, Command::Acquire(refill)) => return self::refill(out, hashes, change, refill),
+        // Only an acquire refills.
+        (ChangeKind::Refill, _) => return,
+        (ChangeKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
+        (ChangeKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
+    };
+    script(out, hashes, which, change.whole, 1, 3)
+        .arg(change.question.command().name().as_str())
+        .token(&change.token)
+        .number(number)
+        .number(change.mark);
+}
+
+fn refill(out: &mut Vec<u8>, hashes: &Hashes, change: &Change, refill: &Acquire) {
+    script(out, hashes, Script::Refill, change.whole, 1, 5)
+        .arg(refill.name.as_str())
+        .token(&change.token)
+        .number(millis(refill.ttl))
+        .number(change.mark)
+        .arg(refill.value())
+        .number(refill.proposal.get());
+}
+
+/// Three plain commands: what is stored, for how long, and the counter.
+pub(crate) fn inspect(out: &mut Vec<u8>, name: &Name) {
+    Encoder::command(out, 4).arg("GETRANGE").arg(name.as_str()).number(0).number(PREVIEW - 1);
+    Encoder::command(out, 2).arg("PTTL").arg(name.as_str());
+    Encoder::command(out, 3).arg("ZSCORE").fence_key(name).arg("f");
+}
+
+/// Asks for hints about `name`, or for no more of them. Exactly one confirmation or error comes back.
+pub(crate) fn hints(out: &mut Vec<u8>, name: &str, wanted: bool) {
+    Encoder::command(out, 2)
+        .arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" })
+        .parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes()]);
+}
+
+/// Tells whoever releases that somebody waits.
+pub(crate) fn waiting(out: &mut Vec<u8>) {
+    Encoder::command(out, 5).arg("SET").arg(WAITING_KEY).arg("1").arg("PX").number(millis(WAITING_TTL));
+}
+
+pub(crate) fn raw(out: &mut Vec<u8>, args: &[&[u8]]) {
+    let mut command = Encoder::command(out, args.len());
+    for arg in args {
+        command = command.arg(arg);
+    }
+}
+
+/// The start of a script call: by its hash, or `whole` where the server has forgotten it.
+fn script<'a>(
+    out: &'a mut Vec<u8>,
+    hashes: &Hashes,
+    script: Script,
+    whole: bool,
+    keys: usize,
+    args: usize,
+) -> Encoder<'a> {
+    let command = Encoder::command(out, 3 + keys + args);
+    let command = if whole {
+        command.arg("EVAL").arg(script.body())
+    } else {
+        command.arg("EVALSHA").arg(hashes.of(script))
+    };
+    command.number(keys as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quorlock_core::{Owner, Stored, Token, Wall};
+
+    /// `words` as a server expects them.
+    fn wire(words: &[&str]) -> String {
+        let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        format!("*{}\r\n{}", words.len(), words.collect::<String>())
+    }
+
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = Vec::new();
+        write(&mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_vote_stores_the_value_that_every_node_stores() {
+        let vote = Acquire {
+            name: Name::new("a").unwrap(),
+            token: Token::from_random([7; 16]),
+            proposal: Fence::new(1_763_240_000_000_000),
+            label: Stored::label(&Owner {
+                who: "ann@web1".to_owned(),
+                pid: 42,
+                since: Wall::from_micros(1_763_240_000_000_000),
+                reason: Some("nightly".to_owned()),
+            }),
+            ttl: Duration::from_secs(3),
+            tied: false,
+            top_up: false,
+        };
+        let set = wire(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
+        let raise = wire(&["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+        assert_eq!(written(|out| acquire(out, &vote)), set + &raise);
+        let plain = Acquire { proposal: Fence::NONE, ..vote };
+        let set = wire(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
+        assert_eq!(written(|out| acquire(out, &plain)), set);
+    }
+
+    #[test]
+    fn a_release_says_what_else_is_to_be_done() {
+        let hashes = Hashes::default();
+        let token = Token::from_random([7; 16]);
+        for marks in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
+            let mut release = Releasing::unheard(Name::new("a").unwrap(), token);
+            release.keeps = marks.contains('+');
+            release.quiet = marks.contains('-');
+            release.forced = marks.contains('!');
+            let run = [release];
+            let expected = wire(&["EVALSHA", "", "1", "a", &format!("{token}{marks}")]);
+            assert_eq!(written(|out| releases(out, &hashes, run.iter(), false)), expected);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Releases without the script, where the server has a compare-and-delete of its own and nobody waits.
+
+use crate::node::redis::pipeline::pending::Releasing;
+use crate::node::redis::protocol::encode::WAITING_KEY;
+use crate::node::redis::protocol::encode::{DIGITS, Encoder, FREE_CHANNEL, decimal};
+use crate::node::redis::protocol::resp::Value;
+use crate::node::{Command, FastRelease};
+use quorlock_core::{Fence, Label, Token};
+
+/// The question which of them a server has.
+pub(crate) const WHICH: [&str; 4] = ["COMMAND", "INFO", "DELEX", "DELIFEQ"];
+
+/// Tells those who wait for a name, as the release script does.
+const HINT: &str = include_str!("lua/hint.lua");
+
+/// What a server answers to [`WHICH`]. One that does not tell has none.
+pub(crate) fn known(answer: &Value) -> Option<FastRelease> {
+    let Value::Array(known) = answer else { return None };
+    let has = |at: usize| matches!(known.get(at), Some(Value::Array(told)) if !told.is_empty());
+    match (has(0), has(1)) {
+        (true, _) => Some(FastRelease::Delex),
+        (_, true) => Some(FastRelease::Delifeq),
+        _ => None,
+    }
+}
+
+/// Whether a server's releases may go without the script.
+#[derive(Debug, Default)]
+pub(crate) struct Fast {
+    command: Option<FastRelease>,
+    /// Whether nobody waited for anything when that was last looked at. Who waits is told by the script, at once.
+    is_unawaited: bool,
+}
+
+impl Fast {
+    pub(crate) fn new(command: Option<FastRelease>) -> Self {
+        Self { command, is_unawaited: false }
+    }
+
+    /// The command to use right now.
+    pub(crate) fn command(&self) -> Option<FastRelease> {
+        self.command.filter(|_| self.is_unawaited)
+    }
+
+    /// Notes whether somebody waits.
+    pub(crate) fn note(&mut self, is_awaited: bool) {
+        self.is_unawaited = !is_awaited;
+    }
+
+    /// The server refuses it: the script has to do.
+    pub(crate) fn give_up(&mut self) {
+        self.command = None;
+    }
+}
+
+/// Writes `release` as one plain command, which compares the whole value. `false` if that is not known, and nothing was
+/// written.
+pub(crate) fn encode(out: &mut Vec<u8>, command: FastRelease, release: &Releasing) -> bool {
+    let Command::Release { name, token, behind: Some((fence, label)), .. } = release.question.command()
+    else {
+        return false;
+    };
+    match command {
+        FastRelease::Delifeq => Encoder::command(out, 3).arg("DELIFEQ").arg(name.as_str()),
+        FastRelease::Delex => Encoder::command(out, 4).arg("DELEX").arg(name.as_str()).arg("IFEQ"),
+    }
+    .value(token, *fence, label);
+    true
+}
+
+/// Asks whether somebody waits for anything.
+pub(crate) fn awaited(out: &mut Vec<u8>) {
+    Encoder::command(out, 2).arg("EXISTS").arg(WAITING_KEY);
+}
+
+/// Tells those who wait for the name that `release` freed. It is rare, so the script is sent whole.
+pub(crate) fn hint(out: &mut Vec<u8>, release: &Releasing) {
+    let (name, token) = (release.name().as_str().as_bytes(), &release.token.as_bytes()[..]);
+    Encoder::command(out, 5)
+        .arg("EVAL")
+        .arg(HINT)
+        .arg("0")
+        .parts(&[FREE_CHANNEL.as_bytes(), name])
+        .arg(token);
+}
+
+impl Encoder<'_> {
+    /// The value that a node stores: the same text as [`Acquire::value`](crate::node::Acquire::value), without making it
+    /// first.
+    pub(crate) fn value(self, token: &Token, fence: Fence, label: &Label) -> Self {
+        let (mut digits, mut since_digits) = ([0; DIGITS], [0; DIGITS]);
+        let fence = decimal(fence.get(), &mut digits);
+        let (before, since, after) = label.parts();
+        let since = decimal(since.as_micros(), &mut since_digits);
+        self.parts(&[token.as_bytes(), b" ", fence, b" ", before.as_bytes(), since, after.as_bytes()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Question;
+    use quorlock_core::{Name, Signature, Wall};
+    use std::sync::Arc;
+
+    fn words(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<String> {
+        let mut out = Vec::new();
+        encode(&mut out);
+        let lines = String::from_utf8(out).unwrap();
+        lines
+            .split_terminator("\r\n")
+            .filter(|line| !line.starts_with(['*', '$']))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    #[test]
+    fn the_whole_value_is_compared_by_the_command_that_the_server_has() {
+        let (name, token) = (Name::new("a").unwrap(), Token::from_random([7; 16]));
+        let label =
+            Label::new(Arc::new(Signature::new("ann@web1", 42, Some("nightly"))), Wall::from_micros(5));
+        let behind = Some((Fence::new(9), label));
+        let command = Command::Release { name, token, quiet: false, behind, forced: false };
+        let release = Releasing::new(Question::unheard(command), token, false);
+        let value = format!("{token} 9 ann@web1 42 5 nightly");
+        let encoded = |command| words(|out| assert!(encode(out, command, &release)));
+        assert_eq!(encoded(FastRelease::Delifeq), ["DELIFEQ", "a", &value]);
+        assert_eq!(encoded(FastRelease::Delex), ["DELEX", "a", "IFEQ", &value]);
+    }
+
+    #[test]
+    fn a_release_of_a_token_alone_takes_the_script() {
+        let release = Releasing::unheard(Name::new("a").unwrap(), Token::from_random([7; 16]));
+        assert!(words(|out| assert!(!encode(out, FastRelease::Delifeq, &release))).is_empty());
+    }
+
+    #[test]
+    fn it_is_used_only_while_nobody_is_known_to_wait() {
+        let mut fast = Fast::new(Some(FastRelease::Delifeq));
+        assert_eq!(fast.command(), None, "nobody has looked yet");
+        fast.note(false);
+        assert_eq!(fast.command(), Some(FastRelease::Delifeq));
+        fast.note(true);
+        assert_eq!(fast.command(), None);
+        fast.note(false);
+        fast.give_up();
+        assert_eq!(fast.command(), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! One command on its way to one node, and where the replies of a round are collected.
+
+use crate::error::node::NodeError;
+use crate::node::command::{Command, Reply};
+use quorlock_core::Quorum;
+use smallvec::SmallVec;
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// One command on its way to one node. It is answered once; dropped without an answer it counts as
+/// [`NodeError::Abandoned`].
+///
+/// All nodes of a round share the command, so that a question is no larger than two words.
+#[derive(Debug)]
+#[must_use = "a node that does not answer counts as failed"]
+pub struct Question {
+    board: Arc<Board>,
+    node: u32,
+    is_open: bool,
+}
+
+impl Question {
+    pub(crate) fn new(board: &Arc<Board>, node: usize) -> Self {
+        // There are 31 nodes at most.
+        Self { board: board.clone(), node: node as u32, is_open: true }
+    }
+
+    /// A question and the future of its reply, for nodes that stand before other nodes.
+    pub fn channel(command: Command) -> (Self, impl Future<Output = Reply> + Send + 'static) {
+        let board = Board::new(command, Enough::ONE);
+        let question = Self::new(&board, 0);
+        let reply = async move {
+            let mut replies = poll_fn(|context| board.poll_take(context)).await;
+            replies.pop().map_or(Reply::failed(NodeError::Abandoned), |(_, reply)| reply)
+        };
+        (question, reply)
+    }
+
+    /// A question whose answer nobody waits for.
+    pub fn unheard(command: Command) -> Self {
+        Self { board: Board::new(command, Enough::ONE), node: 0, is_open: false }
+    }
+
+    /// What the node is asked to do.
+    pub fn command(&self) -> &Command {
+        &self.board.command
+    }
+
+    /// Hands the reply to whoever asked. Never blocks.
+    pub fn answer(mut self, reply: Reply) {
+        self.post(reply);
+    }
+
+    /// Takes the right to answer out; the command stays, for a node that has not done with it.
+    pub(crate) fn split(&mut self) -> Self {
+        let is_open = std::mem::take(&mut self.is_open);
+        Self { board: self.board.clone(), node: self.node, is_open }
+    }
+
+    fn post(&mut self, reply: Reply) {
+        if std::mem::take(&mut self.is_open) {
+            self.board.post(self.node as usize, reply);
+        }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        if self.is_open {
+            self.post(Reply::failed(NodeError::Abandoned));
+        }
+    }
+}
+
+/// Replies of one round with their nodes' numbers. Five or fewer need no memory of their own.
+pub(crate) type Replies = SmallVec<[(usize, Reply); 5]>;
+
+/// How many replies decide a round: so many nodes that did it, or so many that did not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enough {
+    done: usize,
+    undone: usize,
+}
+
+impl Enough {
+    /// Any reply.
+    pub(crate) const ONE: Self = Self { done: 1, undone: 1 };
+
+    /// A majority of all nodes, or so many that the others are none.
+    pub(crate) fn of(quorum: Quorum) -> Self {
+        Self { done: quorum.needed(), undone: quorum.spare() + 1 }
+    }
+
+    /// Counts down; whether it is enough.
+    fn count(&mut self, reply: &Reply) -> bool {
+        let kind = if matches!(reply, Reply::Done(_)) { &mut self.done } else { &mut self.undone };
+        *kind = kind.saturating_sub(1);
+        self.done == 0 || self.undone == 0
+    }
+}
+
+/// The command of one round, and the replies that were given and not yet taken.
+#[derive(Debug)]
+pub(crate) struct Board {
+    command: Command,
+    posts: Mutex<Posts>,
+}
+
+#[derive(Debug)]
+struct Posts {
+    replies: Replies,
+    /// What must still come before the reader is woken.
+    missing: Enough,
+    reader: Option<Waker>,
+}
+
+impl Board {
+    /// A board whose reader can do nothing with less than `enough`, and is not woken for it.
+    pub(crate) fn new(command: Command, enough: Enough) -> Arc<Self> {
+        let posts = Posts { replies: Replies::new(), missing: enough, reader: None };
+        Arc::new(Self { command, posts: Mutex::new(posts) })
+    }
+
+    pub(crate) fn command(&self) -> &Command {
+        &self.command
+    }
+
+    fn post(&self, node: usize, reply: Reply) {
+        let reader = {
+            let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_enough = posts.missing.count(&reply);
+            posts.replies.push((node, reply));
+            if is_enough { posts.reader.take() } else { None }
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+
+    /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
+    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
+        let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
+        if posts.replies.is_empty() {
+            posts.reader = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        Poll::Ready(std::mem::take(&mut posts.replies))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Done;
+    use quorlock_core::Name;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn the_reader_is_woken_when_there_is_enough_and_for_each_reply_after_that() {
+        // y = done, n = not done: how often the reader was woken after each reply
+        let table = [
+            (5, "yyyyy", [0, 0, 1, 2, 3]),
+            (5, "nnyyy", [0, 0, 0, 0, 1]),
+            (5, "nynyn", [0, 0, 0, 0, 1]),
+            (5, "nnnyy", [0, 0, 1, 2, 3]),
+            (4, "nyny", [0, 0, 1, 2, 2]),
+            (2, "ny", [1, 2, 2, 2, 2]),
+            (1, "y", [1, 1, 1, 1, 1]),
+        ];
+        for (nodes, replies, woken) in table {
+            let command = Command::Inspect { name: Name::new("a").unwrap() };
+            let board = Board::new(command, Enough::of(Quorum::of(nodes).unwrap()));
+            let count = Arc::new(Count::default());
+            let waker = Waker::from(count.clone());
+            let context = Context::from_waker(&waker);
+            for (node, reply) in replies.chars().enumerate() {
+                assert!(board.poll_take(&context).is_pending());
+                let failed = Reply::failed(NodeError::Abandoned);
+                board.post(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
+                assert_eq!(count.0.load(Ordering::Relaxed), woken[node], "{replies} at {node}");
+                assert!(matches!(board.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));
+            }
+        }
+    }
+}
