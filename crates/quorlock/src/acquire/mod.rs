@@ -1,7 +1,6 @@
 //! The one loop that retries: try, look who has it, wait for a hint or a jittered poll, try again.
 
 pub(crate) mod attempt;
-pub(crate) mod attempt_limiter;
 pub(crate) mod hint_backoff;
 pub(crate) mod hint_subscription;
 pub(crate) mod name_queue;
@@ -16,9 +15,10 @@ use crate::context::options::Options;
 use crate::error::{AcquireError, Holder, Said};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::quorum::Voters;
-use quorlock_core::{Backoff, Moment, Standing, backoff};
+use quorlock_core::{Backoff, Moment, backoff};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 /// The poll behind the hints: from the floor to the cap, never past the holder's remaining ttl.
@@ -179,13 +179,13 @@ impl<'a> Contender<'a> {
                 sleep(pause.min(self.left())).await;
             }
             // Waiting here is no attempt, and the attempt's time begins behind it.
-            let Some(pass) = self.voters.gate.pass(|| self.left()).await else {
+            let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
             let until = self.start + self.limits.wait.saturating_add(self.voters.around.node_timeout);
             // Thousands may wait before this, and few come here at a time.
             let tried = Box::pin(attempt(self.voters, &self.candidate, until)).await;
-            drop(pass);
+            drop(permit);
             if let Some(grant) = self.take(tried) {
                 return Ok(grant);
             }
@@ -197,6 +197,17 @@ impl<'a> Contender<'a> {
                 return Box::pin(self.give_up()).await;
             }
             Box::pin(self.pause()).await;
+        }
+    }
+
+    /// Waits until few enough attempts of the locker are under way; `None` if that takes too long.
+    ///
+    /// An attempt waits for nodes alone, each for a node timeout at most, so every permit comes back.
+    async fn attempt_permit(&self) -> Option<SemaphorePermit<'a>> {
+        let attempts = &self.voters.attempts;
+        match attempts.try_acquire() {
+            Ok(permit) => Some(permit),
+            Err(_) => Box::pin(timeout(self.left(), attempts.acquire())).await.ok()?.ok(),
         }
     }
 
@@ -225,15 +236,7 @@ impl<'a> Contender<'a> {
 
     /// While a guard of this very process has the lock, there is no need to ask any node.
     async fn wait_for_neighbour(&self) -> Result<(), OutOfTime> {
-        while let Some(hold) = self.line.holder() {
-            let left = match hold.standing() {
-                // An attempt now would come before the release on some nodes and behind it on others.
-                _ if hold.is_closing() => self.voters.around.node_timeout,
-                // One that others can release must be watched on the nodes.
-                Standing::Held { left } if hold.is_tied() => left,
-                _ => break,
-            };
-            drop(hold);
+        while let Some(left) = self.line.held_for() {
             if self.left().is_zero() {
                 return Err(OutOfTime);
             }

@@ -1,9 +1,9 @@
 //! First come, first served within this process: one contender per name goes to the nodes.
 
-use crate::hold::Hold;
 use crate::node::Bell;
 use quorlock_core::Name;
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -35,13 +35,19 @@ impl Lines {
             gate: Semaphore::new(1),
             waiters: AtomicUsize::new(0),
             bell: Bell::new(),
-            holder: Mutex::new(Weak::new()),
+            holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others: AtomicBool::new(true),
         });
         lines.insert(name.clone(), Arc::downgrade(&line));
         line
     }
+}
+
+/// A lock that this process holds, as the waiters for its name see it.
+pub(crate) trait LocalHolder: fmt::Debug + Send + Sync {
+    /// How long a waiter need not ask the nodes; `None` if the nodes must be asked.
+    fn held_for(&self) -> Option<Duration>;
 }
 
 /// The tasks of this process that want one name, in the order in which they came.
@@ -52,7 +58,7 @@ pub(crate) struct Line {
     gate: Semaphore,
     waiters: AtomicUsize,
     bell: Bell,
-    holder: Mutex<Weak<Hold>>,
+    holder: Mutex<Option<Weak<dyn LocalHolder>>>,
     in_a_row: AtomicU32,
     /// Whether others than this process waited when it last let go, as far as it is known.
     others: AtomicBool,
@@ -92,9 +98,13 @@ impl Line {
         }
     }
 
-    /// The guard of this process that has the name, if there is one.
-    pub(crate) fn holder(&self) -> Option<Arc<Hold>> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+    /// How long a waiter need not ask the nodes, because a guard of this process holds the name.
+    pub(crate) fn held_for(&self) -> Option<Duration> {
+        self.holder()?.upgrade()?.held_for()
+    }
+
+    fn holder(&self) -> Option<Weak<dyn LocalHolder>> {
+        self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Whether the one whose turn it is should hold back for a moment.
@@ -133,16 +143,16 @@ impl Line {
         }
     }
 
-    pub(crate) fn set_holder(&self, hold: &Arc<Hold>) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(hold);
+    pub(crate) fn set_holder(&self, holder: Weak<dyn LocalHolder>) {
+        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(holder);
     }
 
-    /// Lets the memory of a hold that is over go with its last user, instead of keeping it until the next one comes.
-    pub(crate) fn forget(&self, hold: &Hold) {
+    /// Frees the memory of a holder that is over with its last user, instead of at the next acquire.
+    pub(crate) fn forget(&self, over: &dyn LocalHolder) {
         let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
-        // Somebody else of this process may have adopted the lock meanwhile.
-        if std::ptr::eq(holder.as_ptr(), hold) {
-            *holder = Weak::new();
+        // Another task of this process may have adopted the lock meanwhile.
+        if holder.as_ref().is_some_and(|holder| std::ptr::addr_eq(holder.as_ptr(), over)) {
+            *holder = None;
         }
     }
 }
@@ -242,13 +252,13 @@ mod tests {
         let lock = locker.named("a").unwrap();
         let line = locker.lines().of(lock.name());
         let first = lock.acquire().await.unwrap();
-        let over = line.holder().unwrap();
+        let over = line.holder().unwrap().upgrade().unwrap();
         let _ = first.release().await;
-        assert!(Weak::ptr_eq(&line.holder.lock().unwrap(), &Weak::new()));
+        assert!(line.holder().is_none());
 
         let _second = lock.acquire().await.unwrap();
-        line.forget(&over);
-        assert!(line.holder().is_some_and(|hold| !Arc::ptr_eq(&hold, &over)));
+        line.forget(&*over);
+        assert!(line.held_for().is_some());
     }
 
     #[tokio::test]

@@ -1,7 +1,7 @@
 //! What happens to locks and nodes, for whoever wants to know: logs, metrics, tests, dashboards.
 
 use crate::context::trace::trace;
-use crate::node::NodeError;
+use crate::error::node::NodeError;
 use quorlock_core::{Fence, Loss, Name, Owner};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};

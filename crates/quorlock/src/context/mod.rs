@@ -16,9 +16,7 @@ use crate::context::event::{Event, Observers};
 use crate::context::injected_bug::Planted;
 use crate::context::longest_ttl::LongestTtl;
 use crate::context::node_clocks::NodeClocks;
-use crate::hold::clock_jumps::Ticker;
-use crate::hold::deferred_watchdogs::Nursery;
-use crate::node::{Kept, NodeError};
+use crate::error::node::NodeError;
 use quorlock_core::{Moment, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,11 +44,7 @@ pub(crate) struct Surroundings {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) observers: Observers,
     pub(crate) alarm: Alarm,
-    pub(crate) ticker: Ticker,
-    pub(crate) nursery: Nursery,
     pub(crate) siblings: Siblings,
-    /// What the servers among the nodes were told to keep.
-    pub(crate) kept: Kept,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
     /// The limit of connecting to a node, handshake included.
@@ -111,10 +105,7 @@ impl Default for Surroundings {
             entropy: Arc::new(Blocks),
             observers: Observers::default(),
             alarm: Alarm::default(),
-            ticker: Ticker::default(),
-            nursery: Nursery::default(),
             siblings: Siblings::default(),
-            kept: Kept::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             guard: RestartGuard::Strict,

@@ -1,8 +1,10 @@
 //! Why a configuration, an acquire or an extend failed; each variant is a decision for the caller.
 
 pub(crate) mod node;
+pub(crate) mod url;
 
-use crate::node::{NodeError, UrlError};
+use crate::error::node::NodeError;
+use crate::error::url::UrlError;
 use quorlock_core::{
     DriftError, Fence, Loss, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError, Vote,
 };

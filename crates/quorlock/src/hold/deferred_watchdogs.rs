@@ -153,7 +153,7 @@ mod tests {
         for number in 0..10 {
             lasting.push(locker.named(format!("lasting{number}")).unwrap().acquire().await.unwrap());
         }
-        let nursery = &locker.voters().around.nursery;
+        let nursery = &locker.keeper().nursery;
         let short = locker.named("short").unwrap();
         for _ in 0..200 {
             let _ = short.acquire().await.unwrap().release().await;

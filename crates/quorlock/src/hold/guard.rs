@@ -30,9 +30,8 @@ pub struct Guard {
 impl Guard {
     /// Takes charge of `hold`, which was `granted` just now, and sees to its watchdog.
     pub(crate) fn new(hold: Arc<Hold>, granted: Moment, rules: TtlRules) -> Self {
-        let around = &hold.voters.around;
-        around.ticker.enter(around);
-        around.nursery.take(&hold, granted);
+        hold.keeper.ticker.enter(&hold.voters.around);
+        hold.keeper.nursery.take(&hold, granted);
         Self { held: Held { hold, rules } }
     }
 
@@ -112,7 +111,7 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.held.hold;
-        hold.voters.around.ticker.leave();
+        hold.keeper.ticker.leave();
         let Closing::First { lost } = hold.close() else {
             return;
         };

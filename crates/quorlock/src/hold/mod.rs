@@ -6,19 +6,21 @@ pub(crate) mod extend;
 pub(crate) mod extend_by_token;
 pub(crate) mod guard;
 pub(crate) mod handle;
+pub(crate) mod keeper;
 pub(crate) mod once_signal;
 pub(crate) mod release;
 pub(crate) mod watchdog;
 
-use crate::acquire::name_queue::Line;
+use crate::acquire::name_queue::{Line, LocalHolder};
 use crate::context::event::Event;
 use crate::context::options::Options;
 use crate::error::Lost;
+use crate::hold::keeper::Keeper;
 use crate::hold::once_signal::Signal;
 use crate::node::{Acquire, Command, Tie};
 use crate::quorum::Voters;
 use quorlock_core::{Fence, Label, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// A held lock, shared by its guard and its watchdog.
@@ -31,6 +33,7 @@ pub(crate) struct Hold {
     /// Whether this very label is what nodes store. Those of a lock that was adopted store that of who gave it away.
     is_stored: bool,
     line: Arc<Line>,
+    pub(crate) keeper: Arc<Keeper>,
     state: Mutex<State>,
     /// Fires when the lock is lost.
     lost: Signal,
@@ -79,6 +82,7 @@ impl Hold {
         voters: Voters,
         (label, is_stored): (Label, bool),
         line: Arc<Line>,
+        keeper: Arc<Keeper>,
     ) -> Arc<Self> {
         let tied = options.tied;
         Arc::new(Self {
@@ -88,6 +92,7 @@ impl Hold {
             label,
             is_stored,
             line,
+            keeper,
             state: Mutex::new(State {
                 lease,
                 votes,
@@ -105,7 +110,8 @@ impl Hold {
     /// Lets the others of this process know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.state().announced = true;
-        self.line.set_holder(self);
+        let holder: Weak<Self> = Arc::downgrade(self);
+        self.line.set_holder(holder);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -299,7 +305,19 @@ impl Hold {
     }
 
     /// Whether its guard is about to let go, or just does: the release is not on its way to every node.
-    pub(crate) fn is_closing(&self) -> bool {
+    fn is_closing(&self) -> bool {
         self.state().closed && !self.closed.is_fired()
+    }
+}
+
+impl LocalHolder for Hold {
+    fn held_for(&self) -> Option<Duration> {
+        match self.standing() {
+            // An attempt now would come before the release on some nodes and behind it on others.
+            _ if self.is_closing() => Some(self.voters.around.node_timeout),
+            // One that others can release must be watched on the nodes.
+            Standing::Held { left } if self.is_tied() => Some(left),
+            _ => None,
+        }
     }
 }

@@ -90,7 +90,7 @@ impl Watchdog {
         }
         if matches!(woken, Woken::Alarm) {
             // The runtime that compared the clocks may be gone.
-            self.hold.voters.around.ticker.start(&self.hold.voters.around);
+            self.hold.keeper.ticker.start(&self.hold.voters.around);
         }
         let slept = self.slept();
         if self.hold.now() >= self.announce_at() {

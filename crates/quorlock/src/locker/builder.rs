@@ -19,8 +19,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The settings of a [`Locker`], or of a [blocking one](crate::blocking::Locker). Each has a sane default; the
-/// nodes have none.
+/// The settings of a [`Locker`], or of a blocking one. Each has a sane default; the nodes have none.
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder<L = Locker> {
     makes: PhantomData<fn() -> L>,

@@ -230,7 +230,8 @@ impl Lock {
 
     fn hold(&self, lease: (Lease, usize), label: (Label, bool)) -> Arc<Hold> {
         let (voters, line) = (self.locker.voters().clone(), self.line().clone());
-        Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line)
+        let keeper = self.locker.keeper().clone();
+        Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line, keeper)
     }
 
     fn guard(&self, hold: Arc<Hold>, granted: Moment) -> Guard {

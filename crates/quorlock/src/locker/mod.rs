@@ -9,6 +9,7 @@ use crate::context::options::{Defaults, Options, TtlRules, check_longest};
 use crate::error::{ConfigError, ExtendError};
 use crate::hold::guard::Guard;
 use crate::hold::handle::Handle;
+use crate::hold::keeper::Keeper;
 use crate::inspect::examine::{Examination, examine};
 use crate::inspect::list::{ListError, Listing, list};
 use crate::locker::builder::Builder;
@@ -36,6 +37,7 @@ struct Shared {
     rules: TtlRules,
     fences: Mutex<FenceClock>,
     lines: Lines,
+    keeper: Arc<Keeper>,
 }
 
 impl Locker {
@@ -53,8 +55,9 @@ impl Locker {
     }
 
     pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
-        let (fences, lines) = Default::default();
-        Self(Arc::new(Shared { voters, defaults: Defaults::new(defaults), rules, fences, lines }))
+        let (fences, lines, keeper) = Default::default();
+        let defaults = Defaults::new(defaults);
+        Self(Arc::new(Shared { voters, defaults, rules, fences, lines, keeper }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -217,6 +220,10 @@ impl Locker {
 
     pub(crate) fn lines(&self) -> &Lines {
         &self.0.lines
+    }
+
+    pub(crate) fn keeper(&self) -> &Arc<Keeper> {
+        &self.0.keeper
     }
 
     pub(crate) fn rules(&self) -> TtlRules {

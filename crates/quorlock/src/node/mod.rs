@@ -17,6 +17,7 @@ mod url;
 mod wakeup;
 
 pub use crate::error::node::NodeError;
+pub use crate::error::url::UrlError;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
 #[cfg(feature = "etcd")]
 pub use etcd::EtcdNode;
@@ -28,10 +29,10 @@ pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
 pub use redis::RedisNode;
-pub(crate) use redis::{Kept, MAX_BULK, Session, Switchboard, Value};
+pub(crate) use redis::{MAX_BULK, Session, Switchboard, Value};
 pub use request::Question;
 pub(crate) use request::{Board, Enough, Replies};
-pub use url::{NodeKind, NodeUrl, UrlError, split_list};
+pub use url::{NodeKind, NodeUrl, split_list};
 pub use wakeup::Bell;
 
 use crate::context::Surroundings;

@@ -3,7 +3,6 @@
 pub(crate) mod round;
 pub(crate) mod votes;
 
-use crate::acquire::attempt_limiter::Gate;
 use crate::context::Surroundings;
 use crate::context::event::Event;
 use crate::error::{NodeReport, Said};
@@ -13,8 +12,15 @@ use quorlock_core::{NodeSet, Quorum};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
+
+/// The most attempts of one locker that are under way at the same moment; the others wait, first come,
+/// first served.
+///
+/// The node timeout counts from the moment of sending. With more votes under way than a server answers
+/// within a fraction of it, all of them would time out, be undone and be sent again.
+const MAX_ATTEMPTS: usize = 256;
 
 /// The configured nodes and what they share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -26,8 +32,8 @@ pub(crate) struct Body {
     pub(crate) nodes: Arc<[Arc<dyn Node>]>,
     pub(crate) quorum: Quorum,
     pub(crate) around: Surroundings,
-    /// What every attempt passes first.
-    pub(crate) gate: Gate,
+    /// One permit for each attempt under way. Extends and releases need none.
+    pub(crate) attempts: Semaphore,
     ready: OnceCell<()>,
 }
 
@@ -41,8 +47,8 @@ impl Deref for Voters {
 
 impl Voters {
     pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, around: Surroundings) -> Self {
-        let (nodes, gate, ready) = (nodes.into(), Gate::default(), OnceCell::new());
-        Self(Arc::new(Body { nodes, quorum, around, gate, ready }))
+        let (nodes, attempts, ready) = (nodes.into(), Semaphore::new(MAX_ATTEMPTS), OnceCell::new());
+        Self(Arc::new(Body { nodes, quorum, around, attempts, ready }))
     }
 
     /// Sends `command` to all nodes. The round sleeps until a majority has done it, or cannot any more.

@@ -1,13 +1,11 @@
 //! The etcd node: a cluster that agrees with itself is one voter.
 
 pub(crate) mod client;
-mod cluster;
 mod examine;
 mod executor;
 mod fence_leases;
 mod health;
 mod lock_store;
-mod members;
 #[cfg(test)]
 mod tests;
 mod watch;

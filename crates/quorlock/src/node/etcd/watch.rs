@@ -1,8 +1,8 @@
 //! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
 
 use crate::node::etcd::client::api::Api;
+use crate::node::etcd::client::cluster::Header;
 use crate::node::etcd::client::http::{Opened, lost};
-use crate::node::etcd::cluster::Header;
 use crate::node::etcd::lock_store::Store;
 use crate::node::{Bell, NodeError};
 use bytes::BytesMut;

@@ -9,7 +9,6 @@ pub(crate) mod protocol;
 mod tests;
 
 pub(crate) use admin::session::{Session, Switchboard};
-pub(crate) use pipeline::fence_ttl_cache::Kept;
 pub(crate) use protocol::resp::{MAX_BULK, Value};
 
 use crate::context::{CLOCK_TOLERANCE, Surroundings};
@@ -17,13 +16,13 @@ use crate::node::net::stream::Address;
 use crate::node::url::{NodeUrl, Place};
 use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
 use admin::{examine, scan};
-use connection::handshake::{self, Login};
-use connection::socket;
+use connection::driver::Driver;
 use link::Link;
 use link::epoch::Standing;
+use link::greeting::Login;
 use link::state::{Phase, QUEUE_LIMIT, Queue};
 use pipeline::pending::Verify;
-use protocol::{encode, scripts};
+use protocol::{encode, scripts, server_errors, verify};
 use quorlock_core::Name;
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ impl RedisNode {
     /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no server.
     pub(crate) fn new(url: &NodeUrl, around: Surroundings) -> Result<Self, NodeError> {
         let (address, login) = reach(url, &around)?;
-        let link = Link::new(url.short().into(), around, address, login);
+        let link = Link::new(url.short().into(), around, address, login, Driver::spawn);
         Ok(Self { link: Arc::new(link) })
     }
 
@@ -98,8 +97,8 @@ impl RedisNode {
     /// Writes an epoch that may vote at once, and learns it.
     async fn mark_fresh(&self) -> Result<(), NodeError> {
         let (around, login) = (&self.link.around, &self.link.login);
-        let longest = handshake::millis(around.longest_ttl.max(around.longest.recorded())).to_string();
-        let nonce = handshake::nonce(around);
+        let longest = encode::millis(around.longest_ttl.max(around.longest.recorded())).to_string();
+        let nonce = verify::nonce(around);
         let (script, key, db) = (scripts::INIT, encode::EPOCH_KEY, login.db.to_string());
         let durable = if login.durable { "d" } else { "n" };
         let words = ["EVAL", script, "1", key, &longest, &nonce, &db, durable];
@@ -109,9 +108,9 @@ impl RedisNode {
 
     /// Records `longest` as the longest ttl of any client, and learns the epoch that records it.
     async fn record_longest(&self, longest: Duration) -> Result<(), NodeError> {
-        let recorded = handshake::millis(self.link.around.longest.recorded()).to_string();
-        let longest = handshake::millis(longest).to_string();
-        let tolerance = handshake::millis(2 * CLOCK_TOLERANCE).to_string();
+        let recorded = encode::millis(self.link.around.longest.recorded()).to_string();
+        let longest = encode::millis(longest).to_string();
+        let tolerance = encode::millis(2 * CLOCK_TOLERANCE).to_string();
         let words = ["EVAL", scripts::RAISE, "1", encode::EPOCH_KEY, &longest, &recorded, &tolerance];
         match self.call(&words.map(str::as_bytes)).await {
             Ok(Value::Okay) => self.verify().await,
@@ -128,7 +127,7 @@ impl RedisNode {
 /// Where to connect and how to log in, as `url` tells.
 fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeError> {
     let Place::Server(server) = &url.place else {
-        return Err(socket::protocol(format!("{url} is no Redis or Valkey server")));
+        return Err(server_errors::protocol(format!("{url} is no Redis or Valkey server")));
     };
     let login = Login {
         user: server.user.clone(),
@@ -161,9 +160,9 @@ impl Node for RedisNode {
         let mut queue = self.link.lock();
         queue.bells.insert(name.as_str().to_owned(), bell.clone());
         queue.hints(name.as_str(), true);
-        let driver = self.link.start(&mut queue).ok().flatten();
+        let runtime = self.link.start(&mut queue).ok().flatten();
         drop(queue);
-        Link::spawn(driver);
+        self.link.spawn(runtime);
         self.link.wake();
     }
 

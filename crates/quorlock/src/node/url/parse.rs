@@ -1,6 +1,7 @@
 //! Taking a node's address apart.
 
-use crate::node::url::{Cluster, Directory, Endpoint, Place, Server, TlsFiles, UrlError};
+use crate::error::url::UrlError;
+use crate::node::url::{Cluster, Directory, Endpoint, Place, Server, TlsFiles};
 use std::path::PathBuf;
 
 const REDIS_PORT: u16 = 6379;

@@ -1,11 +1,11 @@
 //! The few requests of etcd's JSON interface that locks need.
 
 use crate::node::NodeError;
+use crate::node::etcd::client::cluster::{Cluster, Headed, Header};
 use crate::node::etcd::client::errors::{Refusal, Trouble};
 use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
 use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
-use crate::node::etcd::cluster::{Cluster, Headed, Header};
-use crate::node::etcd::members::Checks;
+use crate::node::etcd::client::members::Checks;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -166,7 +166,7 @@ impl Api {
         self.cluster.accept(header, self.http.member(endpoint), at_least)
     }
 
-    /// What happens to `key` from now on, as a text that does not end; see [`Watch`](crate::node::etcd::watch::Watch).
+    /// What happens to `key` from now on, as a text that does not end; read by the watch module.
     pub(crate) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
         let question = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
         let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };

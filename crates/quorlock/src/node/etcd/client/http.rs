@@ -1,7 +1,7 @@
 //! Requests to the endpoints of one cluster, over connections that are used again.
 
 use crate::node::NodeError;
-use crate::node::etcd::cluster::Member;
+use crate::node::etcd::client::cluster::Member;
 use crate::node::net::stream::Address;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};

@@ -3,13 +3,15 @@
 use crate::context::RestartGuard;
 use crate::node::redis::admin::permissions;
 use crate::node::redis::admin::session::Session;
-use crate::node::redis::connection::handshake::{self, ahead};
+use crate::node::redis::connection::handshake;
 use crate::node::redis::link::Link;
 use crate::node::redis::link::epoch::{Epoch, Verified, quarantine};
+use crate::node::redis::link::greeting::ahead;
 use crate::node::redis::protocol::compare_and_delete;
 use crate::node::redis::protocol::encode::EPOCH_KEY;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_info::{FSYNC, SKIP_SYNC, SYNC, Survey, check_sync, field, setting};
+use crate::node::redis::protocol::verify;
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use quorlock_core::Wall;
 use std::time::Duration;
@@ -42,7 +44,7 @@ impl Look<'_> {
         let clock_ahead_micros = self.clock_ahead().await?;
         let denied = match &refusal {
             Some(cause) if !is_a_setting(cause) => Vec::new(),
-            _ => permissions::denied(&mut self.session, &handshake::nonce(&self.link.around)).await?,
+            _ => permissions::denied(&mut self.session, &verify::nonce(&self.link.around)).await?,
         };
         // What a server refuses to everybody, as its memory is full, is no matter of rights.
         let (denied, refused): (Vec<_>, Vec<_>) =

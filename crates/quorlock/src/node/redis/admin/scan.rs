@@ -3,10 +3,10 @@
 //! On a connection of its own: what a step finds would otherwise stand before the answers to votes.
 
 use crate::node::redis::admin::session::Session;
-use crate::node::redis::connection::socket::protocol;
 use crate::node::redis::link::Link;
 use crate::node::redis::protocol::encode::FENCE_KEY;
 use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::protocol::server_errors::protocol;
 use crate::node::{Names, NodeError};
 use bytes::Bytes;
 use quorlock_core::Name;

@@ -2,12 +2,14 @@
 
 use crate::context::Surroundings;
 use crate::node::net::stream::Address;
-use crate::node::redis::connection::handshake::{self, Login, Visit};
-use crate::node::redis::connection::socket::{Wire, protocol};
+use crate::node::redis::connection::handshake;
+use crate::node::redis::connection::socket::Wire;
 use crate::node::redis::link::Link;
+use crate::node::redis::link::greeting::{Login, Visit};
 use crate::node::redis::protocol::commands;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::classify;
+use crate::node::redis::protocol::server_errors::protocol;
 use crate::node::{NodeError, NodeUrl};
 use std::fmt;
 use std::sync::Arc;

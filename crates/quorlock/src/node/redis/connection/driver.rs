@@ -4,13 +4,15 @@ use crate::context::entropy;
 use crate::node::NodeError;
 use crate::node::redis::connection::activity::Watch;
 use crate::node::redis::connection::flush_on_drop::Parting;
-use crate::node::redis::connection::handshake::{self, Greeting};
+use crate::node::redis::connection::handshake;
+use crate::node::redis::connection::in_flight::Flight;
 use crate::node::redis::connection::reply_chunks::Pace;
-use crate::node::redis::connection::socket::{Wire, broken, protocol};
+use crate::node::redis::connection::socket::{Wire, broken};
 use crate::node::redis::link::Link;
+use crate::node::redis::link::greeting::Greeting;
 use crate::node::redis::link::state::{Chores, Phase, Queue};
-use crate::node::redis::pipeline::in_flight::Flight;
 use crate::node::redis::protocol::resp::Value;
+use crate::node::redis::protocol::server_errors::protocol;
 use quorlock_core::{Backoff, Moment};
 use std::future::poll_fn;
 use std::io;
@@ -18,6 +20,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// The delays between attempts to connect.
@@ -62,11 +65,13 @@ enum Turn {
 }
 
 impl Driver {
-    pub(crate) fn new(link: Arc<Link>) -> Self {
-        Self { link, flight: Flight::default(), end_by: None, holds_back: false }
+    /// Drives `link` in a task of `runtime`.
+    pub(crate) fn spawn(link: Arc<Link>, runtime: &Handle) {
+        let driver = Self { link, flight: Flight::default(), end_by: None, holds_back: false };
+        runtime.spawn(driver.run());
     }
 
-    pub(crate) async fn run(mut self) {
+    async fn run(mut self) {
         let mut backoff = Backoff::new(RECONNECT.0, RECONNECT.1);
         let mut replaced: Option<Instant> = None;
         loop {
@@ -81,14 +86,14 @@ impl Driver {
                         // Most likely the server restarted: one attempt for which commands wait.
                         replaced = Some(Instant::now());
                         backoff.reset();
-                        self.link.gone(&mut self.flight, Phase::Connecting, &cause);
+                        self.link.gone(self.flight.drain(), Phase::Connecting, &cause);
                         continue;
                     }
                     cause
                 }
                 Err(cause) => cause,
             };
-            self.link.gone(&mut self.flight, Phase::Down(cause.clone()), &cause);
+            self.link.gone(self.flight.drain(), Phase::Down(cause.clone()), &cause);
             let delay = backoff.next(entropy::number(&*self.link.around.entropy));
             if self.rest(delay).await {
                 return;
@@ -216,7 +221,7 @@ impl Driver {
     fn survey(&self, now: Moment) {
         let mut queue = self.link.lock();
         queue.outbox.survey(self.link.login.durable);
-        queue.outbox.told.age(now);
+        queue.outbox.fence_ttls.expire(now);
         drop(queue);
         // It is the first of that write, and nobody else wakes us for what follows it.
         self.link.wake();
@@ -327,6 +332,6 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.gone(&mut self.flight, Phase::Idle, &NodeError::Abandoned);
+        self.link.gone(self.flight.drain(), Phase::Idle, &NodeError::Abandoned);
     }
 }

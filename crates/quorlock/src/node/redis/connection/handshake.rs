@@ -1,134 +1,20 @@
 //! The first words on a connection: who we are, whether this server can be a node, and what it remembers.
 
-use crate::context::{CLOCK_TOLERANCE, RestartGuard, Surroundings};
-use crate::node::redis::connection::socket::{Wire, protocol};
+use crate::context::{RestartGuard, Surroundings};
+use crate::node::redis::connection::socket::Wire;
 use crate::node::redis::link::epoch::Reading;
+use crate::node::redis::link::greeting::{Greeting, Login, ServerClock, Visit};
 use crate::node::redis::protocol::commands;
 use crate::node::redis::protocol::compare_and_delete;
-use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder};
+use crate::node::redis::protocol::encode::Encoder;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::scripts::{Hashes, Script};
-use crate::node::redis::protocol::server_errors::{classify, is_unknown_command};
+use crate::node::redis::protocol::server_errors::{classify, is_unknown_command, protocol};
 use crate::node::redis::protocol::server_info::{self, Survey, check_sync};
+use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
 use crate::node::{FastRelease, NodeError};
-use quorlock_core::{Moment, Wall};
-use std::fmt::Write;
+use quorlock_core::Wall;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What is needed to log in.
-#[derive(Clone)]
-pub(crate) struct Login {
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<String>,
-    pub(crate) db: u32,
-    pub(crate) durable: bool,
-}
-
-/// What a handshake found out.
-#[derive(Debug)]
-pub(crate) struct Greeting {
-    pub(crate) version: Arc<str>,
-    pub(crate) hashes: Hashes,
-    /// What the server has to release without a script.
-    pub(crate) fast: Option<FastRelease>,
-    /// `None` if the restart guard is off.
-    pub(crate) reading: Option<Reading>,
-    /// The server's clock.
-    pub(crate) clock: ServerClock,
-    /// How many replicas follow the server.
-    pub(crate) replicas: u64,
-    /// This connection.
-    pub(crate) visit: Visit,
-}
-
-/// What a server's wall clock showed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ServerClock {
-    pub(crate) there: Wall,
-    /// When it showed that, by our boot clock, to within half a round trip.
-    pub(crate) at: Moment,
-    /// How far it was ahead of our wall clock, in microseconds.
-    pub(crate) ahead_micros: i64,
-}
-
-/// One connection as the server sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Visit {
-    run_id: String,
-    /// The server's number for the connection.
-    pub(crate) client: Option<u64>,
-}
-
-impl Visit {
-    /// Whether the server went back to a state before `last`: it numbers connections upwards as long as it runs, so a number
-    /// that is not above an earlier one belongs to a copy of its memory, as when a virtual machine returns to a snapshot.
-    fn is_reverted(&self, last: &Visit) -> bool {
-        self.run_id == last.run_id
-            && matches!((self.client, last.client), (Some(this), Some(last)) if this <= last)
-    }
-}
-
-/// What was found out about a server that is marked durable.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Syncs {
-    /// Nothing: it is not marked, or was not asked.
-    #[default]
-    Unknown,
-    /// It syncs every write.
-    Always,
-    /// It does not, whatever its mark says.
-    NotAlways,
-}
-
-/// What the verify script is asked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct VerifyRequest {
-    /// The longest ttl that other nodes have recorded, if it is to be recorded here, too.
-    recorded: Duration,
-    /// The longest ttl of an epoch to begin, if there is none; zero to begin none.
-    to_begin: Duration,
-    /// Whether anything may be written at all.
-    writes: bool,
-    syncs: Syncs,
-    db: u32,
-    /// Whether the server is known to have forgotten.
-    forgot: bool,
-}
-
-impl VerifyRequest {
-    /// What may be asked for now. A node gets an epoch only once a majority was heard: it must record what others have.
-    pub(crate) fn new(around: &Surroundings, login: &Login, syncs: Syncs) -> Self {
-        let writes = around.begins_epochs;
-        let recorded = if writes { around.longest.recorded() } else { Duration::ZERO };
-        let begins = writes && around.longest.is_settled();
-        let to_begin = if begins { around.longest_to_record() } else { Duration::ZERO };
-        Self { recorded, to_begin, writes, syncs, db: login.db, forgot: false }
-    }
-
-    /// Writes the call; without hashes the script is sent whole.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, hashes: Option<&Hashes>, around: &Surroundings) {
-        let command = Encoder::command(out, 11);
-        let command = match hashes {
-            Some(hashes) => command.arg("EVALSHA").arg(hashes.of(Script::Verify)),
-            None => command.arg("EVAL").arg(Script::Verify.body()),
-        }
-        .arg("1")
-        .arg(EPOCH_KEY)
-        .number(millis(self.recorded));
-        let command = if self.writes { command.number(millis(self.to_begin)) } else { command.arg("-") };
-        command
-            .arg(nonce(around))
-            .arg(match self.syncs {
-                Syncs::Unknown => "0",
-                Syncs::Always => "1",
-                Syncs::NotAlways => "-",
-            })
-            .number(self.db.into())
-            .arg(if self.forgot { "1" } else { "0" })
-            .number(millis(2 * CLOCK_TOLERANCE));
-    }
-}
 
 /// Introduces us on `wire`. `last` is the connection before this one.
 ///
@@ -163,7 +49,7 @@ pub(crate) async fn greet(
         (true, Err(_)) => Syncs::NotAlways,
     };
     let forgot = last.is_some_and(|last| greeting.visit.is_reverted(last));
-    let request = VerifyRequest { forgot, ..VerifyRequest::new(around, login, syncs) };
+    let request = VerifyRequest::new(around, login.db, syncs).forgot(forgot);
     ask_for_time(&mut wire.out, &greeting.hashes, around, &request);
     if ends_last {
         // The connection is gone already, or we may not end it: either way there is no more to do.
@@ -176,7 +62,7 @@ pub(crate) async fn greet(
     if greeting.reading.as_ref().is_some_and(|reading| reading.epoch.is_none()) && around.begins_epochs {
         around.longest.heard(id, None);
         around.longest.settle(around.node_timeout * 4).await;
-        let request = VerifyRequest { forgot, ..VerifyRequest::new(around, login, syncs) };
+        let request = VerifyRequest::new(around, login.db, syncs).forgot(forgot);
         ask_for_time(&mut wire.out, &greeting.hashes, around, &request);
         hear_time(wire, &mut greeting, around).await?;
     }
@@ -209,18 +95,6 @@ async fn hear_time(wire: &mut Wire, greeting: &mut Greeting, around: &Surroundin
     Ok(())
 }
 
-impl ServerClock {
-    /// A server's clock that showed `there` after `before` and by now.
-    pub(crate) fn read(there: Wall, before: (Wall, Moment), around: &Surroundings) -> Self {
-        let after = (around.clock.wall(), around.clock.now());
-        Self {
-            there,
-            at: before.1 + after.1.since(before.1) / 2,
-            ahead_micros: ahead(there, before.0, after.0),
-        }
-    }
-}
-
 /// The answer to `TIME`.
 pub(crate) fn time(answer: &Value) -> Option<Wall> {
     match answer {
@@ -233,27 +107,6 @@ pub(crate) fn time(answer: &Value) -> Option<Wall> {
         },
         _ => None,
     }
-}
-
-/// A number for a new epoch that nobody else will choose.
-pub(crate) fn nonce(around: &Surroundings) -> String {
-    let mut random = [0; 16];
-    around.entropy.fill(&mut random);
-    random.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-pub(crate) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// How far a clock that showed `there` was ahead of ours, which went from `before` to `after` meanwhile.
-pub(crate) fn ahead(there: Wall, before: Wall, after: Wall) -> i64 {
-    let here = before.as_micros() / 2 + after.as_micros() / 2;
-    i64::try_from(i128::from(there.as_micros()) - i128::from(here)).unwrap_or(i64::MAX)
 }
 
 /// Writes what switches to RESP3 and logs in.
@@ -384,15 +237,6 @@ mod tests {
 
     fn visit(run_id: &str, client: u64) -> Visit {
         Visit { run_id: run_id.to_owned(), client: Some(client) }
-    }
-
-    #[test]
-    fn a_connection_number_that_goes_back_within_a_run_shows_a_server_that_was_reverted() {
-        assert!(visit("a", 7).is_reverted(&visit("a", 9)));
-        assert!(visit("a", 9).is_reverted(&visit("a", 9)));
-        assert!(!visit("a", 10).is_reverted(&visit("a", 9)));
-        assert!(!visit("b", 7).is_reverted(&visit("a", 9)), "another run counts anew");
-        assert!(!Visit { run_id: "a".to_owned(), client: None }.is_reverted(&visit("a", 9)));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::node::NodeError;
 use crate::node::net::stream::Stream;
 use crate::node::redis::protocol::resp::{self, Value};
+use crate::node::redis::protocol::server_errors::protocol;
 use bytes::{Buf, BytesMut};
 use std::future::{Future, poll_fn};
 use std::io;
@@ -150,8 +151,4 @@ impl Wire {
 
 pub(crate) fn broken(source: io::Error) -> NodeError {
     NodeError::Disconnected { source: Arc::new(source) }
-}
-
-pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
-    NodeError::Protocol { reason: reason.into() }
 }

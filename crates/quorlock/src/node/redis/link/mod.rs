@@ -1,17 +1,18 @@
 //! One server's link as everybody else sees it: commands in, states and events out.
 
+pub(crate) mod concurrency;
 pub(crate) mod epoch;
+pub(crate) mod greeting;
 pub(crate) mod server_stats;
 pub(crate) mod state;
 
 use crate::context::event::Event;
 use crate::context::{CLOCK_TOLERANCE, Surroundings};
 use crate::node::net::stream::Address;
-use crate::node::redis::connection::driver::Driver;
-use crate::node::redis::connection::handshake::{Greeting, Login, ServerClock};
 use crate::node::redis::link::epoch::{Reading, Standing};
+use crate::node::redis::link::greeting::{Greeting, Login, ServerClock};
 use crate::node::redis::link::state::{Phase, Queue};
-use crate::node::redis::pipeline::in_flight::Flight;
+use crate::node::redis::pipeline::pending::Slot;
 use crate::node::redis::protocol::compare_and_delete::Fast;
 use crate::node::redis::protocol::server_info::Survey;
 use crate::node::{NodeError, Question, Reply};
@@ -21,12 +22,16 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+/// Spawns the task that drives a link, on the given runtime.
+pub(crate) type Drive = fn(Arc<Link>, &Handle);
+
 /// What senders and the driver of one server share.
 pub(crate) struct Link {
     pub(crate) id: Arc<str>,
     pub(crate) around: Surroundings,
     pub(crate) address: Address,
     pub(crate) login: Login,
+    drive: Drive,
     queue: Mutex<Queue>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
@@ -35,8 +40,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(id: Arc<str>, around: Surroundings, address: Address, login: Login) -> Self {
+    pub(crate) fn new(
+        id: Arc<str>,
+        around: Surroundings,
+        address: Address,
+        login: Login,
+        drive: Drive,
+    ) -> Self {
         Self {
+            drive,
             queue: Mutex::new(Queue::new(&around)),
             id,
             around,
@@ -60,8 +72,8 @@ impl Link {
     /// Sends the command of `question`.
     pub(crate) fn send(self: &Arc<Self>, question: Question) {
         let mut queue = self.lock();
-        let driver = match self.start(&mut queue) {
-            Ok(driver) => driver,
+        let runtime = match self.start(&mut queue) {
+            Ok(runtime) => runtime,
             Err(cause) => {
                 queue.owe(question.command(), &self.around);
                 drop(queue);
@@ -71,7 +83,7 @@ impl Link {
         let verdict = queue.accept(question, &self.around);
         let waker = if let Ok(true) = verdict { queue.driver.take() } else { None };
         drop(queue);
-        Self::spawn(driver);
+        self.spawn(runtime);
         waker.into_iter().for_each(Waker::wake);
         if let Err((question, cause)) = verdict {
             question.answer(Reply::failed(cause));
@@ -81,30 +93,30 @@ impl Link {
     /// Waits until there is a connection or the attempt to get one has failed.
     pub(crate) async fn settle(self: &Arc<Self>) {
         let mut settled = self.settled.subscribe();
-        let driver = self.start(&mut self.lock());
-        match driver {
-            Ok(driver) => Self::spawn(driver),
+        let runtime = self.start(&mut self.lock());
+        match runtime {
+            Ok(runtime) => self.spawn(runtime),
             Err(_) => return,
         }
         // The sender lives as long as we do, so this cannot fail.
         let _ = settled.wait_for(|settled| *settled).await;
     }
 
-    /// A driver to be spawned once the queue is unlocked, if there is none yet.
-    pub(crate) fn start(self: &Arc<Self>, queue: &mut Queue) -> Result<Option<(Handle, Driver)>, NodeError> {
+    /// The runtime on which a driver is to be spawned once the queue is unlocked, if there is none yet.
+    pub(crate) fn start(&self, queue: &mut Queue) -> Result<Option<Handle>, NodeError> {
         if !matches!(queue.phase, Phase::Idle) {
             return Ok(None);
         }
         let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
         queue.phase = Phase::Connecting;
         self.settled.send_replace(false);
-        Ok(Some((runtime, Driver::new(self.clone()))))
+        Ok(Some(runtime))
     }
 
     /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
-    pub(crate) fn spawn(driver: Option<(Handle, Driver)>) {
-        if let Some((runtime, driver)) = driver {
-            runtime.spawn(driver.run());
+    pub(crate) fn spawn(self: &Arc<Self>, runtime: Option<Handle>) {
+        if let Some(runtime) = runtime {
+            (self.drive)(self.clone(), &runtime);
         }
     }
 
@@ -132,12 +144,12 @@ impl Link {
     }
 
     /// The connection is gone, or none could be made. `Phase::Connecting` lets commands wait for the next.
-    pub(crate) fn gone(&self, flight: &mut Flight, phase: Phase, cause: &NodeError) {
+    pub(crate) fn gone(&self, unanswered: impl Iterator<Item = Slot>, phase: Phase, cause: &NodeError) {
         let is_down = matches!(phase, Phase::Down(_));
         let settled = !matches!(phase, Phase::Connecting);
         let mut queue = self.lock();
         let waker = queue.driver.take();
-        let failed = queue.end(phase, flight.drain(), &self.around);
+        let failed = queue.end(phase, unanswered, &self.around);
         // While it is locked, as the next driver may start before all were answered.
         self.settled.send_replace(settled);
         drop(queue);
@@ -238,7 +250,7 @@ fn is_skewed(ahead_micros: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::redis::pipeline::pending::{Releasing, Slot};
+    use crate::node::redis::pipeline::pending::Releasing;
     use crate::node::{Board, Command, Enough, NodeUrl};
     use quorlock_core::{Name, Token};
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -262,7 +274,7 @@ mod tests {
     fn a_release_is_owed_before_its_failure_is_told() {
         let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
         let (address, login) = crate::node::redis::reach(&url, &Surroundings::default()).unwrap();
-        let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login));
+        let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login, |_, _| {}));
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
         let board = Board::new(
             Command::Release { name, token, quiet: false, behind: None, forced: false },
@@ -271,10 +283,8 @@ mod tests {
         let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
         let waker = onlooker.clone().into();
         assert!(board.poll_take(&Context::from_waker(&waker)).is_pending());
-        let mut flight = Flight::default();
-        let question = Question::new(&board, 0);
-        flight.slots.push_back(Slot::Release(Releasing::new(question, token, false)));
-        link.gone(&mut flight, Phase::Idle, &NodeError::Abandoned);
+        let release = Slot::Release(Releasing::new(Question::new(&board, 0), token, false));
+        link.gone([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
         assert!(onlooker.saw_it_owed.load(Ordering::Relaxed));
     }
 }

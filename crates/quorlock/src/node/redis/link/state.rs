@@ -1,13 +1,14 @@
 //! What senders and the driver share: what is to be sent, and what is known about the server.
 
 use crate::context::{RestartGuard, Surroundings};
-use crate::node::redis::connection::concurrency::Company;
-use crate::node::redis::connection::handshake::{Login, Syncs, VerifyRequest, Visit};
+use crate::node::redis::link::concurrency::Company;
 use crate::node::redis::link::epoch::{Reading, Standing, Verified};
+use crate::node::redis::link::greeting::{Login, Visit};
 use crate::node::redis::link::server_stats::Learnt;
 use crate::node::redis::pipeline::outbox::Outbox;
 use crate::node::redis::pipeline::pending::{Releasing, Slot, Verify};
 use crate::node::redis::pipeline::unacked_releases::Owed;
+use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
 use crate::node::{Bell, Command, NodeError, Question};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
@@ -87,7 +88,7 @@ impl Queue {
             },
             epoch: None,
             facts: Learnt::default(),
-            outbox: Outbox::new(&around.kept),
+            outbox: Outbox::default(),
             owed: Owed::default(),
             bells: BTreeMap::new(),
             last_visit: None,
@@ -164,7 +165,8 @@ impl Queue {
     pub(crate) fn owe(&mut self, command: &Command, around: &Surroundings) {
         match command {
             Command::Release { name, token, forced, .. } if *forced || !self.owed.is_unsent(*token) => {
-                let release = Releasing { forced: *forced, ..Releasing::unheard(name.clone(), *token) };
+                let mut release = Releasing::unheard(name.clone(), *token);
+                release.call.forced = *forced;
                 self.keep(release, around);
             }
             // The token of a refill is that of a lock which the server may hold already.
@@ -195,7 +197,7 @@ impl Queue {
     pub(crate) fn verify(&mut self, verify: Verify, around: &Surroundings, login: &Login) {
         // What was found on connecting is looked at again by every survey.
         let syncs = if login.durable { Syncs::Always } else { Syncs::Unknown };
-        self.outbox.verify(verify, &VerifyRequest::new(around, login, syncs), around);
+        self.outbox.verify(verify, &VerifyRequest::new(around, login.db, syncs), around);
     }
 
     /// Asks a server in quarantine for its epoch, now and then: somebody may have declared it fresh.
@@ -222,7 +224,7 @@ impl Queue {
         let epoch = Verified::new((epoch, reading.now), before, now);
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
         if is_new {
-            self.outbox.told.forget(now);
+            self.outbox.fence_ttls.clear(now);
         }
         if !matches!(self.standing, Standing::Unguarded) {
             self.standing = Standing::Verified { epoch: epoch.clone(), mature: None };
@@ -255,7 +257,7 @@ impl Queue {
         let now = around.clock.now();
         self.phase = Phase::Ready;
         // The server may have restarted and forgotten.
-        self.outbox.told.forget(now);
+        self.outbox.fence_ttls.clear(now);
         self.owed.forget_unsent();
         self.pay(now);
         for name in self.bells.keys() {

@@ -1,7 +1,6 @@
 //! Commands out, replies in, first in, first out.
 
 pub(crate) mod fence_ttl_cache;
-pub(crate) mod in_flight;
 pub(crate) mod outbox;
 pub(crate) mod pending;
 pub(crate) mod release_batch;

@@ -1,15 +1,15 @@
 //! Commands that are encoded and not handed over yet, each with what waits for its answer.
 
 use crate::context::Surroundings;
-use crate::node::redis::connection::handshake::VerifyRequest;
-use crate::node::redis::pipeline::fence_ttl_cache::{Kept, Told};
-use crate::node::redis::pipeline::pending::{Change, ChangeKind, Releasing, Slot, Verify, Vote};
+use crate::node::redis::pipeline::fence_ttl_cache::FenceTtlCache;
+use crate::node::redis::pipeline::pending::{Change, Releasing, Slot, Verify, Vote};
 use crate::node::redis::pipeline::release_batch::{self, Run};
-use crate::node::redis::protocol::commands;
+use crate::node::redis::protocol::commands::{self, UpdateCall, UpdateKind};
 use crate::node::redis::protocol::compare_and_delete::{self, Fast};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::scripts::Hashes;
 use crate::node::redis::protocol::server_info::FSYNC;
+use crate::node::redis::protocol::verify::VerifyRequest;
 use crate::node::{Command, FastRelease, NodeError, Question};
 use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
@@ -22,15 +22,14 @@ const READINGS: usize = 16;
 const FIRST_MARK: u64 = 2;
 
 /// What the next write will carry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Outbox {
     /// Encoded commands, and what waits for their answers in the same order.
     out: Vec<u8>,
     slots: VecDeque<Slot>,
     /// Releases that go out after all of `slots`.
     run: Run,
-    /// Counters that this server was told to keep.
-    pub(crate) told: Told,
+    pub(crate) fence_ttls: FenceTtlCache,
     /// Whether a vote or a refill was encoded after the last reading of the epoch.
     open_votes: bool,
     /// How many extends and stamps were marked.
@@ -44,21 +43,6 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// An empty one, for one more of the servers that `kept` is about.
-    pub(crate) fn new(kept: &Kept) -> Self {
-        Self {
-            out: Vec::new(),
-            slots: VecDeque::new(),
-            run: Run::default(),
-            told: kept.join(),
-            open_votes: false,
-            marked: 0,
-            skip: 0,
-            hashes: Hashes::default(),
-            fast: Fast::default(),
-        }
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.out.is_empty() && self.run.is_empty()
     }
@@ -74,7 +58,7 @@ impl Outbox {
             Command::Release { token, quiet, .. } => self.release(Releasing::new(question, token, quiet)),
             Command::Acquire(ref refill) if refill.top_up => {
                 let token = refill.token;
-                self.change(question, token, ChangeKind::Refill);
+                self.change(question, token, UpdateKind::Refill);
                 // A server that lost the lock may have lost everything: the epoch says so.
                 self.open_votes |= guarded;
             }
@@ -88,9 +72,9 @@ impl Outbox {
                 self.slots.push_back(Slot::Vote(Vote { question, raises }));
             }
             Command::Stamp { token, at_least, .. } => {
-                self.change(question, token, ChangeKind::Stamp { at_least });
+                self.change(question, token, UpdateKind::Stamp { at_least });
             }
-            Command::Extend { token, ttl, .. } => self.change(question, token, ChangeKind::Extend { ttl }),
+            Command::Extend { token, ttl, .. } => self.change(question, token, UpdateKind::Extend { ttl }),
             Command::Inspect { ref name } => {
                 self.end_run();
                 commands::inspect(&mut self.out, name);
@@ -99,10 +83,11 @@ impl Outbox {
         }
     }
 
-    fn change(&mut self, question: Question, token: Token, kind: ChangeKind) {
+    fn change(&mut self, question: Question, token: Token, kind: UpdateKind) {
         let mark = FIRST_MARK + self.marked;
         self.marked += 1;
-        self.push_change(Change { question, token, kind, mark, whole: false });
+        let call = UpdateCall { token, kind, mark, whole: false };
+        self.push_change(Change { question, call });
     }
 
     /// Sends an extend or a stamp.
@@ -110,7 +95,7 @@ impl Outbox {
         if self.run.concerns(change.question.command().name()) {
             self.end_run();
         }
-        commands::change(&mut self.out, &self.hashes, &change);
+        commands::update(&mut self.out, &self.hashes, change.question.command(), &change.call);
         self.slots.push_back(Slot::Change(change));
     }
 
@@ -119,7 +104,7 @@ impl Outbox {
         if !self.run.takes(&release) {
             self.end_run();
         }
-        release.keeps |= self.told.tell(release.name());
+        release.call.keeps |= self.fence_ttls.needs_expire(release.name());
         self.run.push(release);
     }
 
@@ -137,7 +122,7 @@ impl Outbox {
         };
         first.run = count as u32;
         let whole = first.whole;
-        commands::releases(&mut self.out, &self.hashes, releases.iter(), whole);
+        commands::releases(&mut self.out, &self.hashes, releases.iter().map(Releasing::as_call), whole);
         self.slots.extend(self.run.take().map(Slot::Release));
     }
 
@@ -147,7 +132,9 @@ impl Outbox {
         let (run, out) = (&mut self.run, &mut self.out);
         let before = self.slots.len();
         let is_encoded = |release: &mut Releasing| {
-            release.is_fast && !release.keeps && compare_and_delete::encode(out, command, release)
+            release.is_fast
+                && !release.call.keeps
+                && compare_and_delete::encode(out, command, release.question.command())
         };
         self.slots.extend(run.extract(is_encoded).map(Slot::Fast));
         if self.slots.len() > before {
@@ -164,7 +151,7 @@ impl Outbox {
 
     /// Tells those who wait that `release` was done.
     pub(crate) fn hint(&mut self, release: &Releasing) {
-        compare_and_delete::hint(&mut self.out, release);
+        compare_and_delete::hint(&mut self.out, release.name(), &release.call.token);
         self.slots.push_back(Slot::Hinted);
     }
 
@@ -231,7 +218,7 @@ impl Outbox {
         self.end_run();
         let releases: Vec<&Releasing> = self.slots.iter().filter_map(Slot::as_release).collect();
         for run in releases.chunks(release_batch::MOST) {
-            commands::releases(out, &self.hashes, run.iter().copied(), false);
+            commands::releases(out, &self.hashes, run.iter().map(|release| release.as_call()), false);
         }
     }
 

@@ -1,9 +1,9 @@
 //! What waits for an answer of the server, in the order in which the answers will come.
 
+use crate::node::redis::protocol::commands::{ReleaseCall, UpdateCall};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Command, NodeError, Question, Reply};
-use quorlock_core::{Fence, Moment, Name, Token};
-use std::time::Duration;
+use quorlock_core::{Moment, Name, Token};
 use tokio::sync::oneshot;
 
 /// One thing that waits for one or more replies.
@@ -57,15 +57,9 @@ impl Vote {
 #[derive(Debug)]
 pub(crate) struct Releasing {
     pub(crate) question: Question,
-    pub(crate) token: Token,
+    pub(crate) call: ReleaseCall,
     /// Until when it is worth sending again; `None` before it first failed.
     pub(crate) until: Option<Moment>,
-    /// Whether it also tells the name's counter how long to be kept.
-    pub(crate) keeps: bool,
-    /// Whether those who wait are not told.
-    pub(crate) quiet: bool,
-    /// Whether the server must not take the lock back.
-    pub(crate) forced: bool,
     /// On the first release of a run: how many share one reply.
     pub(crate) run: u32,
     /// Whether the script was sent whole, so that the server cannot lack it.
@@ -80,7 +74,8 @@ impl Releasing {
         let command = question.command();
         let is_fast = matches!(command, Command::Release { behind: Some(_), forced: false, .. });
         let forced = matches!(command, Command::Release { forced: true, .. });
-        Self { question, token, until: None, keeps: false, quiet, forced, run: 0, whole: false, is_fast }
+        let call = ReleaseCall { token, keeps: false, quiet, forced };
+        Self { question, call, until: None, run: 0, whole: false, is_fast }
     }
 
     /// A release that nobody waits for: an undo of our own.
@@ -92,30 +87,18 @@ impl Releasing {
     pub(crate) fn name(&self) -> &Name {
         self.question.command().name()
     }
+
+    /// As the script takes it.
+    pub(crate) fn as_call(&self) -> (&Name, &ReleaseCall) {
+        (self.name(), &self.call)
+    }
 }
 
 /// An extend, a stamp or a refill.
 #[derive(Debug)]
 pub(crate) struct Change {
     pub(crate) question: Question,
-    pub(crate) token: Token,
-    pub(crate) kind: ChangeKind,
-    /// Comes back with the answer, to prove that it is the one to this question.
-    pub(crate) mark: u64,
-    /// See [`Releasing::whole`].
-    pub(crate) whole: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ChangeKind {
-    Extend {
-        ttl: Duration,
-    },
-    Stamp {
-        at_least: Fence,
-    },
-    /// Gives a held lock back to a server that does not have it.
-    Refill,
+    pub(crate) call: UpdateCall,
 }
 
 #[derive(Debug, Default)]

@@ -1,11 +1,9 @@
 //! The commands of a lock as the server reads them.
 
-use crate::node::redis::connection::handshake::millis;
-use crate::node::redis::pipeline::pending::{Change, ChangeKind, Releasing};
-use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY};
+use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY, millis};
 use crate::node::redis::protocol::scripts::{Hashes, Script};
 use crate::node::{Acquire, Command};
-use quorlock_core::{Fence, Name};
+use quorlock_core::{Fence, Name, Token};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -69,19 +67,31 @@ pub(crate) fn epoch(out: &mut Vec<u8>, skip: usize) {
     Encoder::command(out, 4).arg("GETRANGE").arg(EPOCH_KEY).number(skip as u64).arg("-1");
 }
 
-/// One call that releases all of `run`.
+/// A release as the script takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReleaseCall {
+    pub(crate) token: Token,
+    /// Whether the name's fence counter gets a new expiry as well.
+    pub(crate) keeps: bool,
+    /// Whether waiters get no hint.
+    pub(crate) quiet: bool,
+    /// Whether the server must not take the lock back.
+    pub(crate) forced: bool,
+}
+
+/// One call that releases all of `batch`.
 pub(crate) fn releases<'a>(
     out: &mut Vec<u8>,
     hashes: &Hashes,
-    run: impl ExactSizeIterator<Item = &'a Releasing> + Clone,
+    batch: impl ExactSizeIterator<Item = (&'a Name, &'a ReleaseCall)> + Clone,
     whole: bool,
 ) {
-    let count = run.len();
+    let count = batch.len();
     let mut command = script(out, hashes, Script::Release, whole, count, count);
-    for release in run.clone() {
-        command = command.arg(release.name().as_str());
+    for (name, _) in batch.clone() {
+        command = command.arg(name.as_str());
     }
-    for release in run {
+    for (_, release) in batch {
         let token = &release.token;
         command = match (release.keeps, release.quiet, release.forced) {
             (false, false, false) => command.token(token),
@@ -93,27 +103,51 @@ pub(crate) fn releases<'a>(
     }
 }
 
-pub(crate) fn change(out: &mut Vec<u8>, hashes: &Hashes, change: &Change) {
-    let (which, number) = match (change.kind, change.question.command()) {
-        (ChangeKind::Refill, Command::Acquire(refill)) => return self::refill(out, hashes, change, refill),
-        // Only an acquire refills.
-        (ChangeKind::Refill, _) => return,
-        (ChangeKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
-        (ChangeKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
-    };
-    script(out, hashes, which, change.whole, 1, 3)
-        .arg(change.question.command().name().as_str())
-        .token(&change.token)
-        .number(number)
-        .number(change.mark);
+/// An extend, a stamp or a refill as its script takes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UpdateCall {
+    pub(crate) token: Token,
+    pub(crate) kind: UpdateKind,
+    /// Comes back with the answer, to prove that it belongs to this call.
+    pub(crate) mark: u64,
+    /// Whether the script is sent whole, because the server has forgotten it.
+    pub(crate) whole: bool,
 }
 
-fn refill(out: &mut Vec<u8>, hashes: &Hashes, change: &Change, refill: &Acquire) {
-    script(out, hashes, Script::Refill, change.whole, 1, 5)
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum UpdateKind {
+    Extend {
+        ttl: Duration,
+    },
+    Stamp {
+        at_least: Fence,
+    },
+    /// Gives a held lock back to a server that does not have it.
+    Refill,
+}
+
+/// Updates the lock that `command` names.
+pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call: &UpdateCall) {
+    let (which, number) = match (call.kind, command) {
+        (UpdateKind::Refill, Command::Acquire(refill)) => return self::refill(out, hashes, call, refill),
+        // Only an acquire refills.
+        (UpdateKind::Refill, _) => return,
+        (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
+        (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
+    };
+    script(out, hashes, which, call.whole, 1, 3)
+        .arg(command.name().as_str())
+        .token(&call.token)
+        .number(number)
+        .number(call.mark);
+}
+
+fn refill(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, refill: &Acquire) {
+    script(out, hashes, Script::Refill, call.whole, 1, 5)
         .arg(refill.name.as_str())
-        .token(&change.token)
+        .token(&call.token)
         .number(millis(refill.ttl))
-        .number(change.mark)
+        .number(call.mark)
         .arg(refill.value())
         .number(refill.proposal.get());
 }
@@ -165,7 +199,7 @@ fn script<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::{Owner, Stored, Token, Wall};
+    use quorlock_core::{Owner, Stored, Wall};
 
     /// `words` as a server expects them.
     fn wire(words: &[&str]) -> String {
@@ -208,13 +242,15 @@ mod tests {
         let hashes = Hashes::default();
         let token = Token::from_random([7; 16]);
         for marks in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
-            let mut release = Releasing::unheard(Name::new("a").unwrap(), token);
-            release.keeps = marks.contains('+');
-            release.quiet = marks.contains('-');
-            release.forced = marks.contains('!');
-            let run = [release];
-            let expected = wire(&["EVALSHA", "", "1", "a", &format!("{token}{marks}")]);
-            assert_eq!(written(|out| releases(out, &hashes, run.iter(), false)), expected);
+            let call = ReleaseCall {
+                token,
+                keeps: marks.contains('+'),
+                quiet: marks.contains('-'),
+                forced: marks.contains('!'),
+            };
+            let (name, expected) = (Name::new("a").unwrap(), format!("{token}{marks}"));
+            let expected = wire(&["EVALSHA", "", "1", "a", &expected]);
+            assert_eq!(written(|out| releases(out, &hashes, [(&name, &call)].into_iter(), false)), expected);
         }
     }
 }

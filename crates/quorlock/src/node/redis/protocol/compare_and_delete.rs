@@ -1,11 +1,10 @@
 //! Releases without the script, where the server has a compare-and-delete of its own and nobody waits.
 
-use crate::node::redis::pipeline::pending::Releasing;
 use crate::node::redis::protocol::encode::WAITING_KEY;
 use crate::node::redis::protocol::encode::{DIGITS, Encoder, FREE_CHANNEL, decimal};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Command, FastRelease};
-use quorlock_core::{Fence, Label, Token};
+use quorlock_core::{Fence, Label, Name, Token};
 
 /// The question which of them a server has.
 pub(crate) const WHICH: [&str; 4] = ["COMMAND", "INFO", "DELEX", "DELIFEQ"];
@@ -55,12 +54,11 @@ impl Fast {
 
 /// Writes `release` as one plain command, which compares the whole value. `false` if that is not known, and nothing was
 /// written.
-pub(crate) fn encode(out: &mut Vec<u8>, command: FastRelease, release: &Releasing) -> bool {
-    let Command::Release { name, token, behind: Some((fence, label)), .. } = release.question.command()
-    else {
+pub(crate) fn encode(out: &mut Vec<u8>, with: FastRelease, release: &Command) -> bool {
+    let Command::Release { name, token, behind: Some((fence, label)), .. } = release else {
         return false;
     };
-    match command {
+    match with {
         FastRelease::Delifeq => Encoder::command(out, 3).arg("DELIFEQ").arg(name.as_str()),
         FastRelease::Delex => Encoder::command(out, 4).arg("DELEX").arg(name.as_str()).arg("IFEQ"),
     }
@@ -73,15 +71,14 @@ pub(crate) fn awaited(out: &mut Vec<u8>) {
     Encoder::command(out, 2).arg("EXISTS").arg(WAITING_KEY);
 }
 
-/// Tells those who wait for the name that `release` freed. It is rare, so the script is sent whole.
-pub(crate) fn hint(out: &mut Vec<u8>, release: &Releasing) {
-    let (name, token) = (release.name().as_str().as_bytes(), &release.token.as_bytes()[..]);
+/// Tells those who wait for `name` that the release of `token` freed it. It is rare, so the script is sent whole.
+pub(crate) fn hint(out: &mut Vec<u8>, name: &Name, token: &Token) {
     Encoder::command(out, 5)
         .arg("EVAL")
         .arg(HINT)
         .arg("0")
-        .parts(&[FREE_CHANNEL.as_bytes(), name])
-        .arg(token);
+        .parts(&[FREE_CHANNEL.as_bytes(), name.as_str().as_bytes()])
+        .arg(token.as_bytes());
 }
 
 impl Encoder<'_> {
@@ -99,8 +96,7 @@ impl Encoder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Question;
-    use quorlock_core::{Name, Signature, Wall};
+    use quorlock_core::{Signature, Wall};
     use std::sync::Arc;
 
     fn words(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<String> {
@@ -120,8 +116,7 @@ mod tests {
         let label =
             Label::new(Arc::new(Signature::new("ann@web1", 42, Some("nightly"))), Wall::from_micros(5));
         let behind = Some((Fence::new(9), label));
-        let command = Command::Release { name, token, quiet: false, behind, forced: false };
-        let release = Releasing::new(Question::unheard(command), token, false);
+        let release = Command::Release { name, token, quiet: false, behind, forced: false };
         let value = format!("{token} 9 ann@web1 42 5 nightly");
         let encoded = |command| words(|out| assert!(encode(out, command, &release)));
         assert_eq!(encoded(FastRelease::Delifeq), ["DELIFEQ", "a", &value]);
@@ -130,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_release_of_a_token_alone_takes_the_script() {
-        let release = Releasing::unheard(Name::new("a").unwrap(), Token::from_random([7; 16]));
+        let (name, token) = (Name::new("a").unwrap(), Token::from_random([7; 16]));
+        let release = Command::Release { name, token, quiet: false, behind: None, forced: false };
         assert!(words(|out| assert!(!encode(out, FastRelease::Delifeq, &release))).is_empty());
     }
 

@@ -1,6 +1,7 @@
 //! Writing commands: RESP arrays straight into the out buffer, without an allocation per argument.
 
 use quorlock_core::{Name, Token};
+use std::time::Duration;
 
 /// What a name's fence key starts with.
 pub(crate) const FENCE_KEY: &str = "quorlock:fence:";
@@ -107,6 +108,11 @@ fn length(out: &mut Vec<u8>, kind: u8, length: u64) {
 
 const fn digit(number: u64) -> u8 {
     b'0' + number as u8
+}
+
+/// Whole milliseconds, as commands take them.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -8,3 +8,4 @@ pub(crate) mod resp;
 pub(crate) mod scripts;
 pub(crate) mod server_errors;
 pub(crate) mod server_info;
+pub(crate) mod verify;

@@ -1,6 +1,6 @@
 //! What the server's replies to one command mean.
 
-use crate::node::redis::pipeline::pending::ChangeKind;
+use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::classify;
 use crate::node::{Content, Denied, Done, NodeError, Reply, View};
@@ -36,13 +36,13 @@ pub(crate) fn release(answer: &Value) -> Reply {
 }
 
 /// The reply to an extend or a refill, which is its `mark`, or to a stamp, which is its mark and the number.
-pub(crate) fn change(answer: &Value, kind: ChangeKind, mark: u64) -> Reply {
+pub(crate) fn update(answer: &Value, kind: UpdateKind, mark: u64) -> Reply {
     match (answer, kind) {
-        (Value::Integer(_), ChangeKind::Extend { .. }) if answer.number() == Some(mark) => {
+        (Value::Integer(_), UpdateKind::Extend { .. }) if answer.number() == Some(mark) => {
             Reply::Done(Done::Plain)
         }
-        (Value::Integer(_), ChangeKind::Refill) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
-        (Value::Array(fields), ChangeKind::Stamp { .. }) => match fields.as_slice() {
+        (Value::Integer(_), UpdateKind::Refill) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
+        (Value::Array(fields), UpdateKind::Stamp { .. }) => match fields.as_slice() {
             [seen, Value::Text(_)] if seen.number() == Some(mark) => match fields[1].number() {
                 Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
                 None => odd("a stamp"),

@@ -51,6 +51,11 @@ fn code(text: &str) -> &str {
     first(text).trim_start_matches('-')
 }
 
+/// An answer that no proper server gives.
+pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
+    NodeError::Protocol { reason: reason.into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

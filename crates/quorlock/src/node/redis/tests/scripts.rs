@@ -1,7 +1,6 @@
 //! Each condition of the Lua scripts.
 
 use super::*;
-use crate::node::redis::pipeline::pending::Releasing;
 use crate::node::redis::protocol::compare_and_delete;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Bell, Denied, Done, Tie};
@@ -188,7 +187,7 @@ async fn a_hint_says_how_many_hear_it_and_which_release_it_is() {
 
     // The hint behind a release without the script is the same.
     let mut out = Vec::new();
-    compare_and_delete::hint(&mut out, &Releasing::unheard(name("a"), token(1)));
+    compare_and_delete::hint(&mut out, &name("a"), &token(1));
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.write_all(&out).unwrap();
     assert_eq!(server::answer(&stream).unwrap().number(), Some(3));

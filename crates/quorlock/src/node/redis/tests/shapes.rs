@@ -1,10 +1,10 @@
 //! Pure parts: what is encoded, remembered and believed.
 
 use super::*;
-use crate::node::redis::pipeline::fence_ttl_cache::Kept;
-use crate::node::redis::pipeline::pending::{ChangeKind, Releasing};
+use crate::node::redis::pipeline::pending::Releasing;
 use crate::node::redis::pipeline::release_batch::Run;
 use crate::node::redis::pipeline::unacked_releases::Owed;
+use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::{commands, compare_and_delete, replies};
 use crate::node::{Done, FastRelease};
@@ -50,21 +50,6 @@ fn the_newer_of_two_commands_that_a_server_has_is_used() {
     assert_eq!(compare_and_delete::known(&Value::Error("NOPERM".into())), None);
 }
 
-/// Goal: a counter is never left without an end because another name at its place was told.
-#[test]
-fn a_name_that_takes_the_place_of_another_is_told_to_every_server() {
-    let names = (0..).map(|number| name(&format!("n{number}")));
-    let first = name("first");
-    let other = names.into_iter().find(|other| other.number() % (16 * 1024) == first.number() % (16 * 1024));
-    let other = other.unwrap();
-    let kept = Kept::default();
-    let (mut one, mut two) = (kept.join(), kept.join());
-    assert!(one.tell(&first) && two.tell(&first));
-    assert!(one.tell(&other), "it takes the place");
-    assert!(two.tell(&other), "what the other server knows of the first name is not about this one");
-    assert!(one.tell(&first), "which is forgotten");
-}
-
 #[test]
 fn tokens_that_were_not_sent_are_forgotten_before_they_are_too_many() {
     let token = |number: u32| {
@@ -97,14 +82,14 @@ fn is_odd(reply: &Reply) -> bool {
 #[test]
 fn a_change_is_answered_by_its_own_mark_only() {
     let (extend, stamp) =
-        (ChangeKind::Extend { ttl: PATIENCE }, ChangeKind::Stamp { at_least: Fence::new(1) });
-    assert!(matches!(replies::change(&Value::Integer(5), extend, 5), Reply::Done(Done::Plain)));
-    assert!(is_odd(&replies::change(&Value::Integer(4), extend, 5)));
+        (UpdateKind::Extend { ttl: PATIENCE }, UpdateKind::Stamp { at_least: Fence::new(1) });
+    assert!(matches!(replies::update(&Value::Integer(5), extend, 5), Reply::Done(Done::Plain)));
+    assert!(is_odd(&replies::update(&Value::Integer(4), extend, 5)));
     let stamped = |mark| Value::Array(vec![Value::Integer(mark), Value::Text("9".into())]);
-    let reply = replies::change(&stamped(5), stamp, 5);
+    let reply = replies::update(&stamped(5), stamp, 5);
     assert!(matches!(reply, Reply::Done(Done::Stamped { to }) if to.get() == 9), "{reply:?}");
-    assert!(is_odd(&replies::change(&stamped(4), stamp, 5)));
-    assert!(is_odd(&replies::change(&stamped(5), extend, 5)));
+    assert!(is_odd(&replies::update(&stamped(4), stamp, 5)));
+    assert!(is_odd(&replies::update(&stamped(5), extend, 5)));
 }
 
 /// Goal: what cannot be looked at is not reported as free or as another program's.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::node::FastRelease;
+use crate::node::redis::connection::in_flight::Flight;
 use crate::node::redis::link::state::{Phase, Queue};
-use crate::node::redis::pipeline::in_flight::Flight;
 use crate::node::redis::pipeline::outbox::Outbox;
-use crate::node::redis::pipeline::pending::{Change, ChangeKind, Releasing, Slot};
+use crate::node::redis::pipeline::pending::{Change, Releasing, Slot};
+use crate::node::redis::protocol::commands::{UpdateCall, UpdateKind};
 use crate::node::redis::protocol::compare_and_delete::Fast;
 use crate::node::redis::protocol::resp::Value;
 use std::collections::VecDeque;
@@ -38,7 +39,7 @@ fn ready() -> Queue {
 /// Goal: what was encoded for a connection that ended is never written to the next, where it would have no one to answer.
 #[test]
 fn nothing_that_was_encoded_outlives_its_connection() {
-    let mut outbox = Outbox::new(&calm().kept);
+    let mut outbox = Outbox::default();
     outbox.command(Question::unheard(vote("a", 1, 7)), true);
     outbox.release(releasing("b", 2));
     let left: Vec<Slot> = outbox.empty().collect();
@@ -91,7 +92,7 @@ async fn a_release_without_the_script_that_was_done_is_among_what_is_left() {
 /// Goal: a program that ends right after its guard still frees the lock, by whatever command.
 #[test]
 fn the_last_write_carries_releases_of_every_kind_and_nothing_else() {
-    let mut outbox = Outbox::new(&calm().kept);
+    let mut outbox = Outbox::default();
     outbox.fast = Fast::new(Some(FastRelease::Delifeq));
     outbox.fast.note(false);
     // The first release of a name takes the script.
@@ -120,8 +121,9 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
 
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
-    let kind = ChangeKind::Extend { ttl: PATIENCE };
-    let change = Change { question: Question::unheard(extend), token: token(1), kind, mark: 2, whole: true };
+    let kind = UpdateKind::Extend { ttl: PATIENCE };
+    let call = UpdateCall { token: token(1), kind, mark: 2, whole: true };
+    let change = Change { question: Question::unheard(extend), call };
     flight.slots.push_back(Slot::Change(change));
     flight.take(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
@@ -173,10 +175,11 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
 #[tokio::test]
 async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let node = connect("redis://127.0.0.1:1", calm());
-    let kind = ChangeKind::Extend { ttl: PATIENCE };
+    let kind = UpdateKind::Extend { ttl: PATIENCE };
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
-    let change = Change { question: Question::unheard(extend), token: token(1), kind, mark: 7, whole: false };
+    let call = UpdateCall { token: token(1), kind, mark: 7, whole: false };
+    let change = Change { question: Question::unheard(extend), call };
     let mut flight = Flight::default();
     flight.slots.push_back(Slot::Change(change));
     assert!(flight.take(Value::Integer(6), &node.link).is_err(), "another extend's");
@@ -242,7 +245,7 @@ async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
 /// Goal: the server's own command keeps no counter, so the first release of a name takes the script.
 #[test]
 fn the_first_release_of_a_name_takes_the_script_and_the_next_does_not() {
-    let mut outbox = Outbox::new(&calm().kept);
+    let mut outbox = Outbox::default();
     outbox.fast = Fast::new(Some(FastRelease::Delifeq));
     outbox.fast.note(false);
     for is_script in [true, false, false] {

@@ -2,7 +2,7 @@
 
 use crate::node::NodeError;
 use crate::node::etcd::client::api::Api;
-use crate::node::etcd::cluster::Header;
+use crate::node::etcd::client::cluster::Header;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;

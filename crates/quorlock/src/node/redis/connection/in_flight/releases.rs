@@ -1,7 +1,7 @@
 //! What the server's replies mean for releases.
 
+use crate::node::redis::connection::in_flight::{Flight, believable};
 use crate::node::redis::link::Link;
-use crate::node::redis::pipeline::in_flight::{Flight, believable};
 use crate::node::redis::pipeline::pending::{Releasing, Slot};
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
@@ -33,7 +33,7 @@ impl Flight {
         self.note_awaited(is_awaited, link);
         if is_awaited {
             let mut queue = link.lock();
-            let told = self.freed.iter().filter(|release| !release.quiet);
+            let told = self.freed.iter().filter(|release| !release.call.quiet);
             told.for_each(|release| queue.outbox.hint(release));
         }
         for release in self.freed.drain(..) {

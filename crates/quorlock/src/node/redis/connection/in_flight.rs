@@ -3,14 +3,14 @@
 mod releases;
 
 use crate::context::RestartGuard;
-use crate::node::redis::connection::socket::{Wire, protocol};
+use crate::node::redis::connection::socket::Wire;
 use crate::node::redis::link::Link;
 use crate::node::redis::link::epoch::{Reading, Standing};
 use crate::node::redis::pipeline::pending::{Change, Releasing, Slot, Verify, Vote};
 use crate::node::redis::protocol::encode::FREE_CHANNEL;
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::redis::protocol::server_errors::{classify, is_unknown_script};
+use crate::node::redis::protocol::server_errors::{classify, is_unknown_script, protocol};
 use crate::node::redis::protocol::server_info::{Survey, check_sync};
 use crate::node::{Done, NodeError, Reply};
 use smallvec::SmallVec;
@@ -219,13 +219,13 @@ fn told(hint: &[u8]) -> Option<(usize, u64)> {
 /// Gives the answer to an extend or a stamp, or sends it again where the server has forgotten the script.
 fn settle_change(mut change: Change, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
-        Value::Error(text) if is_unknown_script(text) && !change.whole => {
-            change.whole = true;
+        Value::Error(text) if is_unknown_script(text) && !change.call.whole => {
+            change.call.whole = true;
             link.lock().outbox.push_change(change);
             Ok(())
         }
         answer => {
-            let reply = replies::change(answer, change.kind, change.mark);
+            let reply = replies::update(answer, change.call.kind, change.call.mark);
             let shape = believable(&reply);
             change.question.answer(reply);
             shape
