@@ -15,7 +15,7 @@ const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Loss {
+pub enum LossReason {
     /// Its time ran out and nobody extended it.
     #[error("its time ran out")]
     Expired,
@@ -42,25 +42,25 @@ pub enum Loss {
     Unwatched,
 }
 
-impl Loss {
+impl LossReason {
     /// A stable word for it, for logs and metrics.
     pub fn kind(self) -> &'static str {
         match self {
-            Loss::Expired => "expired",
-            Loss::LeaseExpired => "lease_expired",
-            Loss::Taken => "taken",
-            Loss::QuorumLost => "quorum_lost",
-            Loss::MaxHold => "max_hold",
-            Loss::Suspended => "suspended",
-            Loss::Released => "released",
-            Loss::Unwatched => "unwatched",
+            LossReason::Expired => "expired",
+            LossReason::LeaseExpired => "lease_expired",
+            LossReason::Taken => "taken",
+            LossReason::QuorumLost => "quorum_lost",
+            LossReason::MaxHold => "max_hold",
+            LossReason::Suspended => "suspended",
+            LossReason::Released => "released",
+            LossReason::Unwatched => "unwatched",
         }
     }
 }
 
 /// What a lease is worth at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LeaseState {
     /// Held for so long still.
     Held {
         /// Time to the deadline.
@@ -69,22 +69,22 @@ pub enum Standing {
     /// The clocks show that we may have slept unseen: not held until a majority confirms.
     Unverified,
     /// Over, for good.
-    Lost(Loss),
+    Lost(LossReason),
 }
 
 /// A held lock as arithmetic: no IO, no clock.
 #[derive(Clone, Debug)]
-pub struct Lease {
+pub struct LeaseTerms {
     token: Token,
     fence: Fence,
     since: Moment,
     deadline: Moment,
     ends_by: Option<Moment>,
     confirmed: (Moment, Wall),
-    lost: Option<Loss>,
+    lost: Option<LossReason>,
 }
 
-impl Lease {
+impl LeaseTerms {
     /// A lease granted by a round that started at `start`, its clocks read as `start` and `wall`.
     pub fn new(
         token: Token,
@@ -120,7 +120,7 @@ impl Lease {
     }
 
     /// Why it is over, if it was declared so.
-    pub fn lost(&self) -> Option<Loss> {
+    pub fn lost(&self) -> Option<LossReason> {
         self.lost
     }
 
@@ -130,17 +130,21 @@ impl Lease {
     }
 
     /// What the lease is worth at `now`.
-    pub fn standing(&self, now: Moment, wall: Wall) -> Standing {
+    pub fn state(&self, now: Moment, wall: Wall) -> LeaseState {
         if let Some(loss) = self.lost {
-            return Standing::Lost(loss);
+            return LeaseState::Lost(loss);
         }
         if now >= self.deadline {
-            return Standing::Lost(if self.at_longest_hold() { Loss::MaxHold } else { Loss::Expired });
+            return LeaseState::Lost(if self.at_longest_hold() {
+                LossReason::MaxHold
+            } else {
+                LossReason::Expired
+            });
         }
         if self.slept_unseen(now, wall) {
-            Standing::Unverified
+            LeaseState::Unverified
         } else {
-            Standing::Held { left: now.until(self.deadline) }
+            LeaseState::Held { left: now.until(self.deadline) }
         }
     }
 
@@ -150,12 +154,16 @@ impl Lease {
     /// The loss, if the lease was over before the round ended: an extension never brings a lost lock back.
     ///
     /// Nodes never shorten what they keep, so a short extension leaves a later deadline as it is.
-    pub fn extend(&mut self, ttl: Ttl, start: (Moment, Wall), now: Moment) -> Result<(), Loss> {
+    pub fn extend(&mut self, ttl: Ttl, start: (Moment, Wall), now: Moment) -> Result<(), LossReason> {
         if let Some(loss) = self.lost {
             return Err(loss);
         }
         if now >= self.deadline {
-            return Err(self.lose(if self.at_longest_hold() { Loss::MaxHold } else { Loss::Expired }));
+            return Err(self.lose(if self.at_longest_hold() {
+                LossReason::MaxHold
+            } else {
+                LossReason::Expired
+            }));
         }
         let deadline = capped(ttl.deadline(start.0), self.ends_by);
         // After an unseen pause the old deadline is worth nothing: it was counted on a clock that stood still.
@@ -167,7 +175,7 @@ impl Lease {
     }
 
     /// Declares the lease over. The first reason stays.
-    pub fn lose(&mut self, loss: Loss) -> Loss {
+    pub fn lose(&mut self, loss: LossReason) -> LossReason {
         *self.lost.get_or_insert(loss)
     }
 
@@ -209,27 +217,27 @@ mod tests {
         Ttl::new(ms(millis), Drift::DEFAULT, ms(5), Duration::from_secs(60)).unwrap()
     }
 
-    fn lease(max_hold: Option<Duration>) -> Lease {
+    fn lease(max_hold: Option<Duration>) -> LeaseTerms {
         let token = Token::from_random([7; 16]);
-        Lease::new(token, Fence::new(1), ttl(1_000), max_hold, at(100), wall(100))
+        LeaseTerms::new(token, Fence::new(1), ttl(1_000), max_hold, at(100), wall(100))
     }
 
     #[test]
     fn a_lease_counts_from_before_its_first_send_to_its_deadline() {
         let lease = lease(None); // 1000 ms less 10 ms drift less 2 ms, from 100
-        assert_eq!(lease.standing(at(100), wall(100)), Standing::Held { left: ms(988) });
-        assert_eq!(lease.standing(at(1_087), wall(1_087)), Standing::Held { left: ms(1) });
-        assert_eq!(lease.standing(at(1_088), wall(1_088)), Standing::Lost(Loss::Expired));
+        assert_eq!(lease.state(at(100), wall(100)), LeaseState::Held { left: ms(988) });
+        assert_eq!(lease.state(at(1_087), wall(1_087)), LeaseState::Held { left: ms(1) });
+        assert_eq!(lease.state(at(1_088), wall(1_088)), LeaseState::Lost(LossReason::Expired));
     }
 
     #[test]
     fn a_lease_says_what_it_was_granted_with_and_why_it_is_over() {
         let mut lease = lease(None);
         assert_eq!((lease.fence(), lease.since(), lease.lost()), (Fence::new(1), at(100), None));
-        lease.lose(Loss::Taken);
-        lease.lose(Loss::Expired);
-        assert_eq!(lease.lost(), Some(Loss::Taken), "the first reason stays");
-        assert_eq!((Loss::Taken.kind(), Loss::MaxHold.kind()), ("taken", "max_hold"));
+        lease.lose(LossReason::Taken);
+        lease.lose(LossReason::Expired);
+        assert_eq!(lease.lost(), Some(LossReason::Taken), "the first reason stays");
+        assert_eq!((LossReason::Taken.kind(), LossReason::MaxHold.kind()), ("taken", "max_hold"));
     }
 
     #[test]
@@ -243,9 +251,9 @@ mod tests {
     fn an_extension_that_ends_after_the_deadline_loses_the_lock() {
         let mut lease = lease(None);
         let late = lease.extend(ttl(1_000), (at(1_080), wall(1_080)), at(1_088));
-        assert_eq!(late, Err(Loss::Expired));
-        assert_eq!(lease.standing(at(200), wall(200)), Standing::Lost(Loss::Expired), "lost is final");
-        assert_eq!(lease.extend(ttl(1_000), (at(200), wall(200)), at(210)), Err(Loss::Expired));
+        assert_eq!(late, Err(LossReason::Expired));
+        assert_eq!(lease.state(at(200), wall(200)), LeaseState::Lost(LossReason::Expired), "lost is final");
+        assert_eq!(lease.extend(ttl(1_000), (at(200), wall(200)), at(210)), Err(LossReason::Expired));
     }
 
     #[test]
@@ -261,27 +269,27 @@ mod tests {
         lease.extend(ttl(1_000), (at(1_000), wall(1_000)), at(1_010)).unwrap();
         assert_eq!(lease.deadline(), at(1_300));
         assert!(lease.at_longest_hold());
-        assert_eq!(lease.standing(at(1_300), wall(1_300)), Standing::Lost(Loss::MaxHold));
+        assert_eq!(lease.state(at(1_300), wall(1_300)), LeaseState::Lost(LossReason::MaxHold));
     }
 
     #[test]
     fn a_wall_clock_that_jumps_ahead_makes_the_lease_unverified_until_confirmed() {
         let mut lease = lease(None);
-        assert_eq!(lease.standing(at(200), wall(5_000)), Standing::Unverified);
+        assert_eq!(lease.state(at(200), wall(5_000)), LeaseState::Unverified);
         lease.extend(ttl(1_000), (at(210), wall(5_010)), at(220)).unwrap();
-        assert!(matches!(lease.standing(at(230), wall(5_030)), Standing::Held { .. }));
+        assert!(matches!(lease.state(at(230), wall(5_030)), LeaseState::Held { .. }));
     }
 
     #[test]
     fn a_wall_clock_that_jumps_back_changes_nothing() {
-        assert!(matches!(lease(None).standing(at(200), wall(0)), Standing::Held { .. }));
+        assert!(matches!(lease(None).state(at(200), wall(0)), LeaseState::Held { .. }));
     }
 
     #[test]
     fn the_first_reason_of_a_loss_stays() {
         let mut lease = lease(None);
-        assert_eq!(lease.lose(Loss::Taken), Loss::Taken);
-        assert_eq!(lease.lose(Loss::Expired), Loss::Taken);
+        assert_eq!(lease.lose(LossReason::Taken), LossReason::Taken);
+        assert_eq!(lease.lose(LossReason::Expired), LossReason::Taken);
     }
 
     proptest! {
@@ -299,7 +307,7 @@ mod tests {
                 }
                 prop_assert!(lease.deadline() < nodes_keep_until);
                 if lease.lost().is_some() {
-                    prop_assert!(matches!(lease.standing(at(0), wall(0)), Standing::Lost(_)));
+                    prop_assert!(matches!(lease.state(at(0), wall(0)), LeaseState::Lost(_)));
                 }
             }
         }

@@ -34,7 +34,7 @@ impl fmt::Display for Owner {
 ///
 /// One plain string, so clients that only know `SET NX` see a taken key and leave it alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct StoredLock {
     /// The proof of ownership; it stands first and decides.
     pub token: Token,
     /// The fence of this holder.
@@ -105,7 +105,7 @@ impl fmt::Display for Label {
     }
 }
 
-impl Stored {
+impl StoredLock {
     /// What the owner tells of itself.
     pub fn label(owner: &Owner) -> Label {
         let signature = Signature::new(&owner.who, owner.pid, owner.reason.as_deref());
@@ -147,8 +147,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn stored(who: &str, reason: Option<&str>) -> Stored {
-        Stored {
+    fn stored(who: &str, reason: Option<&str>) -> StoredLock {
+        StoredLock {
             token: Token::from_random([1; 16]),
             fence: Fence::new(1_763_240_000_000_000),
             owner: Owner {
@@ -164,39 +164,39 @@ mod tests {
     fn a_label_tells_whose_it_is() {
         for reason in [None, Some("the nightly report")] {
             let owner = stored("ann@web", reason).owner;
-            assert_eq!(Stored::label(&owner).owner(), owner);
+            assert_eq!(StoredLock::label(&owner).owner(), owner);
         }
     }
 
     #[test]
     fn what_is_stored_can_be_read_back() {
         for value in [stored("ann@web1", None), stored("ann@web1", Some("nightly report, second try"))] {
-            assert_eq!(Stored::parse(value.encode().as_bytes()), Some(value));
+            assert_eq!(StoredLock::parse(value.encode().as_bytes()), Some(value));
         }
     }
 
     #[test]
     fn values_of_other_clients_are_not_ours() {
         for foreign in ["", "x", "b3f1c2d4e5f60718", "a b c d e f", "\u{0}\u{1}"] {
-            assert_eq!(Stored::parse(foreign.as_bytes()), None, "{foreign:?}");
+            assert_eq!(StoredLock::parse(foreign.as_bytes()), None, "{foreign:?}");
         }
-        assert_eq!(Stored::parse(&[0xff; 40]), None);
+        assert_eq!(StoredLock::parse(&[0xff; 40]), None);
     }
 
     #[test]
     fn labels_are_cut_and_cleaned() {
         let value = stored("a b\n@c", Some(&"é".repeat(500))).encode();
-        let read = Stored::parse(value.as_bytes()).unwrap();
+        let read = StoredLock::parse(value.as_bytes()).unwrap();
         assert_eq!(read.owner.who, "a_b_@c");
         assert!(read.owner.reason.unwrap().len() <= MAX_LABEL);
-        assert_eq!(Stored::parse(stored("", None).encode().as_bytes()).unwrap().owner.who, "?");
+        assert_eq!(StoredLock::parse(stored("", None).encode().as_bytes()).unwrap().owner.who, "?");
     }
 
     #[test]
     fn a_label_of_just_the_longest_length_is_kept_whole() {
         let longest = "x".repeat(MAX_LABEL);
         let value = stored(&longest, Some(&longest)).encode();
-        let read = Stored::parse(value.as_bytes()).unwrap().owner;
+        let read = StoredLock::parse(value.as_bytes()).unwrap().owner;
         assert_eq!((read.who, read.reason), (longest.clone(), Some(longest)));
     }
 
@@ -210,7 +210,7 @@ mod tests {
         #[test]
         fn any_label_can_be_stored_and_read(who in ".*", reason in prop::option::of(".*")) {
             let value = stored(&who, reason.as_deref());
-            let read = Stored::parse(value.encode().as_bytes()).unwrap();
+            let read = StoredLock::parse(value.encode().as_bytes()).unwrap();
             prop_assert_eq!(read.token, value.token);
             prop_assert_eq!(read.fence, value.fence);
             prop_assert_eq!(read.owner.pid, 42);
@@ -227,16 +227,16 @@ mod tests {
                 let at = at.index(value.len());
                 if insert { value.insert(at, byte); } else { value[at] = byte; }
             }
-            if let Some(read) = Stored::parse(&value) {
+            if let Some(read) = StoredLock::parse(&value) {
                 prop_assert_eq!(read.token.as_str().as_bytes(), &value[..Token::LEN]);
-                let again = Stored::parse(read.encode().as_bytes()).unwrap();
+                let again = StoredLock::parse(read.encode().as_bytes()).unwrap();
                 prop_assert_eq!((again.token, again.fence, again.owner.pid), (read.token, read.fence, read.owner.pid));
             }
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Stored::parse(&bytes);
+            let _ = StoredLock::parse(&bytes);
         }
     }
 }

@@ -33,6 +33,17 @@ impl Quorum {
         usize::from(self.nodes) / 2 + 1
     }
 
+    /// What `yes` votes decide while `outstanding` nodes have not answered.
+    pub fn verdict(self, yes: usize, outstanding: usize) -> Verdict {
+        if yes >= self.needed() {
+            Verdict::Granted
+        } else if yes + outstanding >= self.needed() {
+            Verdict::Pending
+        } else {
+            Verdict::Refused
+        }
+    }
+
     /// How many nodes may fail while the rest still decides.
     pub fn spare(self) -> usize {
         self.nodes() - self.needed()
@@ -102,13 +113,7 @@ impl Tally {
 
     /// What the votes so far decide.
     pub fn verdict(&self) -> Verdict {
-        if self.yes() >= self.quorum.needed() {
-            Verdict::Granted
-        } else if self.yes() + self.outstanding() >= self.quorum.needed() {
-            Verdict::Pending
-        } else {
-            Verdict::Refused
-        }
+        self.quorum.verdict(self.yes(), self.outstanding())
     }
 
     /// Whether so many nodes are against that the missing ones cannot matter.

@@ -1,7 +1,7 @@
 //! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
 
 use quorlock::Name;
-use quorlock::node::{Bell, BoxFuture, Command, Facts, Health, Names, Node, NodeError, Question, Reply};
+use quorlock::node::{BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply, Request, Wakeup};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub struct FaultyNode {
     fault: Mutex<Fault>,
     received: Mutex<Vec<Command>>,
     /// Questions that are never answered must not be dropped either: that would be an answer.
-    kept: Mutex<Vec<Question>>,
+    kept: Mutex<Vec<Request>>,
 }
 
 impl FaultyNode {
@@ -51,7 +51,7 @@ impl FaultyNode {
     /// The names of the commands so far, in order, such as `acquire`.
     pub fn verbs(&self) -> Vec<&'static str> {
         let verb = |command: &Command| match command {
-            Command::Acquire(acquire) if acquire.top_up => "top_up",
+            Command::Acquire(acquire) if acquire.repair => "top_up",
             Command::Acquire(_) => "acquire",
             Command::Stamp { .. } => "stamp",
             Command::Extend { .. } => "extend",
@@ -68,38 +68,38 @@ impl Node for FaultyNode {
         self.node.id()
     }
 
-    fn send(&self, question: Question) {
-        let command = question.command().clone();
+    fn send(&self, request: Request) {
+        let command = request.command().clone();
         self.received.lock().unwrap().push(command.clone());
         match self.fault.lock().unwrap().clone() {
-            Fault::None => self.node.send(question),
-            Fault::Deaf => self.kept.lock().unwrap().push(question),
+            Fault::None => self.node.send(request),
+            Fault::Deaf => self.kept.lock().unwrap().push(request),
             Fault::Mute => {
-                self.node.send(Question::unheard(command));
-                self.kept.lock().unwrap().push(question);
+                self.node.send(Request::without_reply(command));
+                self.kept.lock().unwrap().push(request);
             }
             Fault::Slow(delay) => {
-                let (relay, reply) = Question::channel(command);
+                let (relay, reply) = Request::channel(command);
                 self.node.send(relay);
                 tokio::spawn(async move {
                     tokio::time::sleep(delay).await;
-                    question.answer(reply.await);
+                    request.answer(reply.await);
                 });
             }
-            Fault::Broken(error) => question.answer(Reply::failed(error)),
+            Fault::Broken(error) => request.answer(Reply::failed(error)),
         }
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
-        self.node.watch(name, bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        self.node.watch(name, wakeup);
     }
 
     fn unwatch(&self, name: &Name) {
         self.node.unwatch(name);
     }
 
-    fn settle(&self) -> BoxFuture<'_, ()> {
-        self.node.settle()
+    fn wait_connected(&self) -> BoxFuture<'_, ()> {
+        self.node.wait_connected()
     }
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {

@@ -45,7 +45,7 @@
 //!
 //! # What to do with errors
 //! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each node's cause
-//! is in it. [`Lost`]: stop the work, somebody else may hold the lock soon. [`Release::Unconfirmed`]: nothing; the ttl
+//! is in it. [`Lost`]: stop the work, somebody else may hold the lock soon. [`ReleaseOutcome::Unconfirmed`]: nothing; the ttl
 //! frees the lock.
 //!
 //! The promises, their assumptions and what is not promised stand in the README of the repository.
@@ -74,14 +74,14 @@ pub use context::RestartGuard;
 pub use context::clock::{Clock, SystemClock};
 pub use context::entropy::{Entropy, SystemEntropy};
 pub use context::event::{Event, Observer};
-#[cfg(feature = "plants")]
+#[cfg(feature = "injected-bugs")]
 #[doc(hidden)]
-pub use context::injected_bug::Planted;
-pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeReport, Said};
-pub use hold::extend_by_token::Extension;
+pub use context::injected_bug::InjectedBug;
+pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeOutcome, NodeReport};
+pub use hold::extend_by_token::ExtendOutcome;
 pub use hold::guard::{Guard, Held};
 pub use hold::handle::Handle;
-pub use hold::release::Release;
+pub use hold::release::ReleaseOutcome;
 pub use inspect::examine::Examination;
 pub use inspect::list::{ListError, Listing};
 pub use inspect::{InspectError, Inspection, NodeView};
@@ -89,8 +89,8 @@ pub use locker::Locker;
 pub use locker::builder::Builder;
 pub use locker::lock::{Lock, RunError};
 pub use quorlock_core::{
-    Drift, DriftError, Fence, Label, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Standing,
-    Stored, Token, TokenError, TtlError, Wall, advised_ttl,
+    Drift, DriftError, Fence, Label, LeaseState, LossReason, Moment, Name, NameError, Owner, Quorum,
+    QuorumError, StoredLock, Token, TokenError, TtlError, Wall, advised_ttl,
 };
 pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;

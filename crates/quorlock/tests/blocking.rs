@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::blocking::Locker;
-use quorlock::{AcquireError, CancellationToken, Loss, Release};
+use quorlock::{AcquireError, CancellationToken, LossReason, ReleaseOutcome};
 use quorlock_testkit::{Servers, until_blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ fn the_watchdog_runs_while_the_caller_computes() {
     thread::sleep(TTL * 2);
     assert!(guard.is_held());
     assert!(matches!(locker.named("a").unwrap().try_acquire(), Err(AcquireError::Held { .. })));
-    assert!(matches!(guard.release(), Release::Released));
+    assert!(matches!(guard.release(), ReleaseOutcome::Released));
     assert!(!locker.named("a").unwrap().inspect().unwrap().is_held());
 }
 
@@ -74,7 +74,7 @@ fn a_loss_reaches_blocking_code() {
         servers[number].kill();
     }
     let lost = guard.lost_within(Duration::from_secs(10)).unwrap();
-    assert_eq!(lost.loss, Loss::QuorumLost);
+    assert_eq!(lost.reason, LossReason::QuorumLost);
     assert!(token.is_cancelled() && !guard.is_held());
 }
 
@@ -122,5 +122,5 @@ fn a_dropped_guard_does_not_wait_for_servers_that_do_not_answer() {
 async fn it_can_be_called_from_within_an_async_runtime() {
     let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
     let guard = locker.named("a").unwrap().acquire().unwrap();
-    assert!(matches!(guard.release(), Release::Released));
+    assert!(matches!(guard.release(), ReleaseOutcome::Released));
 }

@@ -5,7 +5,7 @@ mod net;
 
 use net::{Net, SOON, init, kinds, secs, until_granted};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Locker, Said};
+use quorlock::{AcquireError, Locker, NodeOutcome};
 use quorlock_testkit::{ClockShim, Fsync, Server, Servers, until};
 use std::path::Path;
 use std::time::Duration;
@@ -18,8 +18,8 @@ async fn until_quarantined(locker: &Locker, name: &str, count: usize) -> Duratio
             Err(AcquireError::NoQuorum { nodes, .. }) => {
                 let times: Vec<_> = nodes
                     .iter()
-                    .filter_map(|report| match report.said {
-                        Said::Failed(NodeError::Quarantined { left }) => Some(left),
+                    .filter_map(|report| match report.outcome {
+                        NodeOutcome::Failed(NodeError::Quarantined { left }) => Some(left),
                         _ => None,
                     })
                     .collect();

@@ -4,7 +4,7 @@
 mod net;
 
 use net::{Net, SOON, init, kinds, release, until_granted, until_refused};
-use quorlock::{AcquireError, Release};
+use quorlock::{AcquireError, ReleaseOutcome};
 use quorlock_testkit::{Port, Server, until};
 use std::thread::JoinHandle;
 
@@ -112,7 +112,7 @@ async fn a_user_who_loses_a_right_is_told_so_and_goes_on_with_it() {
     ask_two(&net, &["ACL", "SETUSER", "app", "-get"]);
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     assert!(guard.extend().await.is_err());
-    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Unconfirmed { .. }));
     ask_two(&net, &["ACL", "SETUSER", "app", "+get"]);
     until_granted(&locker, "a").await;
     // Without the right to run scripts nothing can be released: better no vote than a lock for its whole ttl.

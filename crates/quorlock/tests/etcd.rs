@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::node::Facts;
-use quorlock::{AcquireError, Builder, ConfigError, Locker, Release};
+use quorlock::{AcquireError, Builder, ConfigError, Locker, ReleaseOutcome};
 use quorlock_testkit::{Etcd, until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ async fn a_lock_is_kept_while_the_leader_dies() {
     until("the watchdog found another member in time", ttl + Duration::from_secs(5), kept).await;
     assert!(other.named("kept").unwrap().wait(Duration::from_secs(1)).acquire().await.is_err());
     let fence = guard.fence();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let next = other.named("kept").unwrap().acquire().await.unwrap();
     assert!(next.fence() > fence);
 }
@@ -54,7 +54,7 @@ async fn a_leader_that_stands_still_is_passed_by() {
     let guard = locker.named("after").unwrap().acquire().await.unwrap();
     etcd.resume(leader);
     assert!(guard.is_held());
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn without_a_majority_nothing_is_granted_and_a_held_lock_is_lost_in_time()
     let start = Instant::now();
     timeout(SOON, guard.lost()).await.unwrap();
     assert!(start.elapsed() < TTL, "before others can have it");
-    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Unconfirmed { .. }));
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_restarted_cluster_remembers() {
     let refused = other.named("remembered").unwrap().try_acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
     let fence = guard.fence();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert!(other.named("remembered").unwrap().acquire().await.unwrap().fence() > fence);
 }
 
@@ -181,7 +181,7 @@ async fn a_restored_cluster_with_another_id_is_another_one() {
     let snapshot = etcd.snapshot();
     etcd.restore(&snapshot, "another");
     is_refused(&locker, "free", "OtherCluster").await;
-    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Unconfirmed { .. }));
 }
 
 #[tokio::test]
@@ -219,7 +219,7 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     let guard = ann.named("hers").unwrap().acquire().await.unwrap();
     assert!(guard.extend_by(Duration::from_secs(30)).await.is_ok());
     assert_eq!(ann.list().await.unwrap().held.len(), 1);
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     until(
         "she may look at it",
         SOON,
@@ -239,9 +239,9 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
     ] {
         let refused = locker(&url).named("x").unwrap().wait(Duration::from_secs(1)).acquire().await;
         let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{url}: {refused:?}") };
-        let said = format!("{nodes:?}");
-        assert!(said.contains(words), "{said}");
-        assert!(!said.contains("s3cr") && !said.contains("wrong"), "no password is told: {said}");
+        let outcome = format!("{nodes:?}");
+        assert!(outcome.contains(words), "{outcome}");
+        assert!(!outcome.contains("s3cr") && !outcome.contains("wrong"), "no password is told: {outcome}");
         let locker = locker(&url);
         until("an examination says the same", SOON, async || {
             let found = format!("{:?}", locker.examine().await[0].found);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{Locker, Release};
+use quorlock::{Locker, ReleaseOutcome};
 use quorlock_testkit::{Binary, Server, until};
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn calls(server: &Server, command: &str) -> (u64, u64) {
 async fn cycles(locker: &Locker, count: usize) {
     for _ in 0..count {
         let guard = locker.named("a").unwrap().acquire().await.unwrap();
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     }
 }
 
@@ -66,7 +66,7 @@ async fn many_names_released_together_are_all_freed() {
             let lock = locker.named(format!("n{number}")).unwrap();
             tasks.spawn(async move { lock.acquire().await.unwrap().release().await });
         }
-        assert!(tasks.join_all().await.iter().all(|outcome| matches!(outcome, Release::Released)));
+        assert!(tasks.join_all().await.iter().all(|outcome| matches!(outcome, ReleaseOutcome::Released)));
     }
     assert!(calls(&server, "delifeq").0 >= 150, "{:?}", calls(&server, "delifeq"));
     assert_eq!(server.cli(&["KEYS", "n*"]).trim(), "");
@@ -104,20 +104,20 @@ async fn a_lock_whose_value_is_not_as_expected_is_released_and_one_of_others_is_
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let value = format!("{} 1 somebody@else 1 1", guard.token());
     server.cli(&["SET", "a", &value, "KEEPTTL"]);
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert_eq!(server.cli(&["EXISTS", "a"]).trim(), "0");
 
     cycles(&locker, 1).await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     server.cli(&["SET", "a", "theirs"]);
-    assert!(matches!(guard.release().await, Release::AlreadyGone));
+    assert!(matches!(guard.release().await, ReleaseOutcome::AlreadyGone));
     assert_eq!(server.cli(&["GET", "a"]).trim(), "theirs");
 
     server.cli(&["DEL", "a"]);
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     server.cli(&["DEL", "a"]);
     server.cli(&["LPUSH", "a", "theirs"]);
-    assert!(matches!(guard.release().await, Release::AlreadyGone));
+    assert!(matches!(guard.release().await, ReleaseOutcome::AlreadyGone));
     assert_eq!(server.cli(&["LLEN", "a"]).trim(), "1");
 }
 
@@ -130,7 +130,7 @@ async fn a_lock_that_was_adopted_is_released_by_the_script_in_one_step() {
     let before = calls(&server, "delifeq").0;
     let handle = giver.named("a").unwrap().acquire().await.unwrap().into_handle().await.unwrap();
     let adopted = taker.adopt(&handle).await.unwrap();
-    assert!(matches!(adopted.release().await, Release::Released));
+    assert!(matches!(adopted.release().await, ReleaseOutcome::Released));
     assert_eq!(calls(&server, "delifeq").0, before);
     assert_eq!(server.cli(&["EXISTS", "a"]).trim(), "0");
 }

@@ -5,7 +5,7 @@ mod net;
 
 use net::{NODE_TIMEOUT, Net, SOON, kinds, release, secs, until_granted};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Locker, Loss, RestartGuard};
+use quorlock::{AcquireError, Locker, LossReason, RestartGuard};
 use quorlock_testkit::proxy::{Fault, Proxy};
 use quorlock_testkit::{Fsync, Server, Servers, until, within};
 use std::time::{Duration, Instant};
@@ -216,7 +216,7 @@ async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_get
     release(large.locker.named("free").unwrap().try_acquire().await.unwrap()).await;
     // What the smaller side held it loses before the larger one gets it.
     let lost = within("the loss", SOON * 3, held.lost()).await;
-    assert_eq!(lost.loss, Loss::QuorumLost);
+    assert_eq!(lost.reason, LossReason::QuorumLost);
     let taken = large.locker.named("held").unwrap().wait(SOON).acquire().await.unwrap();
     assert!(taken.fence() > held.fence() && !held.is_held());
     assert!(kept.is_held(), "three of five are enough to keep a lock");

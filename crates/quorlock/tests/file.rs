@@ -1,7 +1,7 @@
 //! The file node through the locker: one machine, many hands on one directory.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, ExtendError, Handle, Locker, Loss, Release, Token};
+use quorlock::{AcquireError, ExtendError, Handle, Locker, LossReason, ReleaseOutcome, Token};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -109,15 +109,15 @@ async fn a_handle_outlives_the_process_that_gave_it() {
         .env(GIVES, dir.path())
         .output()
         .unwrap();
-    let said = String::from_utf8(giver.stdout).unwrap();
-    let handle = said.lines().find_map(|line| line.strip_prefix("handle="));
-    let handle: Handle = serde_json::from_str(handle.unwrap_or_else(|| panic!("{said}"))).unwrap();
+    let outcome = String::from_utf8(giver.stdout).unwrap();
+    let handle = outcome.lines().find_map(|line| line.strip_prefix("handle="));
+    let handle: Handle = serde_json::from_str(handle.unwrap_or_else(|| panic!("{outcome}"))).unwrap();
     let lock = locker.named("x").unwrap();
     let refused = lock.try_acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { .. })), "its process is gone: {refused:?}");
     let guard = locker.adopt(&handle).await.unwrap();
     assert_eq!(guard.fence(), handle.fence.get());
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     drop(lock.try_acquire().await.unwrap());
 }
 
@@ -144,8 +144,8 @@ fn other_holder(dir: &Path, outlives: bool) -> (Child, Token) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let told = said.find_map(|line| Some(line.split_once("token=")?.1.parse().unwrap())).unwrap();
+    let mut outcome = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = outcome.find_map(|line| Some(line.split_once("token=")?.1.parse().unwrap())).unwrap();
     (child, told)
 }
 
@@ -179,7 +179,7 @@ async fn a_lock_of_another_process_is_extended_by_its_token_and_stays_tied_to_th
         let again = lock.extend_token(token, minute).await;
         match again {
             Ok(_) => assert!(outlives),
-            Err(ExtendError::Lost(lost)) => assert!(!outlives && lost.loss == Loss::Taken),
+            Err(ExtendError::Lost(lost)) => assert!(!outlives && lost.reason == LossReason::Taken),
             Err(other) => panic!("{other}"),
         }
     }
@@ -191,10 +191,13 @@ async fn a_lock_of_another_process_is_released_by_its_token() {
     let lock = locker(dir.path()).named("x").unwrap();
     for outlives in [false, true] {
         let (child, token) = other_holder(dir.path(), outlives);
-        assert!(matches!(lock.force_release("0".repeat(32).parse().unwrap()).await, Release::AlreadyGone));
+        assert!(matches!(
+            lock.force_release("0".repeat(32).parse().unwrap()).await,
+            ReleaseOutcome::AlreadyGone
+        ));
         assert!(lock.inspect().await.unwrap().is_held());
-        assert!(matches!(lock.force_release(token).await, Release::Released));
-        assert!(matches!(lock.force_release(token).await, Release::AlreadyGone));
+        assert!(matches!(lock.force_release(token).await, ReleaseOutcome::Released));
+        assert!(matches!(lock.force_release(token).await, ReleaseOutcome::AlreadyGone));
         drop(lock.try_acquire().await.unwrap());
         end(child);
     }

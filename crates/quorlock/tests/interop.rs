@@ -1,7 +1,7 @@
 //! Other Redlock clients on the same servers and names exclude us and are excluded by us.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, Holder, Locker, Release};
+use quorlock::{AcquireError, Holder, Locker, ReleaseOutcome};
 use quorlock_testkit::{Peer, Servers};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn exclude_each_other(client: &str, start: impl Fn(&[String]) -> Option<Pe
     let guard = lock.acquire().await.unwrap();
     assert_eq!(peer.lock("shared", TTL), None, "{client} took a lock that we hold");
     assert!(guard.extend().await.is_ok(), "{client} left our lock alone");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     // A majority has let it go; the last server shall have, too.
     locker.flush().await;
 
@@ -35,7 +35,7 @@ async fn exclude_each_other(client: &str, start: impl Fn(&[String]) -> Option<Pe
     let guard = lock.acquire().await.unwrap();
     assert!(!peer.unlock("shared", &value) || guard.extend().await.is_ok());
     assert!(guard.extend().await.is_ok(), "{client} released a lock that was not its own");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,7 +5,7 @@ mod net;
 
 use net::{NODE_TIMEOUT, Net, SOON, init, kinds, release, secs, until_granted};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Builder, Guard, Locker, Release, Said};
+use quorlock::{AcquireError, Builder, Guard, Locker, NodeOutcome, ReleaseOutcome};
 use quorlock_testkit::proxy::{Fault, Proxy};
 use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use std::time::Duration;
 /// What each node said when `name` was refused for want of a quorum.
 fn causes(refused: &AcquireError) -> Vec<NodeError> {
     let AcquireError::NoQuorum { nodes, .. } = refused else { panic!("{refused}") };
-    let causes = nodes.iter().filter_map(|report| match &report.said {
-        Said::Failed(cause) => Some(cause.clone()),
+    let causes = nodes.iter().filter_map(|report| match &report.outcome {
+        NodeOutcome::Failed(cause) => Some(cause.clone()),
         _ => None,
     });
     causes.collect()
@@ -323,7 +323,7 @@ async fn a_lock_that_was_taken_by_force_is_not_refilled_by_its_holder() {
         proxy.cut();
     }
     let outcome = operator.named("a").unwrap().force_release(guard.token()).await;
-    assert!(matches!(outcome, Release::Released), "{outcome}");
+    assert!(matches!(outcome, ReleaseOutcome::Released), "{outcome}");
     let lost = tokio::time::timeout(SOON, guard.lost()).await;
     assert!(lost.is_ok(), "the holder keeps a lock that was taken away");
     assert_eq!(servers[2].cli(&["EXISTS", "a"]), "0", "node 3 had deleted it");

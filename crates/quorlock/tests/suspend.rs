@@ -1,7 +1,7 @@
 //! A machine that sleeps, as a process sees it: the boot clock goes on, the timers do not.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{Locker, Standing};
+use quorlock::{LeaseState, Locker};
 use quorlock_testkit::{ClockShim, Servers, within};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -59,14 +59,14 @@ impl Holder {
         loop {
             let mut line = String::new();
             assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "the child is gone");
-            if let Some(said) = line.split("child: ").nth(1) {
-                return said.trim_end().to_owned();
+            if let Some(outcome) = line.split("child: ").nth(1) {
+                return outcome.trim_end().to_owned();
             }
         }
     }
 
-    fn ask(&mut self, question: &str) -> String {
-        writeln!(self.child.stdin.as_ref().unwrap(), "{question}").unwrap();
+    fn ask(&mut self, request: &str) -> String {
+        writeln!(self.child.stdin.as_ref().unwrap(), "{request}").unwrap();
         self.line()
     }
 }
@@ -86,12 +86,12 @@ async fn as_the_child() {
     locker.init_fresh_nodes().await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     println!("child: held");
-    for question in std::io::stdin().lock().lines() {
-        match question.unwrap().as_str() {
-            "standing" => match guard.standing() {
-                Standing::Held { .. } => println!("child: held"),
-                Standing::Unverified => println!("child: unverified"),
-                Standing::Lost(loss) => println!("child: lost {loss:?}"),
+    for request in std::io::stdin().lock().lines() {
+        match request.unwrap().as_str() {
+            "standing" => match guard.state() {
+                LeaseState::Held { .. } => println!("child: held"),
+                LeaseState::Unverified => println!("child: unverified"),
+                LeaseState::Lost(loss) => println!("child: lost {loss:?}"),
             },
             // The parent waits for a line as long as this process lives.
             "reason" => {

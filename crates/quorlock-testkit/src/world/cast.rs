@@ -267,9 +267,9 @@ fn observe(event: &Event, client: usize, history: &Mutex<History>, epoch: Epoch)
     let mut history = history.lock().unwrap();
     match event {
         Event::Extended { .. } => history.check(epoch.elapsed()),
-        Event::Lost { name, fence, loss, .. } => {
+        Event::Lost { name, fence, reason, .. } => {
             history.losses += 1;
-            history.tell(epoch.elapsed(), &format!("client {client} lost {name} ({fence}): {loss}"));
+            history.tell(epoch.elapsed(), &format!("client {client} lost {name} ({fence}): {reason}"));
         }
         _ => {}
     }

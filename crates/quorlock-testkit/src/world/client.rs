@@ -9,7 +9,7 @@ use super::plant::Plant;
 use super::rng::Rng;
 use super::settings::any_ttl;
 use super::{DRIFT_PERCENT, TTL};
-use quorlock::{AcquireError, ExtendError, Guard, Name, Standing};
+use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Name};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -185,7 +185,7 @@ impl Client {
 
     /// A lock that is over must have been announced so before. `false` if it is over.
     fn is_told_of_losses(&self, guard: &Guard) -> bool {
-        let Standing::Lost(loss) = guard.standing() else { return true };
+        let LeaseState::Lost(loss) = guard.state() else { return true };
         let is_told = guard.lost_token().is_cancelled();
         if !is_told && self.cast.still_until(self.number).is_none() {
             self.violate(&format!("L2: client {} lost {} ({loss}) unannounced", self.number, guard.name()));

@@ -1,7 +1,7 @@
 //! One client's right to a lock, as the record judges it.
 
 use super::time::MachineClock;
-use quorlock::{Clock, Held, Moment, Name, Standing, Token};
+use quorlock::{Clock, Held, LeaseState, Moment, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -74,7 +74,7 @@ impl Hold {
 
     /// Whether it is over for good. A lease by token may be extended while the nodes still have it.
     pub(super) fn is_lost(&self) -> bool {
-        matches!(&self.right, Right::Guarded(held) if matches!(held.standing(), Standing::Lost(_)))
+        matches!(&self.right, Right::Guarded(held) if matches!(held.state(), LeaseState::Lost(_)))
     }
 
     pub(super) fn ends_with_its_process(&self) -> bool {

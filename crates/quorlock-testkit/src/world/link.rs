@@ -8,7 +8,7 @@ use super::rng::Rng;
 use super::server::{Epoch, Server};
 use super::time::MachineClock;
 use super::weather::Weather;
-use quorlock::node::{Bell, Command, Health, Node, NodeError, Question, Reply};
+use quorlock::node::{Command, Health, Node, NodeError, Reply, Request, Wakeup};
 use quorlock::{Clock, Moment, Name, Token, Wall};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,10 +52,10 @@ struct State {
     last_request: Instant,
     last_reply: Instant,
     verified: Option<Verified>,
-    pending: BTreeMap<u64, Question>,
+    pending: BTreeMap<u64, Request>,
     sent: u64,
     owed: Vec<Command>,
-    bells: BTreeMap<Name, Bell>,
+    wakeups: BTreeMap<Name, Wakeup>,
     /// The machine of the client is stopped: nothing leaves or reaches it.
     frozen_until: Option<Instant>,
     /// The process is gone: nothing is sent any more.
@@ -88,7 +88,7 @@ impl Link {
             pending: BTreeMap::new(),
             sent: 0,
             owed: Vec::new(),
-            bells: BTreeMap::new(),
+            wakeups: BTreeMap::new(),
             frozen_until: None,
             is_dead: false,
             is_broken: false,
@@ -191,14 +191,14 @@ impl Link {
             state.released.clear();
             self.learn(&mut state, epoch, now);
             let mut server = self.0.ends.server.lock().unwrap();
-            for (name, bell) in &state.bells {
-                server.watches.insert((name.clone(), self.0.ends.client), bell.clone());
-                bell.ring();
+            for (name, wakeup) in &state.wakeups {
+                server.watches.insert((name.clone(), self.0.ends.client), wakeup.clone());
+                wakeup.notify();
             }
             std::mem::take(&mut state.owed)
         };
         for release in owed {
-            self.send(Question::unheard(release));
+            self.send(Request::without_reply(release));
         }
     }
 
@@ -225,16 +225,16 @@ impl Link {
         };
         let left = self.0.ends.clock.now().until(verified.eligible_at);
         let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
-        if is_guarded && !vote.top_up && !left.is_zero() {
+        if is_guarded && !vote.repair && !left.is_zero() {
             return Err(NodeError::Quarantined { left });
         }
         Ok(())
     }
 
-    /// Planted bug: whether this release undoes an acquire that was not answered.
+    /// InjectedBug bug: whether this release undoes an acquire that was not answered.
     fn is_neglected(&self, state: &State, token: Token) -> bool {
         let is_open =
-            |pending: &Question| matches!(pending.command(), Command::Acquire(vote) if vote.token == token);
+            |pending: &Request| matches!(pending.command(), Command::Acquire(vote) if vote.token == token);
         self.0.plant == Some(Plant::LazyRelease) && state.pending.values().any(is_open)
     }
 }
@@ -244,21 +244,21 @@ impl Node for Link {
         &self.0.ends.id
     }
 
-    fn send(&self, question: Question) {
-        let command = question.command().clone();
+    fn send(&self, request: Request) {
+        let command = request.command().clone();
         let mut state = self.state();
         if let Err(cause) = self.admit(&state) {
             if matches!(command, Command::Release { .. }) {
                 state.owed.push(command);
             }
             drop(state);
-            return question.answer(Reply::failed(cause));
+            return request.answer(Reply::failed(cause));
         }
         if let Command::Release { token, .. } = &command {
             state.released.insert(token.to_string(), Instant::now());
             if self.is_neglected(&state, *token) {
                 drop(state);
-                return question.answer(Reply::failed(NodeError::Abandoned));
+                return request.answer(Reply::failed(NodeError::Abandoned));
             }
         }
         if let Command::Acquire(vote) = &command {
@@ -268,25 +268,25 @@ impl Node for Link {
         let Some(connection) = state.connection else { return };
         state.sent += 1;
         let number = state.sent;
-        state.pending.insert(number, question);
+        state.pending.insert(number, request);
         drop(state);
         self.dispatch(number, connection, command);
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let connected = {
             let mut state = self.state();
-            state.bells.insert(name.clone(), bell.clone());
+            state.wakeups.insert(name.clone(), wakeup.clone());
             state.connection.is_some()
         };
         if connected {
             let mut server = self.0.ends.server.lock().unwrap();
-            server.watches.insert((name.clone(), self.0.ends.client), bell.clone());
+            server.watches.insert((name.clone(), self.0.ends.client), wakeup.clone());
         }
     }
 
     fn unwatch(&self, name: &Name) {
-        self.state().bells.remove(name);
+        self.state().wakeups.remove(name);
         self.0.ends.server.lock().unwrap().watches.remove(&(name.clone(), self.0.ends.client));
     }
 

@@ -26,7 +26,7 @@ pub use rng::Rng;
 
 use cast::Cast;
 use client::Client;
-use quorlock::{Builder, Name, Planted};
+use quorlock::{Builder, InjectedBug, Name};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -168,12 +168,12 @@ async fn live(setting: &Setting) -> Outcome {
 /// Switches a bug in the shipped code on, where it cannot be brought in from outside.
 pub(crate) fn plant_in(builder: Builder, plant: Option<Plant>) -> Builder {
     match plant {
-        Some(Plant::LateDeadline) => builder.plant(Planted::LateDeadline),
-        Some(Plant::ReachableMajority) => builder.plant(Planted::ReachableMajority),
-        Some(Plant::LossByAnswer) => builder.plant(Planted::LossByAnswer),
-        Some(Plant::AdoptUnasked) => builder.plant(Planted::AdoptUnasked),
-        Some(Plant::ForceWhoever) => builder.plant(Planted::ForceWhoever),
-        Some(Plant::ExtendGone) => builder.plant(Planted::ExtendGone),
+        Some(Plant::LateDeadline) => builder.inject_bug(InjectedBug::LateDeadline),
+        Some(Plant::ReachableMajority) => builder.inject_bug(InjectedBug::ReachableMajority),
+        Some(Plant::LossByAnswer) => builder.inject_bug(InjectedBug::LossByAnswer),
+        Some(Plant::AdoptUnasked) => builder.inject_bug(InjectedBug::AdoptUnasked),
+        Some(Plant::ForceAnyHolder) => builder.inject_bug(InjectedBug::ForceAnyHolder),
+        Some(Plant::ExtendGone) => builder.inject_bug(InjectedBug::ExtendGone),
         _ => builder,
     }
 }

@@ -31,7 +31,7 @@ pub enum Plant {
     /// An adoption believes its handle and asks no node.
     AdoptUnasked,
     /// A forced release frees the holder of the moment, not the one that was seen.
-    ForceWhoever,
+    ForceAnyHolder,
     /// An extension by token counts nodes that no longer have the lock.
     ExtendGone,
     /// The list of nodes changes by two at once.
@@ -59,7 +59,7 @@ impl Plant {
         Plant::ReachableMajority,
         Plant::LossByAnswer,
         Plant::AdoptUnasked,
-        Plant::ForceWhoever,
+        Plant::ForceAnyHolder,
         Plant::ExtendGone,
         Plant::TwoNodesAtOnce,
         Plant::HastyLists,
@@ -72,7 +72,7 @@ impl Plant {
         matches!(
             self,
             Plant::AdoptUnasked
-                | Plant::ForceWhoever
+                | Plant::ForceAnyHolder
                 | Plant::ExtendGone
                 | Plant::TwoNodesAtOnce
                 | Plant::HastyLists
@@ -107,7 +107,7 @@ impl Plant {
             Plant::ReachableMajority => "reachable-majority",
             Plant::LossByAnswer => "loss-by-answer",
             Plant::AdoptUnasked => "adopt-unasked",
-            Plant::ForceWhoever => "force-whoever",
+            Plant::ForceAnyHolder => "force-whoever",
             Plant::ExtendGone => "extend-gone",
             Plant::TwoNodesAtOnce => "two-nodes-at-once",
             Plant::HastyLists => "hasty-lists",

@@ -3,7 +3,7 @@
 use super::agenda::Deed;
 use super::plant::Plant;
 use super::time::MachineClock;
-use quorlock::node::{Acquire, Bell, Command, Content, Denied, Done, NodeError, Reply, View};
+use quorlock::node::{Acquire, Command, Content, Denied, Done, NodeError, Reply, View, Wakeup};
 use quorlock::{Clock, Fence, Name, Token, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,7 +31,7 @@ pub(super) struct Server {
     run: u64,
     epochs: u64,
     /// Who wants hints: client and its bell.
-    pub(super) watches: BTreeMap<(Name, usize), Bell>,
+    pub(super) watches: BTreeMap<(Name, usize), Wakeup>,
 }
 
 #[derive(Clone, Debug)]
@@ -179,13 +179,13 @@ impl Server {
         };
         if had && !self.stored.contains_key(command.name()) {
             let watched = self.watches.iter().filter(|((name, _), _)| name == command.name());
-            watched.for_each(|(_, bell)| bell.ring());
+            watched.for_each(|(_, wakeup)| wakeup.notify());
         }
         (reply, self.epoch)
     }
 
     fn vote(&mut self, vote: &Acquire, now: Wall, origin: Origin) -> Reply {
-        let is_taken = vote.top_up && self.taken.contains(vote.token.as_str());
+        let is_taken = vote.repair && self.taken.contains(vote.token.as_str());
         if is_taken && self.plant != Some(Plant::RefillTaken) {
             return Reply::Denied(Denied::Taken);
         }

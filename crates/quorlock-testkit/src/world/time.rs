@@ -26,7 +26,7 @@ pub(super) struct MachineClock {
     /// How much faster than true time it runs, in millionths.
     drift_ppm: i64,
     state: Mutex<Bend>,
-    /// Planted bug: the clock stands still while the machine sleeps, as `std::time::Instant` does.
+    /// InjectedBug bug: the clock stands still while the machine sleeps, as `std::time::Instant` does.
     stops_in_sleep: bool,
 }
 

@@ -11,7 +11,7 @@ pub(crate) enum Voting {
 
 /// When a name may vanish from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum LossReason {
     /// At any moment: evicted, deleted by hand, a server clock that jumped.
     Any,
     /// When its owner lets go, or when its time is over, which the owner then knows.
@@ -43,7 +43,7 @@ pub(crate) enum Decision {
 pub(crate) struct Rules<const N: usize, const C: usize> {
     pub(crate) proposals: [u8; C],
     pub(crate) voting: Voting,
-    pub(crate) loss: Loss,
+    pub(crate) loss: LossReason,
     pub(crate) answers: Answers,
     pub(crate) decision: Decision,
     /// Whether a vote raises only a counter below the proposal, not also one at it.
@@ -59,7 +59,7 @@ pub(crate) struct Rules<const N: usize, const C: usize> {
 
 impl<const N: usize, const C: usize> Rules<N, C> {
     /// The protocol as it is shipped.
-    pub(crate) fn shipped(proposals: [u8; C], voting: Voting, loss: Loss) -> Self {
+    pub(crate) fn shipped(proposals: [u8; C], voting: Voting, loss: LossReason) -> Self {
         Self {
             proposals,
             voting,

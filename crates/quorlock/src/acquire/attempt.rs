@@ -1,22 +1,24 @@
 //! One attempt to take a lock on the nodes: vote, stamp if needed, undo if refused.
 
+use crate::acquire::undo::Undo;
 use crate::context::entropy;
-use crate::context::injected_bug::Planted;
 use crate::context::options::Options;
 use crate::error::NodeReport;
 use crate::node::{Acquire, Command, Done, Reply};
-use crate::quorum::Voters;
-use crate::quorum::round::Hearing;
-use crate::quorum::votes::Poll;
+use crate::quorum::Nodes;
+use crate::quorum::round::Round;
+use crate::quorum::votes::Votes;
 use quorlock_core::attempt::Mark;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, Lease, Moment, Name, Step, Token, Wall};
+use quorlock_core::{
+    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Tally, Token, Wall,
+};
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
 #[derive(Clone, Debug)]
-pub(crate) struct Candidate<'a> {
+pub(crate) struct AttemptParams<'a> {
     pub(crate) name: &'a Name,
     pub(crate) options: &'a Options,
     pub(crate) fences: &'a Mutex<FenceClock>,
@@ -25,7 +27,7 @@ pub(crate) struct Candidate<'a> {
 /// A lock that was granted.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseTerms,
     pub(crate) votes: usize,
     pub(crate) took: Duration,
     /// When it was granted.
@@ -47,7 +49,7 @@ pub(crate) struct Refusal {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Somebody else has it, or several contend.
+    /// Another client has it, or several contend.
     Held,
     /// Too few nodes could vote.
     NoQuorum,
@@ -61,84 +63,86 @@ pub(crate) enum Cause {
 /// # Cancel safety
 /// Cancel safe: dropped half-way, it releases on every node that it asked.
 pub(crate) async fn attempt(
-    voters: &Voters,
-    candidate: &Candidate<'_>,
+    nodes: &Nodes,
+    params: &AttemptParams<'_>,
     until: Moment,
 ) -> Result<Grant, Refusal> {
-    let clock = &voters.around.clock;
+    let ctx = &nodes.ctx;
     // Read before the first byte is sent: the lease counts from here.
-    let (start, wall) = (clock.now(), clock.wall());
-    let recorded = voters.around.longest.recorded();
-    let token = entropy::token(voters.around.entropy.as_ref());
-    let proposal = candidate.propose(voters.around.fence_clock(start));
-    let label = Label::new(candidate.options.signature.clone(), wall);
-    let ballot = Command::Acquire(Acquire {
-        name: candidate.name.clone(),
-        token,
-        proposal,
-        label: label.clone(),
-        ttl: candidate.options.ttl.span(),
-        tied: candidate.options.tied,
-        top_up: false,
-    });
-    let undo = Undo::armed(voters, candidate.name, token);
-    let mut ask = Ask { voters, candidate, token, until, state: Attempt::new(voters.quorum, proposal) };
+    let (start, wall) = (ctx.clock.now(), ctx.clock.wall());
+    let recorded = ctx.longest.recorded();
+    let token = entropy::token(ctx.entropy.as_ref());
+    let proposal = params.propose(ctx.fence_clock(start));
+    let label = Label::new(params.options.signature.clone(), wall);
+    let undo = Undo::armed(nodes, params.name, token);
+    let state = Attempt::new(nodes.quorum, proposal);
+    let mut rounds = AttemptRounds { nodes, params, token, until, state };
 
-    let mut poll = Poll::new(voters);
-    let mut round = pin!(voters.hear_within(ballot, ask.limit(start)));
-    let mut step = ask.vote(&mut poll, round.as_mut()).await;
+    let mut votes = Votes::new(nodes);
+    let vote = params.vote(token, proposal, label.clone());
+    let mut round = pin!(nodes.ask_within(vote, rounds.limit(start)));
+    let mut step = rounds.vote(&mut votes, round.as_mut()).await;
     while step == Step::Stamp {
-        step = Box::pin(ask.stamp()).await;
+        step = Box::pin(rounds.stamp()).await;
     }
-    let now = clock.now();
-    let is_favoured = ask.state.votes().yes() > ask.state.votes().no();
-    if step == Step::Refused && is_favoured && voters.around.is_planted(Planted::ReachableMajority) {
-        step = Step::Granted(proposal);
-    }
-    let start = if voters.around.is_planted(Planted::LateDeadline) { now } else { start };
-    if matches!(step, Step::Granted(_)) && voters.around.longest.recorded() > recorded {
+    step = ctx.injected.decision(step, &rounds.state, proposal);
+    if ctx.longest.recorded() > recorded && matches!(step, Step::Granted(_)) {
         // A node that had forgotten may have voted before another one said how long it must not.
         step = Step::Refused;
     }
+    let now = ctx.clock.now();
+    let start = ctx.injected.lease_start(start, || now);
+    let (tally, took) = (rounds.state.votes(), now.since(start));
     match step {
         Step::Granted(fence) => {
-            let options = candidate.options;
-            let lease = Lease::new(token, fence, options.ttl, options.max_hold, start, wall);
-            if now < lease.deadline() {
-                undo.disarm();
-                let votes = ask.state.votes().yes();
-                return Ok(Grant { lease, votes, took: now.since(start), at: now, label });
+            let (ttl, max_hold) = (params.options.ttl, params.options.max_hold);
+            let lease = LeaseTerms::new(token, fence, ttl, max_hold, start, wall);
+            if now >= lease.deadline() {
+                return Err(Refusal::new(Cause::TooSlow, tally, votes, took));
             }
-            Err(Refusal::new(Cause::TooSlow, poll, now.since(start)))
+            undo.disarm();
+            Ok(Grant { lease, votes: tally.yes(), took, at: now, label })
         }
-        _ if ask.state.lacks_quorum() => {
+        _ if rounds.state.lacks_quorum() => {
             drop(undo);
-            let poll = Box::pin(hear_out(poll, round)).await;
-            Err(Refusal::new(Cause::NoQuorum, poll, now.since(start)))
+            let votes = Box::pin(hear_remaining(votes, round)).await;
+            Err(Refusal::new(Cause::NoQuorum, tally, votes, took))
         }
         _ => {
-            undo.quietly();
-            Err(Refusal::new(Cause::Held, poll, now.since(start)))
+            undo.without_hint();
+            Err(Refusal::new(Cause::Held, tally, votes, took))
         }
     }
 }
 
 /// Hears the nodes that have not answered yet, so that the error can name each one's cause.
-async fn hear_out<'a>(mut poll: Poll<'a>, mut round: Pin<&mut Hearing>) -> Poll<'a> {
+async fn hear_remaining<'a>(mut votes: Votes<'a>, mut round: Pin<&mut Round>) -> Votes<'a> {
     while let Some((node, reply)) = round.as_mut().next().await {
-        poll.count(node, &reply);
+        votes.record(node, &reply);
     }
-    poll
+    votes
 }
 
 impl Refusal {
-    fn new(cause: Cause, poll: Poll<'_>, took: Duration) -> Self {
-        let (votes, denied, missing) = (poll.tally.yes(), poll.tally.no(), poll.tally.missing());
-        Self { cause, votes, denied, missing, nodes: poll.report(), took }
+    fn new(cause: Cause, tally: &Tally, votes: Votes<'_>, took: Duration) -> Self {
+        let (yes, denied, missing) = (tally.yes(), tally.no(), tally.missing());
+        Self { cause, votes: yes, denied, missing, nodes: votes.into_report(), took }
     }
 }
 
-impl Candidate<'_> {
+impl AttemptParams<'_> {
+    fn vote(&self, token: Token, proposal: Fence, label: Label) -> Command {
+        Command::Acquire(Acquire {
+            name: self.name.clone(),
+            token,
+            proposal,
+            label,
+            ttl: self.options.ttl.span(),
+            tied: self.options.tied,
+            repair: false,
+        })
+    }
+
     fn propose(&self, wall: Wall) -> Fence {
         if !self.options.fences {
             return Fence::NONE;
@@ -151,25 +155,25 @@ impl Candidate<'_> {
     }
 }
 
-/// The rounds of one attempt.
-struct Ask<'a> {
-    voters: &'a Voters,
-    candidate: &'a Candidate<'a>,
+/// The rounds of one attempt: one to vote, and at most two to stamp.
+struct AttemptRounds<'a> {
+    nodes: &'a Nodes,
+    params: &'a AttemptParams<'a>,
     token: Token,
     until: Moment,
     state: Attempt,
 }
 
-impl Ask<'_> {
+impl AttemptRounds<'_> {
     /// How long the nodes may take from `now` on.
     fn limit(&self, now: Moment) -> Duration {
-        self.voters.around.node_timeout.min(now.until(self.until))
+        self.nodes.ctx.node_timeout.min(now.until(self.until))
     }
 
-    async fn vote(&mut self, poll: &mut Poll<'_>, mut round: Pin<&mut Hearing>) -> Step {
+    async fn vote(&mut self, votes: &mut Votes<'_>, mut round: Pin<&mut Round>) -> Step {
         let mut step = Step::Refused;
         while let Some((node, reply)) = round.as_mut().next().await {
-            poll.count(node, &reply);
+            votes.record(node, &reply);
             step = self.state.on_ballot(node, ballot_of(&reply));
             if step != Step::Wait {
                 break;
@@ -179,23 +183,22 @@ impl Ask<'_> {
     }
 
     async fn stamp(&mut self) -> Step {
-        let clock = &self.voters.around.clock;
-        let now = clock.now();
-        let wall = self.voters.around.fence_clock(now);
-        let Some(at_least) = self.state.stamp(self.candidate.propose(wall)) else {
+        let ctx = &self.nodes.ctx;
+        let now = ctx.clock.now();
+        let wall = ctx.fence_clock(now);
+        let Some(at_least) = self.state.stamp(self.params.propose(wall)) else {
             return Step::Refused;
         };
-        let name = self.candidate.name.clone();
-        let command = Command::Stamp { name, token: self.token, at_least };
-        let mut round = self.voters.ask_some(self.state.voters(), command, self.limit(now));
+        let command = Command::Stamp { name: self.params.name.clone(), token: self.token, at_least };
+        let mut round = pin!(self.nodes.ask_some(self.state.voters(), command, self.limit(now)));
         let mut step = Step::Refused;
-        while let Some((_, reply)) = round.next().await {
+        while let Some((_, reply)) = round.as_mut().next().await {
             step = self.state.on_mark(mark_of(&reply));
             if step != Step::Wait {
                 break;
             }
         }
-        self.candidate.saw(self.state.highest(), wall);
+        self.params.saw(self.state.highest(), wall);
         step
     }
 }
@@ -214,39 +217,5 @@ fn mark_of(reply: &Reply) -> Mark {
         Reply::Done(Done::Stamped { to }) => Mark::Stamped { to: *to },
         Reply::Denied(_) => Mark::NotHeld,
         Reply::Done(_) | Reply::Failed(_) => Mark::Missing,
-    }
-}
-
-/// Releases on every node when dropped, also on those that did not answer, unless it was disarmed.
-struct Undo<'a> {
-    voters: &'a Voters,
-    name: &'a Name,
-    token: Token,
-    is_armed: bool,
-    /// Whether those who wait are not told.
-    quiet: bool,
-}
-
-impl<'a> Undo<'a> {
-    fn armed(voters: &'a Voters, name: &'a Name, token: Token) -> Self {
-        Self { voters, name, token, is_armed: true, quiet: false }
-    }
-
-    fn disarm(mut self) {
-        self.is_armed = false;
-    }
-
-    /// Undoes without a hint: somebody else has the lock, and its release will tell.
-    fn quietly(mut self) {
-        self.quiet = true;
-    }
-}
-
-impl Drop for Undo<'_> {
-    fn drop(&mut self) {
-        if self.is_armed {
-            let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.voters.tell(Command::Release { name, token, quiet, behind: None, forced: false });
-        }
     }
 }

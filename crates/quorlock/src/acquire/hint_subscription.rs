@@ -1,28 +1,28 @@
 //! A subscription to the release hints of all nodes.
 
-use crate::acquire::name_queue::Line;
-use crate::quorum::Voters;
+use crate::acquire::name_queue::NameQueue;
+use crate::quorum::Nodes;
 use quorlock_core::Name;
 
 /// Hints about one name ring the bell of its line until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Watching<'a> {
-    voters: &'a Voters,
+pub(crate) struct HintSubscription<'a> {
+    nodes: &'a Nodes,
     name: &'a Name,
 }
 
-impl<'a> Watching<'a> {
-    pub(crate) fn start(voters: &'a Voters, name: &'a Name, line: &Line) -> Self {
-        for node in voters.nodes.iter() {
-            node.watch(name, line.bell());
+impl<'a> HintSubscription<'a> {
+    pub(crate) fn start(nodes: &'a Nodes, name: &'a Name, queue: &NameQueue) -> Self {
+        for node in nodes.all.iter() {
+            node.watch(name, queue.wakeup());
         }
-        Self { voters, name }
+        Self { nodes, name }
     }
 }
 
-impl Drop for Watching<'_> {
+impl Drop for HintSubscription<'_> {
     fn drop(&mut self) {
-        for node in self.voters.nodes.iter() {
+        for node in self.nodes.all.iter() {
             node.unwatch(self.name);
         }
     }

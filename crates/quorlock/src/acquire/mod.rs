@@ -4,17 +4,18 @@ pub(crate) mod attempt;
 pub(crate) mod hint_backoff;
 pub(crate) mod hint_subscription;
 pub(crate) mod name_queue;
+pub(crate) mod undo;
 
-use crate::acquire::attempt::{Candidate, Cause, Grant, Refusal, attempt};
-use crate::acquire::hint_backoff::hold_back;
-use crate::acquire::hint_subscription::Watching;
-use crate::acquire::name_queue::{Line, Turn};
+use crate::acquire::attempt::{AttemptParams, Cause, Grant, Refusal, attempt};
+use crate::acquire::hint_backoff::stagger;
+use crate::acquire::hint_subscription::HintSubscription;
+use crate::acquire::name_queue::{NameQueue, QueueTurn};
 use crate::context::entropy;
 use crate::context::event::Event;
 use crate::context::options::Options;
-use crate::error::{AcquireError, Holder, Said};
+use crate::error::{AcquireError, Holder, NodeOutcome};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use quorlock_core::{Backoff, Moment, backoff};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +35,7 @@ const SPLIT_ATTEMPTS: u32 = 16;
 const SPLIT_TIME: Duration = Duration::from_secs(5);
 
 /// How long a busy line holds back, so that waiters of other processes can use the hint that they got.
-const COURTESY: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
+const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 /// Which bounds a call has.
 #[derive(Clone, Copy, Debug)]
@@ -61,24 +62,24 @@ impl Limits {
 
 /// A contender for one name.
 #[derive(Debug)]
-pub(crate) struct Contender<'a> {
-    voters: &'a Voters,
-    candidate: Candidate<'a>,
-    line: &'a Arc<Line>,
+pub(crate) struct Acquirer<'a> {
+    nodes: &'a Nodes,
+    params: AttemptParams<'a>,
+    queue: &'a Arc<NameQueue>,
     limits: Limits,
     start: Moment,
     attempts: u32,
-    turn: Option<Turn<'a>>,
+    turn: Option<QueueTurn<'a>>,
     /// Kept apart, as most are granted at once, and thousands may be about to try.
-    patience: Option<Box<Patience<'a>>>,
+    retry_state: Option<Box<RetryState<'a>>>,
 }
 
 /// What a contender needs once an attempt was refused.
 #[derive(Debug)]
-struct Patience<'a> {
+struct RetryState<'a> {
     retry: Backoff,
     poll: Backoff,
-    watching: Option<Watching<'a>>,
+    subscription: Option<HintSubscription<'a>>,
     last: Option<Refusal>,
     seen: Option<Inspection>,
     /// How many hints came so far.
@@ -87,12 +88,12 @@ struct Patience<'a> {
     hinted: bool,
 }
 
-impl Default for Patience<'_> {
+impl Default for RetryState<'_> {
     fn default() -> Self {
         Self {
             retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
             poll: Backoff::new(POLL_FLOOR, POLL_CAP),
-            watching: None,
+            subscription: None,
             last: None,
             seen: None,
             hints: 0,
@@ -101,22 +102,22 @@ impl Default for Patience<'_> {
     }
 }
 
-impl<'a> Contender<'a> {
+impl<'a> Acquirer<'a> {
     pub(crate) fn new(
-        voters: &'a Voters,
-        candidate: Candidate<'a>,
-        line: &'a Arc<Line>,
+        nodes: &'a Nodes,
+        params: AttemptParams<'a>,
+        queue: &'a Arc<NameQueue>,
         limits: Limits,
     ) -> Self {
         Self {
-            voters,
-            candidate,
-            line,
+            nodes,
+            params,
+            queue,
             limits,
-            start: voters.around.clock.now(),
+            start: nodes.ctx.clock.now(),
             attempts: 0,
             turn: None,
-            patience: None,
+            retry_state: None,
         }
     }
 
@@ -124,73 +125,75 @@ impl<'a> Contender<'a> {
     ///
     /// # Cancel safety
     /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
-    pub(crate) async fn run(&mut self) -> Result<(Grant, Option<Turn<'a>>), AcquireError> {
-        let result = match &self.candidate.options.cancel {
-            None => self.contend().await,
+    pub(crate) async fn run(&mut self) -> Result<(Grant, Option<QueueTurn<'a>>), AcquireError> {
+        let result = match &self.params.options.cancel {
+            None => self.acquire_loop().await,
             Some(cancel) => tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.candidate.name.clone() }),
-                result = self.contend() => result,
+                () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.params.name.clone() }),
+                result = self.acquire_loop() => result,
             },
         };
         match &result {
-            Ok(grant) => self.voters.around.emit(&Event::Acquired {
-                name: self.candidate.name.clone(),
+            Ok(grant) => self.nodes.ctx.emit(&Event::Acquired {
+                name: self.params.name.clone(),
                 fence: grant.lease.fence(),
                 waited: grant.at.since(self.start),
                 took: grant.took,
                 attempts: self.attempts,
                 votes: grant.votes,
-                validity: self.candidate.options.ttl.validity(),
+                validity: self.params.options.ttl.validity(),
             }),
-            Err(error) => self.voters.around.emit(&Event::GaveUp {
-                name: self.candidate.name.clone(),
+            Err(error) => self.nodes.ctx.emit(&Event::GaveUp {
+                name: self.params.name.clone(),
                 why: error.kind(),
                 waited: self.waited(),
                 attempts: self.attempts,
             }),
         }
         // The subscription ends before the next in line can begin its own.
-        self.patience = None;
+        self.retry_state = None;
         result.map(|grant| (grant, self.turn.take()))
     }
 
-    async fn contend(&mut self) -> Result<Grant, AcquireError> {
-        if !self.voters.is_settled() && Box::pin(timeout(self.grace(), self.voters.settle())).await.is_err() {
+    async fn acquire_loop(&mut self) -> Result<Grant, AcquireError> {
+        if !self.nodes.is_connected()
+            && Box::pin(timeout(self.grace(), self.nodes.wait_connected())).await.is_err()
+        {
             return Box::pin(self.give_up()).await;
         }
-        let line = self.line;
+        let queue = self.queue;
         // A single try does not queue: it answers what is true now.
         if self.limits.waits {
-            match line.turn(|| self.left()).await {
+            match queue.turn(|| self.left()).await {
                 Ok(Some(turn)) => self.turn = Some(turn),
                 Ok(None) => return Box::pin(self.give_up()).await,
                 Err(waiters) => {
-                    return Err(AcquireError::Crowded { lock: self.candidate.name.clone(), waiters });
+                    return Err(AcquireError::Crowded { lock: self.params.name.clone(), waiters });
                 }
             }
         }
         loop {
-            if self.limits.waits && self.wait_for_neighbour().await.is_err() {
+            if self.limits.waits && self.wait_for_local_holder().await.is_err() {
                 return Box::pin(self.give_up()).await;
             }
-            if self.turn.is_some() && self.line.owes_a_turn() {
-                let pause = backoff::between(COURTESY.0, COURTESY.1, self.random());
+            if self.turn.is_some() && self.queue.must_yield() {
+                let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, self.random());
                 sleep(pause.min(self.left())).await;
             }
             // Waiting here is no attempt, and the attempt's time begins behind it.
             let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
-            let until = self.start + self.limits.wait.saturating_add(self.voters.around.node_timeout);
+            let until = self.start + self.limits.wait.saturating_add(self.nodes.ctx.node_timeout);
             // Thousands may wait before this, and few come here at a time.
-            let tried = Box::pin(attempt(self.voters, &self.candidate, until)).await;
+            let tried = Box::pin(attempt(self.nodes, &self.params, until)).await;
             drop(permit);
             if let Some(grant) = self.take(tried) {
                 return Ok(grant);
             }
             if !self.limits.waits {
-                Box::pin(self.settle_split()).await?;
+                Box::pin(self.retry_split()).await?;
                 continue;
             }
             if self.is_spent() {
@@ -204,7 +207,7 @@ impl<'a> Contender<'a> {
     ///
     /// An attempt waits for nodes alone, each for a node timeout at most, so every permit comes back.
     async fn attempt_permit(&self) -> Option<SemaphorePermit<'a>> {
-        let attempts = &self.voters.attempts;
+        let attempts = &self.nodes.attempts;
         match attempts.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) => Box::pin(timeout(self.left(), attempts.acquire())).await.ok()?.ok(),
@@ -221,7 +224,7 @@ impl<'a> Contender<'a> {
     /// for a lock that is held, or none does the work. A look that finds one token on a majority is proof: each attempt
     /// has a token of its own, and one that a majority granted is undone only by a client that is cancelled, reports an
     /// error or tries again. Our own undo reaches every node before the look does.
-    async fn settle_split(&mut self) -> Result<(), AcquireError> {
+    async fn retry_split(&mut self) -> Result<(), AcquireError> {
         if self.attempts <= 1 {
             self.limits.wait = self.limits.wait.min(self.waited() + SPLIT_TIME);
         }
@@ -230,17 +233,17 @@ impl<'a> Contender<'a> {
         if is_spent || !matches!(error, AcquireError::Contended { .. }) {
             return Err(error);
         }
-        self.hold_off().await;
+        self.back_off().await;
         Ok(())
     }
 
     /// While a guard of this very process has the lock, there is no need to ask any node.
-    async fn wait_for_neighbour(&self) -> Result<(), OutOfTime> {
-        while let Some(left) = self.line.held_for() {
+    async fn wait_for_local_holder(&self) -> Result<(), OutOfTime> {
+        while let Some(left) = self.queue.held_for() {
             if self.left().is_zero() {
                 return Err(OutOfTime);
             }
-            let _ = timeout(left.min(self.left()), self.line.bell().heard()).await;
+            let _ = timeout(left.min(self.left()), self.queue.wakeup().notified()).await;
         }
         Ok(())
     }
@@ -250,7 +253,7 @@ impl<'a> Contender<'a> {
         match tried {
             Ok(grant) => {
                 self.attempts += 1;
-                self.line.note(true);
+                self.queue.note(true);
                 return Some(grant);
             }
             // Nodes whose time was cut short may be well.
@@ -262,87 +265,87 @@ impl<'a> Contender<'a> {
 
     fn note(&mut self, refusal: Refusal) {
         self.attempts += 1;
-        self.voters.around.emit(&Event::Refused {
-            name: self.candidate.name.clone(),
+        self.nodes.ctx.emit(&Event::Refused {
+            name: self.params.name.clone(),
             attempt: self.attempts,
             votes: refusal.votes,
             denied: refusal.denied,
             missing: refusal.missing,
         });
-        self.line.note(false);
-        let longest = self.voters.around.node_timeout * 3;
-        let patience = self.patience.get_or_insert_default();
-        patience.retry.raise_floor(refusal.took.min(longest));
-        patience.last = Some(refusal);
+        self.queue.note(false);
+        let longest = self.nodes.ctx.node_timeout * 3;
+        let retry_state = self.retry_state.get_or_insert_default();
+        retry_state.retry.raise_floor(refusal.took.min(longest));
+        retry_state.last = Some(refusal);
     }
 
     /// Waits as long as makes sense after a refusal.
     async fn pause(&mut self) {
-        let patience = self.patience.get_or_insert_default();
-        let was_hinted = std::mem::take(&mut patience.hinted);
-        let Some(refusal) = patience.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
-            return self.hold_off().await;
+        let retry_state = self.retry_state.get_or_insert_default();
+        let was_hinted = std::mem::take(&mut retry_state.hinted);
+        let Some(refusal) = retry_state.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
+            return self.back_off().await;
         };
         // Others used the hint first, and their release will be heard: no need to look who it is.
-        let is_taken = was_hinted && refusal.votes == 0 && patience.watching.is_some();
+        let is_taken = was_hinted && refusal.votes == 0 && retry_state.subscription.is_some();
         let mut ends = POLL_CAP;
         if !is_taken {
             // Subscribed before the look: a release between the two rings the bell.
-            let (voters, name, line) = (self.voters, self.candidate.name, self.line);
-            patience.watching.get_or_insert_with(|| Watching::start(voters, name, line));
-            let Some(seen) = self.look().await.filter(|seen| seen.is_held()) else {
+            let (nodes, name, queue) = (self.nodes, self.params.name, self.queue);
+            retry_state.subscription.get_or_insert_with(|| HintSubscription::start(nodes, name, queue));
+            let Some(seen) = self.inspect_holder().await.filter(|seen| seen.is_held()) else {
                 // Nobody has a majority: several contend, or it was just released.
-                return self.hold_off().await;
+                return self.back_off().await;
             };
             ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
         }
         let random = self.random();
-        let delay = self.patience.get_or_insert_default().poll.next(random).min(ends).min(self.left());
-        if timeout(delay, self.line.bell().heard()).await.is_ok() {
-            self.follow_hint().await;
+        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
+        if timeout(delay, self.queue.wakeup().notified()).await.is_ok() {
+            self.after_hint().await;
         }
     }
 
     /// Waits for those who contend to be through.
-    async fn hold_off(&mut self) {
+    async fn back_off(&mut self) {
         let random = self.random();
-        let delay = self.patience.get_or_insert_default().retry.next(random);
+        let delay = self.retry_state.get_or_insert_default().retry.next(random);
         sleep(delay.min(self.left())).await;
     }
 
     /// Holds back after a hint as long as others should go first.
-    async fn follow_hint(&mut self) {
+    async fn after_hint(&mut self) {
         let random = self.random();
-        let patience = self.patience.get_or_insert_default();
-        patience.poll.reset();
-        let delay = hold_back(self.line.bell().crowd(), patience.hints, random);
-        patience.hints += 1;
-        patience.hinted = true;
+        let retry_state = self.retry_state.get_or_insert_default();
+        retry_state.poll.reset();
+        let delay = stagger(self.queue.wakeup().subscribers(), retry_state.hints, random);
+        retry_state.hints += 1;
+        retry_state.hinted = true;
         if !delay.is_zero() {
             sleep(delay.min(self.left())).await;
         }
     }
 
     /// Asks who has the lock, for the wait and for the error; tells what was seen last.
-    async fn look(&mut self) -> Option<&Inspection> {
-        let look = inspect(self.voters, self.candidate.name, Hear::Majority);
-        if let Ok(seen) = timeout(self.left(), look).await {
+    async fn inspect_holder(&mut self) -> Option<&Inspection> {
+        let inspect_holder = inspect(self.nodes, self.params.name, Hear::Majority);
+        if let Ok(seen) = timeout(self.left(), inspect_holder).await {
             let holder = seen.as_ref().ok().filter(|seen| seen.is_held());
             if let Some(seen) = holder {
-                self.tell_of(seen);
+                self.emit_waiting(seen);
             }
-            self.patience.get_or_insert_default().seen = seen.ok();
+            self.retry_state.get_or_insert_default().seen = seen.ok();
         }
-        self.patience.as_ref()?.seen.as_ref()
+        self.retry_state.as_ref()?.seen.as_ref()
     }
 
-    fn tell_of(&self, seen: &Inspection) {
+    fn emit_waiting(&self, seen: &Inspection) {
         let holder = match &seen.holder {
             Holder::Owner { owner, .. } => Some(owner.clone()),
             Holder::Foreign(_) | Holder::Nobody => None,
         };
-        let name = self.candidate.name.clone();
-        self.voters.around.emit(&Event::Waiting { name, holder, left: seen.left });
+        let name = self.params.name.clone();
+        self.nodes.ctx.emit(&Event::Waiting { name, holder, left: seen.left });
     }
 
     async fn give_up(&mut self) -> Result<Grant, AcquireError> {
@@ -351,16 +354,16 @@ impl<'a> Contender<'a> {
 
     /// The error that says why, from the last attempt, or from a look if there was none.
     async fn reason(&mut self) -> AcquireError {
-        let lock = self.candidate.name.clone();
-        match self.patience.as_mut().and_then(|patience| patience.last.take()) {
+        let lock = self.params.name.clone();
+        match self.retry_state.as_mut().and_then(|retry_state| retry_state.last.take()) {
             Some(refusal) if refusal.cause == Cause::NoQuorum => AcquireError::NoQuorum {
                 lock,
-                quorum: self.voters.quorum,
+                quorum: self.nodes.quorum,
                 answered: refusal.votes + refusal.denied,
                 nodes: refusal.nodes,
             },
             Some(refusal) if refusal.cause == Cause::TooSlow => {
-                AcquireError::TooSlow { lock, took: refusal.took, ttl: self.candidate.options.ttl.span() }
+                AcquireError::TooSlow { lock, took: refusal.took, ttl: self.params.options.ttl.span() }
             }
             last => self.held_or_unreachable(last.is_some()).await,
         }
@@ -368,16 +371,17 @@ impl<'a> Contender<'a> {
 
     /// Looks which client has it. `was_refused` if the last attempt was refused by nodes that could vote.
     async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
-        let (lock, quorum) = (self.candidate.name.clone(), self.voters.quorum);
+        let (lock, quorum) = (self.params.name.clone(), self.nodes.quorum);
         // What is left of the limit bounds this last look, too.
-        let look = inspect(self.voters, self.candidate.name, Hear::Majority);
-        let seen = match timeout(self.grace(), look).await {
+        let inspect_holder = inspect(self.nodes, self.params.name, Hear::Majority);
+        let seen = match timeout(self.grace(), inspect_holder).await {
             Ok(Ok(seen)) => Some(seen),
             Ok(Err(InspectError { nodes, .. })) => {
-                let answered = nodes.iter().filter(|report| matches!(report.said, Said::Yes)).count();
+                let answered =
+                    nodes.iter().filter(|report| matches!(report.outcome, NodeOutcome::Yes)).count();
                 return AcquireError::NoQuorum { lock, quorum, answered, nodes };
             }
-            Err(_) => self.patience.as_mut().and_then(|patience| patience.seen.take()),
+            Err(_) => self.retry_state.as_mut().and_then(|retry_state| retry_state.seen.take()),
         };
         let waited = self.waited();
         match seen {
@@ -386,12 +390,12 @@ impl<'a> Contender<'a> {
             }
             Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
             None if was_refused => AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited },
-            None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.voters.troubles() },
+            None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.nodes.troubles() },
         }
     }
 
     fn waited(&self) -> Duration {
-        self.voters.around.clock.now().since(self.start)
+        self.nodes.ctx.clock.now().since(self.start)
     }
 
     fn left(&self) -> Duration {
@@ -400,11 +404,11 @@ impl<'a> Contender<'a> {
 
     /// What is left for an attempt: the wait limit is kept to within one node timeout.
     fn grace(&self) -> Duration {
-        self.limits.wait.saturating_add(self.voters.around.node_timeout).saturating_sub(self.waited())
+        self.limits.wait.saturating_add(self.nodes.ctx.node_timeout).saturating_sub(self.waited())
     }
 
     fn random(&self) -> u64 {
-        entropy::number(self.voters.around.entropy.as_ref())
+        entropy::number(self.nodes.ctx.entropy.as_ref())
     }
 }
 

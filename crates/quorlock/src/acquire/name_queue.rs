@@ -1,6 +1,6 @@
 //! First come, first served within this process: one contender per name goes to the nodes.
 
-use crate::node::Bell;
+use crate::node::Wakeup;
 use quorlock_core::Name;
 use std::collections::HashMap;
 use std::fmt;
@@ -20,27 +20,27 @@ pub(crate) const MOST_WAITERS: usize = 65_536;
 
 /// The lines of all names that somebody of this process holds or waits for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lines(Arc<Mutex<HashMap<Name, Weak<Line>>>>);
+pub(crate) struct NameQueues(Arc<Mutex<HashMap<Name, Weak<NameQueue>>>>);
 
-impl Lines {
+impl NameQueues {
     /// The line for `name`; it lives as long as somebody holds, waits or has been here for it.
-    pub(crate) fn of(&self, name: &Name) -> Arc<Line> {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = lines.get(name).and_then(Weak::upgrade) {
-            return line;
+    pub(crate) fn of(&self, name: &Name) -> Arc<NameQueue> {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(name).and_then(Weak::upgrade) {
+            return queue;
         }
-        let line = Arc::new(Line {
+        let queue = Arc::new(NameQueue {
             name: name.clone(),
-            lines: self.clone(),
+            queues: self.clone(),
             gate: Semaphore::new(1),
             waiters: AtomicUsize::new(0),
-            bell: Bell::new(),
+            wakeup: Wakeup::new(),
             holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others: AtomicBool::new(true),
         });
-        lines.insert(name.clone(), Arc::downgrade(&line));
-        line
+        queues.insert(name.clone(), Arc::downgrade(&queue));
+        queue
     }
 }
 
@@ -52,26 +52,29 @@ pub(crate) trait LocalHolder: fmt::Debug + Send + Sync {
 
 /// The tasks of this process that want one name, in the order in which they came.
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(crate) struct NameQueue {
     name: Name,
-    lines: Lines,
+    queues: NameQueues,
     gate: Semaphore,
     waiters: AtomicUsize,
-    bell: Bell,
+    wakeup: Wakeup,
     holder: Mutex<Option<Weak<dyn LocalHolder>>>,
     in_a_row: AtomicU32,
     /// Whether others than this process waited when it last let go, as far as it is known.
     others: AtomicBool,
 }
 
-impl Line {
+impl NameQueue {
     /// Waits for the turn to contend, at most for `limit`; `None` if it did not come. `Err` with the number of waiters
     /// if there are too many.
     ///
     /// # Cancel safety
     /// Cancel safe: a dropped call leaves the line.
-    pub(crate) async fn turn(&self, limit: impl FnOnce() -> Duration) -> Result<Option<Turn<'_>>, usize> {
-        let place = Place::in_line(&self.waiters)?;
+    pub(crate) async fn turn(
+        &self,
+        limit: impl FnOnce() -> Duration,
+    ) -> Result<Option<QueueTurn<'_>>, usize> {
+        let place = QueueSlot::in_line(&self.waiters)?;
         // Fair: a permit is free only while nobody is in the line.
         let permit = match self.gate.try_acquire() {
             Ok(permit) => permit,
@@ -81,12 +84,12 @@ impl Line {
                 _ => return Ok(None),
             },
         };
-        Ok(Some(Turn { _permit: permit, _place: place }))
+        Ok(Some(QueueTurn { _permit: permit, _place: place }))
     }
 
     /// Rung when the name may have become free.
-    pub(crate) fn bell(&self) -> &Bell {
-        &self.bell
+    pub(crate) fn wakeup(&self) -> &Wakeup {
+        &self.wakeup
     }
 
     /// Wakes whoever is next. If nobody is, it is no handover, and other processes had their chance.
@@ -94,7 +97,7 @@ impl Line {
         if self.waiters.load(Ordering::Relaxed) == 0 {
             self.in_a_row.store(0, Ordering::Relaxed);
         } else {
-            self.bell.ring();
+            self.wakeup.notify();
         }
     }
 
@@ -111,8 +114,8 @@ impl Line {
     ///
     /// A handover enqueues the next acquire right behind the release, so that no other process can come between. A
     /// line that is never empty would keep the lock for ever.
-    pub(crate) fn owes_a_turn(&self) -> bool {
-        let owes = self.is_greedy();
+    pub(crate) fn must_yield(&self) -> bool {
+        let owes = self.is_over_share();
         if owes {
             self.in_a_row.store(0, Ordering::Relaxed);
         }
@@ -121,16 +124,16 @@ impl Line {
 
     /// Whether somebody of this process takes the name as soon as it is free, so that no other process needs to know.
     pub(crate) fn has_next(&self) -> bool {
-        !self.is_greedy() && self.waiters.load(Ordering::Relaxed) > 0
+        !self.is_over_share() && self.waiters.load(Ordering::Relaxed) > 0
     }
 
-    fn is_greedy(&self) -> bool {
+    fn is_over_share(&self) -> bool {
         let most = if self.others.load(Ordering::Relaxed) { MOST_IN_A_ROW } else { MOST_UNAWAITED };
         self.in_a_row.load(Ordering::Relaxed) >= most
     }
 
     /// Notes whether others than this process wait.
-    pub(crate) fn note_others(&self, wait: bool) {
+    pub(crate) fn set_others(&self, wait: bool) {
         self.others.store(wait, Ordering::Relaxed);
     }
 
@@ -139,7 +142,7 @@ impl Line {
         let in_a_row = self.in_a_row.load(Ordering::Relaxed);
         self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
         if !granted {
-            self.note_others(true);
+            self.set_others(true);
         }
     }
 
@@ -157,27 +160,27 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for NameQueue {
     fn drop(&mut self) {
-        let mut lines = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A new line may have taken the place in the meantime.
-        if lines.get(&self.name).is_some_and(|line| line.strong_count() == 0) {
-            lines.remove(&self.name);
+        if queues.get(&self.name).is_some_and(|queue| queue.strong_count() == 0) {
+            queues.remove(&self.name);
         }
     }
 }
 
 /// The right to contend for the name, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn<'a> {
+pub(crate) struct QueueTurn<'a> {
     _permit: SemaphorePermit<'a>,
-    _place: Place<'a>,
+    _place: QueueSlot<'a>,
 }
 
 #[derive(Debug)]
-struct Place<'a>(&'a AtomicUsize);
+struct QueueSlot<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
+impl<'a> QueueSlot<'a> {
     fn in_line(waiters: &'a AtomicUsize) -> Result<Self, usize> {
         let before = waiters.fetch_add(1, Ordering::Relaxed);
         let place = Self(waiters);
@@ -185,7 +188,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -197,17 +200,17 @@ mod tests {
 
     #[tokio::test]
     async fn turns_are_given_in_the_order_of_asking() {
-        let lines = Lines::default();
+        let queues = NameQueues::default();
         let name = Name::new("a").unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
-        let line = lines.of(&name);
+        let queue = queues.of(&name);
         let limit = || Duration::from_secs(9);
-        let first = line.turn(limit).await.unwrap();
+        let first = queue.turn(limit).await.unwrap();
         let mut tasks = Vec::new();
         for number in 0..5 {
-            let (line, order) = (lines.of(&name), order.clone());
+            let (queue, order) = (queues.of(&name), order.clone());
             tasks.push(tokio::spawn(async move {
-                let _turn = line.turn(limit).await.unwrap().unwrap();
+                let _turn = queue.turn(limit).await.unwrap().unwrap();
                 order.lock().unwrap().push(number);
             }));
             tokio::task::yield_now().await;
@@ -221,53 +224,53 @@ mod tests {
 
     #[tokio::test]
     async fn a_busy_line_yields_after_so_many_handovers_and_more_seldom_while_nobody_else_waits() {
-        let line = Lines::default().of(&Name::new("a").unwrap());
-        let _next = line.turn(|| Duration::from_secs(9)).await.unwrap();
+        let queue = NameQueues::default().of(&Name::new("a").unwrap());
+        let _next = queue.turn(|| Duration::from_secs(9)).await.unwrap();
         for (others, most) in [(true, MOST_IN_A_ROW), (false, MOST_UNAWAITED)] {
-            line.note_others(others);
+            queue.set_others(others);
             for _ in 1..most {
-                line.note(true);
-                assert!(line.has_next() && !line.owes_a_turn());
+                queue.note(true);
+                assert!(queue.has_next() && !queue.must_yield());
             }
-            line.note(true);
-            assert!(!line.has_next(), "others are told of this release");
-            assert!(line.owes_a_turn() && !line.owes_a_turn(), "once");
+            queue.note(true);
+            assert!(!queue.has_next(), "others are told of this release");
+            assert!(queue.must_yield() && !queue.must_yield(), "once");
         }
-        (0..MOST_UNAWAITED).for_each(|_| line.note(true));
-        line.note(false);
-        assert!(line.has_next() && !line.owes_a_turn(), "somebody else had it");
+        (0..MOST_UNAWAITED).for_each(|_| queue.note(true));
+        queue.note(false);
+        assert!(queue.has_next() && !queue.must_yield(), "somebody else had it");
     }
 
     #[tokio::test]
     async fn who_lets_go_with_nobody_behind_has_not_handed_over() {
-        let line = Lines::default().of(&Name::new("a").unwrap());
-        (0..MOST_UNAWAITED).for_each(|_| line.note(true));
-        line.hand_over();
-        assert!(!line.owes_a_turn() && !line.has_next());
+        let queue = NameQueues::default().of(&Name::new("a").unwrap());
+        (0..MOST_UNAWAITED).for_each(|_| queue.note(true));
+        queue.hand_over();
+        assert!(!queue.must_yield() && !queue.has_next());
     }
 
     #[tokio::test]
     async fn a_hold_that_is_over_leaves_no_memory_behind_and_does_not_take_the_next_ones_away() {
         let locker = crate::Locker::builder().nodes(["memory:"]).build().unwrap();
         let lock = locker.named("a").unwrap();
-        let line = locker.lines().of(lock.name());
+        let queue = locker.queues().of(lock.name());
         let first = lock.acquire().await.unwrap();
-        let over = line.holder().unwrap().upgrade().unwrap();
+        let over = queue.holder().unwrap().upgrade().unwrap();
         let _ = first.release().await;
-        assert!(line.holder().is_none());
+        assert!(queue.holder().is_none());
 
         let _second = lock.acquire().await.unwrap();
-        line.forget(&*over);
-        assert!(line.held_for().is_some());
+        queue.forget(&*over);
+        assert!(queue.held_for().is_some());
     }
 
     #[tokio::test]
     async fn a_line_is_forgotten_with_its_last_user() {
-        let lines = Lines::default();
+        let queues = NameQueues::default();
         let name = Name::new("a").unwrap();
-        let (one, two) = (lines.of(&name), lines.of(&name));
+        let (one, two) = (queues.of(&name), queues.of(&name));
         assert!(Arc::ptr_eq(&one, &two));
         drop((one, two));
-        assert!(lines.0.lock().unwrap().is_empty());
+        assert!(queues.0.lock().unwrap().is_empty());
     }
 }

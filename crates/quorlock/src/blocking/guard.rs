@@ -3,8 +3,8 @@
 use crate::blocking::runtime::{is_engine, wait, wait_briefly};
 use crate::error::{ExtendError, Lost};
 use crate::hold::handle::Handle;
-use crate::hold::release::Release;
-use quorlock_core::{Loss, Name, Standing, Token, Wall};
+use crate::hold::release::ReleaseOutcome;
+use quorlock_core::{LeaseState, LossReason, Name, Token, Wall};
 use std::ops::Deref;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -28,10 +28,10 @@ impl Guard {
     }
 
     /// Releases the lock on all nodes and says what became of it.
-    pub fn release(mut self) -> Release {
+    pub fn release(mut self) -> ReleaseOutcome {
         match self.guard.take() {
             Some(guard) => wait(guard.release()),
-            None => Release::AlreadyGone,
+            None => ReleaseOutcome::AlreadyGone,
         }
     }
 
@@ -42,7 +42,7 @@ impl Guard {
     pub fn into_handle(mut self) -> Result<Handle, ExtendError> {
         match self.guard.take() {
             Some(guard) => wait(guard.into_handle()),
-            None => Err(Lost { lock: self.name().clone(), loss: Loss::Released }.into()),
+            None => Err(Lost { lock: self.name().clone(), reason: LossReason::Released }.into()),
         }
     }
 
@@ -57,7 +57,7 @@ impl Drop for Guard {
         let Some(guard) = self.guard.take() else { return };
         // Where an observer drops it there is nobody left to wait for, and the release goes out behind it.
         if !is_engine() {
-            let limit = guard.patience();
+            let limit = guard.node_timeout();
             wait_briefly(guard.release(), limit);
         }
     }
@@ -117,8 +117,8 @@ impl Held {
     }
 
     /// What the lock is worth right now: held, to be verified, or lost and why.
-    pub fn standing(&self) -> Standing {
-        self.0.standing()
+    pub fn standing(&self) -> LeaseState {
+        self.0.state()
     }
 
     /// Whether the lock is held for sure right now.
@@ -126,7 +126,7 @@ impl Held {
         self.0.is_held()
     }
 
-    /// Blocks until the lock is lost, at most `limit` long; `None` if it was not.
+    /// BufferedEntropy until the lock is lost, at most `limit` long; `None` if it was not.
     pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
         let held = self.0.share();
         wait(async move { timeout(limit, held.lost()).await.ok() })

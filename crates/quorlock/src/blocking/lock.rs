@@ -3,8 +3,8 @@
 use crate::blocking::runtime::wait;
 use crate::blocking::{Guard, Held};
 use crate::error::{AcquireError, ConfigError, ExtendError};
-use crate::hold::extend_by_token::Extension;
-use crate::hold::release::Release;
+use crate::hold::extend_by_token::ExtendOutcome;
+use crate::hold::release::ReleaseOutcome;
 use crate::inspect::{InspectError, Inspection};
 use quorlock_core::{Name, Token};
 use std::sync::Arc;
@@ -72,13 +72,13 @@ impl Lock {
     ///
     /// # Errors
     /// [`ExtendError`] if a majority does not hold it, too few nodes answered, or the ttl cannot be used.
-    pub fn extend_token(&self, token: Token, ttl: Duration) -> Result<Extension, ExtendError> {
+    pub fn extend_token(&self, token: Token, ttl: Duration) -> Result<ExtendOutcome, ExtendError> {
         let lock = self.0.clone();
         wait(async move { lock.extend_token(token, ttl).await })
     }
 
     /// Releases the lock of whoever holds it with exactly this `token`; see [`crate::Lock::force_release`].
-    pub fn force_release(&self, token: Token) -> Release {
+    pub fn force_release(&self, token: Token) -> ReleaseOutcome {
         let lock = self.0.clone();
         wait(async move { lock.force_release(token).await })
     }

@@ -34,7 +34,7 @@ const BLOCK: usize = 1024;
 /// The time is mixed in, so that a process that was forked with a block half used does not repeat the tokens of its
 /// parent. Bytes that were given out are wiped.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Blocks;
+pub(crate) struct BufferedEntropy;
 
 thread_local! {
     static DRAWN: RefCell<Block> = RefCell::default();
@@ -46,7 +46,7 @@ struct Block {
     left: usize,
 }
 
-impl Entropy for Blocks {
+impl Entropy for BufferedEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let (block, rest) = bytes.split_at_mut(bytes.len().min(BLOCK));
         // A thread that is about to end has no blocks any more.
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn blocks_never_give_the_same_bytes_twice_and_are_filled_anew() {
-        let blocks = Blocks;
+        let blocks = BufferedEntropy;
         let mut seen = HashSet::new();
         for _ in 0..5 * BLOCK / 16 {
             assert!(seen.insert(token(&blocks).as_str().to_owned()));
@@ -114,16 +114,16 @@ mod tests {
     #[test]
     fn a_forked_copy_does_not_repeat_the_tokens_of_its_parent() {
         let block = || DRAWN.with_borrow(|block| Block { bytes: block.bytes.clone(), left: block.left });
-        token(&Blocks);
+        token(&BufferedEntropy);
         let child = block();
-        let parents = token(&Blocks);
+        let parents = token(&BufferedEntropy);
         DRAWN.replace(child);
-        assert_ne!(parents, token(&Blocks));
+        assert_ne!(parents, token(&BufferedEntropy));
     }
 
     #[test]
     fn bytes_that_were_given_out_are_wiped() {
-        token(&Blocks);
+        token(&BufferedEntropy);
         DRAWN.with_borrow(|block| assert!(block.bytes[block.left..].iter().all(|byte| *byte == 0)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::context::trace::trace;
 use crate::error::node::NodeError;
-use quorlock_core::{Fence, Loss, Name, Owner};
+use quorlock_core::{Fence, LossReason, Name, Owner};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -101,20 +101,20 @@ pub enum Event {
         votes: usize,
     },
     /// A node that did not have a held lock was given it again.
-    ToppedUp {
+    Repaired {
         /// The lock.
         name: Name,
         /// The node.
         node: Arc<str>,
     },
-    /// A held lock was lost, or, for the reason [`Loss::LeaseExpired`], a lease ended.
+    /// A held lock was lost, or, for the reason [`LossReason::LeaseExpired`], a lease ended.
     Lost {
         /// The lock.
         name: Name,
         /// Its fence.
         fence: Fence,
         /// Why.
-        loss: Loss,
+        reason: LossReason,
         /// How long it was held.
         held: Duration,
     },
@@ -129,7 +129,7 @@ pub enum Event {
         /// How long it was held.
         held: Duration,
         /// Why it had been lost before, if it had; [`Event::Lost`] has told.
-        lost: Option<Loss>,
+        lost: Option<LossReason>,
     },
     /// A held lock was given away, for another process to adopt.
     GivenAway {

@@ -11,9 +11,9 @@ pub(crate) mod options;
 pub(crate) mod trace;
 
 use crate::context::clock::{Clock, SystemClock};
-use crate::context::entropy::{Blocks, Entropy};
+use crate::context::entropy::{BufferedEntropy, Entropy};
 use crate::context::event::{Event, Observers};
-use crate::context::injected_bug::Planted;
+use crate::context::injected_bug::InjectedBugs;
 use crate::context::longest_ttl::LongestTtl;
 use crate::context::node_clocks::NodeClocks;
 use crate::error::node::NodeError;
@@ -39,12 +39,12 @@ pub enum RestartGuard {
 
 /// What every part of a locker shares. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) observers: Observers,
-    pub(crate) alarm: Alarm,
-    pub(crate) siblings: Siblings,
+    pub(crate) recheck: RecheckSignal,
+    pub(crate) identities: ServerIdentities,
     /// The limit of one node's answer.
     pub(crate) node_timeout: Duration,
     /// The limit of connecting to a node, handshake included.
@@ -52,7 +52,7 @@ pub(crate) struct Surroundings {
     pub(crate) guard: RestartGuard,
     /// Whether the locker has one node only.
     pub(crate) is_single: bool,
-    /// The longest ttl that our own settings allow. What nodes have recorded is in [`Surroundings::longest`].
+    /// The longest ttl that our own settings allow. What nodes have recorded is in [`Context::longest`].
     pub(crate) longest_ttl: Duration,
     /// The longest ttl that the nodes have recorded.
     pub(crate) longest: LongestTtl,
@@ -62,12 +62,11 @@ pub(crate) struct Surroundings {
     pub(crate) begins_epochs: bool,
     pub(crate) allow_eviction: bool,
     pub(crate) durable: bool,
-    /// A bug to be found by the simulator.
-    #[cfg(feature = "plants")]
-    pub(crate) planted: Option<Planted>,
+    /// A bug that the simulator must find.
+    pub(crate) injected: InjectedBugs,
 }
 
-impl Surroundings {
+impl Context {
     /// What the clocks of the nodes show, or ours if none of them says.
     pub(crate) fn fence_clock(&self, now: Moment) -> Wall {
         self.node_clocks.wall(now).unwrap_or_else(|| self.clock.wall())
@@ -81,31 +80,19 @@ impl Surroundings {
         }
     }
 
-    /// Whether a bug was switched on. Never, without the feature `plants`.
-    #[cfg(feature = "plants")]
-    pub(crate) fn is_planted(&self, bug: Planted) -> bool {
-        self.planted == Some(bug)
-    }
-
-    /// Whether a bug was switched on. Never, without the feature `plants`.
-    #[cfg(not(feature = "plants"))]
-    pub(crate) fn is_planted(&self, _: Planted) -> bool {
-        false
-    }
-
     pub(crate) fn emit(&self, event: &Event) {
         self.observers.emit(event);
     }
 }
 
-impl Default for Surroundings {
+impl Default for Context {
     fn default() -> Self {
         Self {
             clock: Arc::new(SystemClock),
-            entropy: Arc::new(Blocks),
+            entropy: Arc::new(BufferedEntropy),
             observers: Observers::default(),
-            alarm: Alarm::default(),
-            siblings: Siblings::default(),
+            recheck: RecheckSignal::default(),
+            identities: ServerIdentities::default(),
             node_timeout: Duration::from_millis(50),
             connect_timeout: Duration::from_secs(1),
             guard: RestartGuard::Strict,
@@ -116,23 +103,22 @@ impl Default for Surroundings {
             begins_epochs: true,
             allow_eviction: false,
             durable: false,
-            #[cfg(feature = "plants")]
-            planted: None,
+            injected: InjectedBugs::default(),
         }
     }
 }
 
 /// Tells every watchdog to look at its lock now: a node forgot, or a clock jumped.
 #[derive(Clone, Debug)]
-pub(crate) struct Alarm(Arc<watch::Sender<u64>>);
+pub(crate) struct RecheckSignal(Arc<watch::Sender<u64>>);
 
-impl Default for Alarm {
+impl Default for RecheckSignal {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
 }
 
-impl Alarm {
+impl RecheckSignal {
     pub(crate) fn raise(&self) {
         self.0.send_modify(|count| *count += 1);
     }
@@ -144,7 +130,7 @@ impl Alarm {
 
 /// Which server each node of a locker turned out to be, so that none votes twice.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Siblings(Arc<Claims>);
+pub(crate) struct ServerIdentities(Arc<Claims>);
 
 #[derive(Debug, Default)]
 struct Claims {
@@ -154,7 +140,7 @@ struct Claims {
     is_disputed: AtomicBool,
 }
 
-impl Siblings {
+impl ServerIdentities {
     /// Notes that `node` is the server `identity`; what it was before no longer counts.
     ///
     /// # Errors
@@ -199,24 +185,24 @@ mod tests {
 
     #[test]
     fn one_server_under_two_addresses_is_found() {
-        let siblings = Siblings::default();
+        let identities = ServerIdentities::default();
         let (a, b): (Arc<str>, Arc<str>) = ("a:1".into(), "b:1".into());
-        siblings.claim(&a, "run1").unwrap();
-        assert!(matches!(siblings.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a));
-        siblings.claim(&a, "run2").unwrap();
-        siblings.claim(&b, "run1").unwrap();
+        identities.claim(&a, "run1").unwrap();
+        assert!(matches!(identities.claim(&b, "run1"), Err(NodeError::SameServer { other }) if other == a));
+        identities.claim(&a, "run2").unwrap();
+        identities.claim(&b, "run1").unwrap();
     }
 
     #[test]
     fn of_two_nodes_with_one_epoch_neither_votes_until_one_gets_another() {
-        let siblings = Siblings::default();
+        let identities = ServerIdentities::default();
         let nodes: [Arc<str>; 3] = ["a:1".into(), "b:1".into(), "c:1".into()];
         for (node, nonce) in nodes.iter().zip(["x", "y", "x"]) {
-            siblings.claim_epoch(node, nonce.as_bytes());
+            identities.claim_epoch(node, nonce.as_bytes());
         }
-        let refused = |node: &Arc<str>| siblings.check_epoch(node).is_err();
+        let refused = |node: &Arc<str>| identities.check_epoch(node).is_err();
         assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [true, false, true]);
-        siblings.claim_epoch(&nodes[2], b"z");
+        identities.claim_epoch(&nodes[2], b"z");
         assert_eq!([&nodes[0], &nodes[1], &nodes[2]].map(refused), [false; 3]);
     }
 }

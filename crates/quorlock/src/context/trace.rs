@@ -1,7 +1,7 @@
 //! Events as `tracing` has them: trouble as warnings, the life of a lock as debug, single rounds as trace.
 
 use crate::context::event::Event;
-use quorlock_core::{Loss, Name};
+use quorlock_core::{LossReason, Name};
 use tracing::{Span, debug, debug_span, info, trace, warn};
 
 /// The span of something that is done to the lock `name`.
@@ -43,7 +43,7 @@ pub(crate) fn trace(event: &Event) {
         | Event::Adopted { .. } => trace_taking(event),
         Event::Extended { .. }
         | Event::ExtendFailed { .. }
-        | Event::ToppedUp { .. }
+        | Event::Repaired { .. }
         | Event::Lost { .. }
         | Event::Released { .. }
         | Event::GivenAway { .. } => trace_holding(event),
@@ -84,12 +84,12 @@ fn trace_holding(event: &Event) {
         Event::ExtendFailed { name, left, votes } => {
             warn!(target: "quorlock", lock = %name, ?left, votes, "extend failed");
         }
-        Event::ToppedUp { name, node } => debug!(target: "quorlock", lock = %name, %node, "topped up"),
-        Event::Lost { name, fence, loss: Loss::LeaseExpired, held } => {
+        Event::Repaired { name, node } => debug!(target: "quorlock", lock = %name, %node, "topped up"),
+        Event::Lost { name, fence, reason: LossReason::LeaseExpired, held } => {
             debug!(target: "quorlock", lock = %name, %fence, ?held, "lease expired");
         }
-        Event::Lost { name, fence, loss, held } => {
-            warn!(target: "quorlock", lock = %name, %fence, %loss, ?held, "lock lost");
+        Event::Lost { name, fence, reason, held } => {
+            warn!(target: "quorlock", lock = %name, %fence, %reason, ?held, "lock lost");
         }
         Event::Released { name, fence, outcome, held, lost } => {
             debug!(target: "quorlock", lock = %name, %fence, outcome, ?held, ?lost, "released");

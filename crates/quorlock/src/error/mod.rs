@@ -6,7 +6,7 @@ pub(crate) mod url;
 use crate::error::node::NodeError;
 use crate::error::url::UrlError;
 use quorlock_core::{
-    DriftError, Fence, Loss, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError, Vote,
+    DriftError, Fence, LossReason, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -198,13 +198,13 @@ impl fmt::Display for Holder {
 
 /// A lock was lost, or an extend found that it is. Stop the work that it protects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("lock `{lock}` was lost: {loss}")]
+#[error("lock `{lock}` was lost: {reason}")]
 #[non_exhaustive]
 pub struct Lost {
     /// The lock.
     pub lock: Name,
     /// Why.
-    pub loss: Loss,
+    pub reason: LossReason,
 }
 
 /// Why an extend did not extend.
@@ -238,13 +238,13 @@ pub struct NodeReport {
     /// The node.
     pub node: Arc<str>,
     /// What it said.
-    pub said: Said,
+    pub outcome: NodeOutcome,
 }
 
 /// What one node said.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Said {
+pub enum NodeOutcome {
     /// It agreed.
     Yes,
     /// It answered no.
@@ -253,22 +253,12 @@ pub enum Said {
     Failed(NodeError),
 }
 
-impl Said {
-    pub(crate) fn vote(&self) -> Vote {
-        match self {
-            Said::Yes => Vote::For,
-            Said::No => Vote::Against,
-            Said::Failed(_) => Vote::Missing,
-        }
-    }
-}
-
 impl fmt::Display for NodeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.said {
-            Said::Yes => write!(f, "{} agreed", self.node),
-            Said::No => write!(f, "{} refused", self.node),
-            Said::Failed(cause) => write!(f, "{}: {cause}", self.node),
+        match &self.outcome {
+            NodeOutcome::Yes => write!(f, "{} agreed", self.node),
+            NodeOutcome::No => write!(f, "{} refused", self.node),
+            NodeOutcome::Failed(cause) => write!(f, "{}: {cause}", self.node),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Notices that the machine slept or its wall clock jumped ahead, and raises the alarm.
 
 use crate::context::event::Event;
-use crate::context::{Alarm, Surroundings};
+use crate::context::{Context, RecheckSignal};
 use quorlock_core::{Moment, Wall};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ const JUMP: Duration = Duration::from_millis(500);
 
 /// Counts held locks; the clocks are compared while there is one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ticker(Arc<Count>);
+pub(crate) struct ClockJumpDetector(Arc<Count>);
 
 #[derive(Debug, Default)]
 struct Count {
@@ -23,11 +23,11 @@ struct Count {
     running: AtomicBool,
 }
 
-impl Ticker {
-    /// Compares clocks until [`Ticker::leave`] was called as often as this.
-    pub(crate) fn enter(&self, around: &Surroundings) {
+impl ClockJumpDetector {
+    /// Compares clocks until [`ClockJumpDetector::leave`] was called as often as this.
+    pub(crate) fn enter(&self, ctx: &Context) {
         self.0.holds.fetch_add(1, Ordering::SeqCst);
-        self.start(around);
+        self.start(ctx);
     }
 
     /// One less needs it.
@@ -36,23 +36,24 @@ impl Ticker {
     }
 
     /// Starts the one task that compares clocks, on the current runtime, unless it runs.
-    pub(crate) fn start(&self, around: &Surroundings) {
+    pub(crate) fn start(&self, ctx: &Context) {
         let running = &self.0.running;
         if !running.load(Ordering::SeqCst) && !running.swap(true, Ordering::SeqCst) {
-            let running = Running { count: self.0.clone(), alarm: around.alarm.clone(), is_over: false };
-            tokio::spawn(tick(running, around.clone(), Clocks::read(around)));
+            let running =
+                DetectorTask { count: self.0.clone(), recheck: ctx.recheck.clone(), is_over: false };
+            tokio::spawn(tick(running, ctx.clone(), Clocks::read(ctx)));
         }
     }
 }
 
 /// The one task that compares clocks.
-struct Running {
+struct DetectorTask {
     count: Arc<Count>,
-    alarm: Alarm,
+    recheck: RecheckSignal,
     is_over: bool,
 }
 
-impl Running {
+impl DetectorTask {
     /// Whether a lock is held. If none is, the task must end, unless one came in this very moment.
     fn is_wanted(&mut self) -> bool {
         if self.count.holds.load(Ordering::SeqCst) > 0 {
@@ -65,12 +66,12 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for DetectorTask {
     /// Dropped with its runtime, while watchdogs of other runtimes may go on: woken, they start another.
     fn drop(&mut self) {
         if !self.is_over {
             self.count.running.store(false, Ordering::SeqCst);
-            self.alarm.raise();
+            self.recheck.raise();
         }
     }
 }
@@ -83,8 +84,8 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn read(around: &Surroundings) -> Self {
-        Self { boot: around.clock.now(), wall: around.clock.wall(), timers: Instant::now() }
+    fn read(ctx: &Context) -> Self {
+        Self { boot: ctx.clock.now(), wall: ctx.clock.wall(), timers: Instant::now() }
     }
 
     /// How far the boot clock ran ahead of the timers, or the wall clock ahead of the boot clock.
@@ -96,15 +97,15 @@ impl Clocks {
     }
 }
 
-async fn tick(mut running: Running, around: Surroundings, mut before: Clocks) {
+async fn tick(mut running: DetectorTask, ctx: Context, mut before: Clocks) {
     while running.is_wanted() {
         sleep(TICK).await;
-        let now = Clocks::read(&around);
+        let now = Clocks::read(&ctx);
         let jump = now.jump_since(&before);
         before = now;
         if jump >= JUMP {
-            around.emit(&Event::ClockJumped { by: jump });
-            around.alarm.raise();
+            ctx.emit(&Event::ClockJumped { by: jump });
+            ctx.recheck.raise();
         }
     }
 }

@@ -1,116 +1,119 @@
-//! One round to extend a held lock, and the refill of nodes that do not have it.
+//! One round to extend a held lock, and the repair of nodes that do not have it.
 
 use crate::context::event::Event;
-use crate::context::injected_bug::Planted;
 use crate::context::trace;
 use crate::error::{ExtendError, Lost};
-use crate::hold::Hold;
+use crate::hold::HeldLock;
 use crate::node::{Denied, Reply};
 use crate::quorum::round::Round;
-use crate::quorum::votes::Poll;
-use quorlock_core::{Loss, Standing, Ttl, Verdict};
+use crate::quorum::votes::Votes;
+use quorlock_core::{LeaseState, LossReason, Ttl, Verdict};
+use std::pin::Pin;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Nodes that were not heard or had lost the lock when a majority had extended it.
+/// Nodes that were not heard, or had lost the lock, when a majority had extended it.
 #[derive(Debug)]
-#[must_use = "nodes that lost the lock want it back"]
-pub(crate) struct Rest {
-    round: Round,
-    gone: Vec<usize>,
+#[must_use = "nodes that lost the lock must get it back"]
+pub(crate) struct Stragglers {
+    round: Pin<Box<Round>>,
+    missing_on: Vec<usize>,
 }
 
-/// Asks all nodes to extend; answers as soon as a majority has.
+/// Asks all nodes to extend; returns as soon as a majority has.
 ///
-/// A failed round changes nothing: the old deadline stands, and nothing is deleted. Only a majority of nodes that
+/// A failed round changes nothing: the old deadline stays, and nothing is deleted. Only a majority of nodes that
 /// answer that the lock is not there, or the end of its time, loses it.
 ///
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended, the deadline is then the old one.
-pub(crate) async fn extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
-    ask_to_extend(hold, ttl).instrument(trace::extending(&hold.name)).await
+pub(crate) async fn extend(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendError> {
+    extend_round(hold, ttl).instrument(trace::extending(&hold.name)).await
 }
 
-async fn ask_to_extend(hold: &Hold, ttl: Ttl) -> Result<Rest, ExtendError> {
-    let clock = &hold.voters.around.clock;
-    let left = match hold.standing() {
-        Standing::Lost(loss) => return Err(hold.lose(loss).into()),
-        Standing::Held { left } => left,
-        Standing::Unverified => hold.time_left(),
+async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendError> {
+    let ctx = &hold.nodes.ctx;
+    let left = match hold.state() {
+        LeaseState::Lost(reason) => return Err(hold.lose(reason).into()),
+        LeaseState::Held { left } => left,
+        LeaseState::Unverified => hold.time_left(),
     };
-    let start = (clock.now(), clock.wall());
-    let mut poll = Poll::new(&hold.voters);
-    let mut round = hold.voters.ask(hold.extension(ttl));
-    let mut gone = Vec::new();
-    let mut verdict = Verdict::Pending;
-    while verdict == Verdict::Pending
-        && let Some(next) = hear(&mut round, &mut poll, &mut gone).await
-    {
-        verdict = next;
+    let read_clocks = || (ctx.clock.now(), ctx.clock.wall());
+    let start = read_clocks();
+    let mut votes = Votes::new(&hold.nodes);
+    let mut round = Box::pin(hold.nodes.ask(hold.extend_command(ttl)));
+    let mut missing_on = Vec::new();
+    while votes.verdict() == Verdict::Pending {
+        hear(&mut round, &mut votes, &mut missing_on).await;
     }
-    let votes = poll.tally.yes();
-    if verdict == Verdict::Granted {
-        let is_late = hold.voters.around.is_planted(Planted::LateDeadline);
-        let start = if is_late { (clock.now(), clock.wall()) } else { start };
-        hold.confirm(ttl, start, votes).map_err(|loss| hold.lose(loss))?;
-        hold.voters.around.emit(&Event::Extended { name: hold.name.clone(), left, votes });
-        return Ok(Rest { round, gone });
+    if votes.verdict() == Verdict::Granted {
+        let start = ctx.injected.lease_start(start, read_clocks);
+        hold.confirm(ttl, start, votes.yes()).map_err(|reason| hold.lose(reason))?;
+        ctx.emit(&Event::Extended { name: hold.name.clone(), left, votes: votes.yes() });
+        return Ok(Stragglers { round, missing_on });
     }
-    Err(refused(hold, round, poll, gone).await)
+    Err(refused(hold, round, votes, missing_on).await)
 }
 
-/// Hears the next node and notes if it no longer has the lock; what the round stands at, `None` after the last.
-async fn hear(round: &mut Round, poll: &mut Poll<'_>, gone: &mut Vec<usize>) -> Option<Verdict> {
-    let (node, reply) = round.next().await?;
+/// Hears the next node, and whether it no longer has the lock; `false` after the last.
+async fn hear(round: &mut Pin<Box<Round>>, votes: &mut Votes<'_>, missing_on: &mut Vec<usize>) -> bool {
+    let Some((node, reply)) = round.as_mut().next().await else { return false };
     if matches!(reply, Reply::Denied(Denied::Gone)) {
-        gone.push(node);
+        missing_on.push(node);
     }
-    Some(poll.count(node, &reply))
+    votes.record(node, &reply);
+    true
 }
 
-/// Hears the remaining nodes to tell "lost" from "unreachable".
-async fn refused(hold: &Hold, mut round: Round, mut poll: Poll<'_>, mut gone: Vec<usize>) -> ExtendError {
-    while hear(&mut round, &mut poll, &mut gone).await.is_some() {}
-    if poll.tally.denied_by_answers() {
-        return hold.lose(Loss::Taken).into();
+/// Hears the remaining nodes, to distinguish "lost" from "unreachable".
+async fn refused(
+    hold: &HeldLock,
+    mut round: Pin<Box<Round>>,
+    mut votes: Votes<'_>,
+    mut missing_on: Vec<usize>,
+) -> ExtendError {
+    while hear(&mut round, &mut votes, &mut missing_on).await {}
+    if votes.is_denied() {
+        return hold.lose(LossReason::Taken).into();
     }
-    // The lease stands, so nobody else can have a majority: the next round may count on them. If no node has it, somebody may
-    // have let it go by force.
-    if poll.tally.yes() > 0 {
-        gone.into_iter().for_each(|node| refill(hold, node));
+    // The lease is valid, so no other client can have a majority: the next round may count on these nodes. If no
+    // node has the lock, an operator may have released it by force.
+    if votes.yes() > 0 {
+        missing_on.into_iter().for_each(|node| repair(hold, node));
     }
-    hold.note_failure();
-    let (answered, left) = (poll.tally.yes(), hold.time_left());
-    let (lock, quorum) = (hold.name.clone(), hold.voters.quorum);
-    hold.voters.around.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
-    ExtendError::NoQuorum { lock, quorum, answered, nodes: poll.report() }
+    hold.extend_failed();
+    let (answered, left) = (votes.yes(), hold.time_left());
+    let (lock, quorum) = (hold.name.clone(), hold.nodes.quorum);
+    hold.nodes.ctx.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
+    ExtendError::NoQuorum { lock, quorum, answered, nodes: votes.into_report() }
 }
 
-impl Rest {
+impl Stragglers {
     /// Hears the remaining nodes and gives the lock to those that do not have it.
     ///
     /// They do not count in this round; the next one asks them like the others.
-    pub(crate) async fn top_up(mut self, hold: &Hold) {
-        for node in std::mem::take(&mut self.gone) {
-            refill(hold, node);
+    pub(crate) async fn repair(mut self, hold: &HeldLock) {
+        for node in std::mem::take(&mut self.missing_on) {
+            repair(hold, node);
         }
-        while let Some((node, reply)) = self.round.next().await {
-            hold.voters.hear(node, &reply);
+        while let Some((node, reply)) = self.round.as_mut().next().await {
+            hold.nodes.outcome_of(node, &reply);
             if matches!(reply, Reply::Denied(Denied::Gone)) {
-                refill(hold, node);
+                repair(hold, node);
             }
         }
     }
 
     /// The same, on a task of its own.
-    pub(crate) fn top_up_later(self, hold: Arc<Hold>) {
-        tokio::spawn(async move { self.top_up(&hold).await });
+    pub(crate) fn repair_later(self, hold: Arc<HeldLock>) {
+        tokio::spawn(async move { self.repair(&hold).await });
     }
 }
 
-fn refill(hold: &Hold, node: usize) {
-    if hold.top_up(node) {
-        hold.voters.around.emit(&Event::ToppedUp { name: hold.name.clone(), node: hold.voters.id(node) });
+fn repair(hold: &HeldLock, node: usize) {
+    if hold.repair(node) {
+        let node = hold.nodes.id(node);
+        hold.nodes.ctx.emit(&Event::Repaired { name: hold.name.clone(), node });
     }
 }
 

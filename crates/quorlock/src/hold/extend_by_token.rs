@@ -1,88 +1,86 @@
 //! Extending a lock of which only the name and the token are known.
 
-use crate::context::injected_bug::Planted;
 use crate::error::{ExtendError, Lost};
 use crate::node::{Command, Content, Denied, Done, Reply, Tie};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use crate::quorum::round::Round;
-use crate::quorum::votes::Poll;
-use quorlock_core::{Fence, Loss, Name, Token, Ttl, Verdict};
+use crate::quorum::votes::Votes;
+use quorlock_core::{Fence, LossReason, Name, Token, Ttl, Verdict};
+use std::pin::pin;
 use std::time::Duration;
 
 /// What [`Lock::extend_token`](crate::Lock::extend_token) reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Extension {
+pub struct ExtendOutcome {
     /// How long the lock is held for sure from now on, counted from before the first send. The nodes may keep it
-    /// longer, as an extension never shortens what was there.
+    /// longer, because an extension never shortens what was there.
     pub left: Duration,
-    /// The holder's fence: the number that a majority of nodes stores with the token. `None` if too few tell the
-    /// same, as after a node lost its memory; the fence that the acquire gave then still is the right one.
+    /// The holder's fence: the number that a majority of nodes stores with the token. `None` if too few nodes
+    /// store the same, as after a node lost its memory; the fence of the acquire is then still the right one.
     pub fence: Option<Fence>,
     /// How many nodes had extended it when it was decided.
     pub votes: usize,
 }
 
-/// Extends the lock `name` for whoever holds it with `token`.
+/// Extends the lock `name` for the client that holds it with `token`.
 ///
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended.
 pub(crate) async fn extend_token(
-    voters: &Voters,
+    nodes: &Nodes,
     name: &Name,
     token: Token,
     ttl: Ttl,
-) -> Result<Extension, ExtendError> {
-    let clock = &voters.around.clock;
-    let start = clock.now();
-    let mut poll = Poll::new(voters);
-    let span = ttl.span();
-    let mut round = voters.ask(Command::Extend { name: name.clone(), token, ttl: span, tie: Tie::AsBefore });
+) -> Result<ExtendOutcome, ExtendError> {
+    let ctx = &nodes.ctx;
+    let start = ctx.clock.now();
+    let mut votes = Votes::new(nodes);
+    let extend = Command::Extend { name: name.clone(), token, ttl: ttl.span(), tie: Tie::AsBefore };
+    let mut round = Box::pin(nodes.ask(extend));
     // Sent right behind, so that the fence costs no second round trip.
-    let looks = voters.ask(Command::Inspect { name: name.clone() });
-    let mut verdict = Verdict::Refused;
-    while let Some((node, mut reply)) = round.next().await {
-        let is_gone = matches!(reply, Reply::Denied(Denied::Gone));
-        if is_gone && voters.around.is_planted(Planted::ExtendGone) {
+    let inspection = nodes.ask(Command::Inspect { name: name.clone() });
+    while votes.verdict() != Verdict::Granted
+        && let Some((node, mut reply)) = round.as_mut().next().await
+    {
+        if matches!(reply, Reply::Denied(Denied::Gone)) && ctx.injected.counts_gone() {
             reply = Reply::Done(Done::Plain);
         }
-        verdict = poll.count(node, &reply);
-        if verdict == Verdict::Granted {
-            break;
-        }
+        votes.record(node, &reply);
     }
-    if verdict != Verdict::Granted {
-        return Err(refused(voters, name, poll));
+    if votes.verdict() != Verdict::Granted {
+        return Err(refused(nodes, name, votes));
     }
-    let votes = poll.tally.yes();
-    let fence = fence_of(voters, token, looks).await;
-    let left = clock.now().until(ttl.deadline(start));
+    let fence = fence_of(nodes, token, inspection).await;
+    let left = ctx.clock.now().until(ttl.deadline(start));
     if left.is_zero() {
-        return Err(Lost { lock: name.clone(), loss: Loss::Expired }.into());
+        return Err(Lost { lock: name.clone(), reason: LossReason::Expired }.into());
     }
-    Ok(Extension { left, fence, votes })
+    Ok(ExtendOutcome { left, fence, votes: votes.yes() })
 }
 
-fn refused(voters: &Voters, name: &Name, poll: Poll<'_>) -> ExtendError {
+fn refused(nodes: &Nodes, name: &Name, votes: Votes<'_>) -> ExtendError {
     let lock = name.clone();
-    if poll.tally.denied_by_answers() {
-        return Lost { lock, loss: Loss::Taken }.into();
+    if votes.is_denied() {
+        return Lost { lock, reason: LossReason::Taken }.into();
     }
-    let answered = poll.tally.yes();
-    ExtendError::NoQuorum { lock, quorum: voters.quorum, answered, nodes: poll.report() }
+    let answered = votes.yes();
+    ExtendError::NoQuorum { lock, quorum: nodes.quorum, answered, nodes: votes.into_report() }
 }
 
 /// The number that a majority of nodes stores with `token`; no other was given to its holder as its fence.
-async fn fence_of(voters: &Voters, token: Token, mut looks: Round) -> Option<Fence> {
-    let mut seen: Vec<Fence> = Vec::with_capacity(voters.quorum.nodes());
-    while let Some((_, reply)) = looks.next().await {
+async fn fence_of(nodes: &Nodes, token: Token, inspection: Round) -> Option<Fence> {
+    let mut inspection = pin!(inspection);
+    let mut stored_fences: Vec<Fence> = Vec::with_capacity(nodes.quorum.nodes());
+    while let Some((_, reply)) = inspection.as_mut().next().await {
         let Reply::Done(Done::Seen(view)) = reply else { continue };
         let Content::Lock(stored) = view.content else { continue };
         if stored.token != token {
             continue;
         }
-        seen.push(stored.fence);
-        if seen.iter().filter(|fence| **fence == stored.fence).count() >= voters.quorum.needed() {
+        stored_fences.push(stored.fence);
+        let alike = stored_fences.iter().filter(|fence| **fence == stored.fence).count();
+        if alike >= nodes.quorum.needed() {
             return Some(stored.fence);
         }
     }

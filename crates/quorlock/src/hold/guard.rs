@@ -1,14 +1,13 @@
 //! A held lock in the hands of its user: extended and released for them.
 
-use crate::context::event::Event;
 use crate::context::options::TtlRules;
 use crate::context::trace;
 use crate::error::{ConfigError, ExtendError, Lost};
+use crate::hold::HeldLock;
 use crate::hold::extend::extend;
 use crate::hold::handle::Handle;
-use crate::hold::release::{Release, release};
-use crate::hold::{Closing, Hold};
-use quorlock_core::{Loss, Moment, Name, Owner, Standing, Token, Wall};
+use crate::hold::release::{ReleaseOutcome, hear_release};
+use quorlock_core::{LeaseState, LossReason, Moment, Name, Owner, Token, Wall};
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -29,9 +28,9 @@ pub struct Guard {
 
 impl Guard {
     /// Takes charge of `hold`, which was `granted` just now, and sees to its watchdog.
-    pub(crate) fn new(hold: Arc<Hold>, granted: Moment, rules: TtlRules) -> Self {
-        hold.keeper.ticker.enter(&hold.voters.around);
-        hold.keeper.nursery.take(&hold, granted);
+    pub(crate) fn new(hold: Arc<HeldLock>, granted: Moment, rules: TtlRules) -> Self {
+        hold.keeper.clock_jumps.enter(&hold.nodes.ctx);
+        hold.keeper.watchdogs.take(&hold, granted);
         Self { held: Held { hold, rules } }
     }
 
@@ -42,18 +41,16 @@ impl Guard {
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
-    pub async fn release(self) -> Release {
+    pub async fn release(self) -> ReleaseOutcome {
         let hold = self.held.hold.clone();
-        let (fence, held) = (hold.fence(), hold.age());
-        let lost = hold.close().lost();
-        let mut round = hold.voters.ask(hold.release());
-        hold.hand_over();
+        let ended = hold.end(|hold| Box::pin(hold.nodes.ask(hold.release_command())));
         drop(self);
+        // Only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the guard.
+        let Some(mut ended) = ended else { return ReleaseOutcome::AlreadyGone };
         let span = trace::releasing(&hold.name);
-        let (outcome, others) = trace::traced!(span, release(&hold.voters, &mut round));
-        hold.note_others(others);
-        let name = hold.name.clone();
-        hold.voters.around.emit(&Event::Released { name, fence, outcome: outcome.kind(), held, lost });
+        let (outcome, others) = trace::traced!(span, hear_release(&hold.nodes, &mut ended.sent));
+        hold.set_others(others);
+        hold.emit_released(outcome.kind(), &ended);
         outcome
     }
 
@@ -69,18 +66,13 @@ impl Guard {
     /// Dropped half-way, the lock is released.
     pub async fn into_handle(self) -> Result<Handle, ExtendError> {
         let hold = &self.held.hold;
-        hold.untie();
-        extend(hold, hold.options.ttl).await?.top_up(hold).await;
-        if let Standing::Lost(loss) = hold.standing() {
-            return Err(hold.lose(loss).into());
+        hold.outlive_process();
+        extend(hold, hold.options.ttl).await?.repair(hold).await;
+        if let LeaseState::Lost(reason) = hold.state() {
+            return Err(hold.lose(reason).into());
         }
         let handle = Handle::of(hold);
-        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
-        if hold.close().lost().is_none() {
-            hold.voters.around.emit(&Event::GivenAway { name, fence, held });
-        }
-        // Neighbours must watch the nodes from now on.
-        hold.hand_over();
+        hold.give_away();
         Ok(handle)
     }
 
@@ -90,13 +82,7 @@ impl Guard {
     ///
     /// For programs that lease locks to others by their tokens.
     pub fn leave(self) {
-        let hold = &self.held.hold;
-        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
-        if let Closing::First { lost: None } = hold.close() {
-            hold.voters.around.emit(&Event::GivenAway { name, fence, held });
-        }
-        // Neighbours must watch the nodes from now on.
-        hold.hand_over();
+        self.held.hold.give_away();
     }
 }
 
@@ -111,14 +97,10 @@ impl Deref for Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.held.hold;
-        hold.keeper.ticker.leave();
-        let Closing::First { lost } = hold.close() else {
-            return;
-        };
-        hold.voters.tell(hold.release());
-        hold.hand_over();
-        let (name, fence, held) = (hold.name.clone(), hold.fence(), hold.age());
-        hold.voters.around.emit(&Event::Released { name, fence, outcome: "dropped", held, lost });
+        hold.keeper.clock_jumps.leave();
+        if let Some(ended) = hold.end(|hold| hold.nodes.send(hold.release_command())) {
+            hold.emit_released("dropped", &ended);
+        }
     }
 }
 
@@ -135,7 +117,7 @@ impl fmt::Debug for Guard {
 
 /// What can be asked of a held lock. It does not keep the lock: only the [`Guard`] does.
 pub struct Held {
-    hold: Arc<Hold>,
+    hold: Arc<HeldLock>,
     rules: TtlRules,
 }
 
@@ -148,8 +130,8 @@ impl Held {
     }
 
     /// How long a node is waited for.
-    pub(crate) fn patience(&self) -> Duration {
-        self.hold.voters.around.node_timeout
+    pub(crate) fn node_timeout(&self) -> Duration {
+        self.hold.nodes.ctx.node_timeout
     }
 
     /// The name of the lock.
@@ -176,9 +158,9 @@ impl Held {
     ///
     /// Reads the clocks, asks nobody.
     pub fn remaining(&self) -> Duration {
-        match self.hold.standing() {
-            Standing::Held { left } => left,
-            Standing::Unverified | Standing::Lost(_) => Duration::ZERO,
+        match self.hold.state() {
+            LeaseState::Held { left } => left,
+            LeaseState::Unverified | LeaseState::Lost(_) => Duration::ZERO,
         }
     }
 
@@ -186,7 +168,7 @@ impl Held {
     ///
     /// Unlike [`Held::remaining`] it does not become zero when a loss is announced before the deadline, nor when the
     /// guard lets go: it bounds how long work that is still under way may take to stop. It does not say that the
-    /// lock is held: after [`Loss::Taken`], [`Loss::Suspended`] or a release others may have it at any time.
+    /// lock is held: after [`LossReason::Taken`], [`LossReason::Suspended`] or a release others may have it at any time.
     ///
     /// Reads the clock, asks nobody.
     pub fn time_left(&self) -> Duration {
@@ -206,20 +188,20 @@ impl Held {
     /// What the lock is worth right now: held, to be verified, or lost and why.
     ///
     /// Reads the clocks, asks nobody.
-    pub fn standing(&self) -> Standing {
-        self.hold.standing()
+    pub fn state(&self) -> LeaseState {
+        self.hold.state()
     }
 
-    /// Whether the lock is held for sure right now; [`Held::standing`] says what else it may be.
+    /// Whether the lock is held for sure right now; [`Held::state`] says what else it may be.
     pub fn is_held(&self) -> bool {
-        matches!(self.hold.standing(), Standing::Held { .. })
+        matches!(self.hold.state(), LeaseState::Held { .. })
     }
 
     /// Why the lock is lost, if it is by now; everybody is told.
-    pub(crate) fn loss(&self) -> Option<Lost> {
-        match self.hold.standing() {
-            Standing::Lost(loss) => Some(self.hold.lose(loss)),
-            Standing::Held { .. } | Standing::Unverified => None,
+    pub(crate) fn check_lost(&self) -> Option<Lost> {
+        match self.hold.state() {
+            LeaseState::Lost(reason) => Some(self.hold.lose(reason)),
+            LeaseState::Held { .. } | LeaseState::Unverified => None,
         }
     }
 
@@ -232,11 +214,11 @@ impl Held {
     /// Cancel safe, and may be called any number of times.
     pub async fn lost(&self) -> Lost {
         self.hold.lost().wait().await;
-        let loss = match self.hold.standing() {
-            Standing::Lost(loss) => loss,
-            Standing::Held { .. } | Standing::Unverified => Loss::Expired,
+        let reason = match self.hold.state() {
+            LeaseState::Lost(reason) => reason,
+            LeaseState::Held { .. } | LeaseState::Unverified => LossReason::Expired,
         };
-        Lost { lock: self.hold.name.clone(), loss }
+        Lost { lock: self.hold.name.clone(), reason }
     }
 
     /// A token that is cancelled when the lock is lost, for code that takes one.
@@ -265,14 +247,14 @@ impl Held {
     /// As [`Held::extend`].
     pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
         let ttl = self.rules.check(ttl).map_err(|error: ConfigError| ExtendError::Config(error))?;
-        extend(&self.hold, ttl).await?.top_up_later(self.hold.clone());
+        extend(&self.hold, ttl).await?.repair_later(self.hold.clone());
         // A pause behind the last vote may have used the time up.
-        self.loss().map_or_else(|| Ok(self.remaining()), |lost| Err(lost.into()))
+        self.check_lost().map_or_else(|| Ok(self.remaining()), |lost| Err(lost.into()))
     }
 }
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("name", self.name()).field("standing", &self.standing()).finish()
+        f.debug_struct("Held").field("name", self.name()).field("standing", &self.state()).finish()
     }
 }

@@ -1,6 +1,6 @@
 //! What it takes to move a held lock to another process, as plain data.
 
-use crate::hold::Hold;
+use crate::hold::HeldLock;
 use quorlock_core::{Fence, Name, Token, Wall};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(crate) fn of(hold: &Hold) -> Self {
+    pub(crate) fn of(hold: &HeldLock) -> Self {
         Self {
             name: hold.name.clone(),
             token: hold.token(),

@@ -11,123 +11,117 @@ pub(crate) mod once_signal;
 pub(crate) mod release;
 pub(crate) mod watchdog;
 
-use crate::acquire::name_queue::{Line, LocalHolder};
+use crate::acquire::name_queue::{LocalHolder, NameQueue};
 use crate::context::event::Event;
 use crate::context::options::Options;
 use crate::error::Lost;
 use crate::hold::keeper::Keeper;
-use crate::hold::once_signal::Signal;
+use crate::hold::once_signal::OnceSignal;
 use crate::node::{Acquire, Command, Tie};
-use crate::quorum::Voters;
-use quorlock_core::{Fence, Label, Lease, Loss, Moment, Name, Standing, Token, Ttl, Wall};
+use crate::quorum::Nodes;
+use quorlock_core::{Fence, Label, LeaseState, LeaseTerms, LossReason, Moment, Name, Token, Ttl, Wall};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 /// A held lock, shared by its guard and its watchdog.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct HeldLock {
     pub(crate) name: Name,
     pub(crate) options: Arc<Options>,
-    pub(crate) voters: Voters,
+    pub(crate) nodes: Nodes,
     pub(crate) label: Label,
     /// Whether this very label is what nodes store. Those of a lock that was adopted store that of who gave it away.
     is_stored: bool,
-    line: Arc<Line>,
+    queue: Arc<NameQueue>,
     pub(crate) keeper: Arc<Keeper>,
-    state: Mutex<State>,
+    inner: Mutex<HoldState>,
     /// Fires when the lock is lost.
-    lost: Signal,
+    lost: OnceSignal,
     /// Fires when the guard lets go.
-    closed: Signal,
+    closed: OnceSignal,
 }
 
 #[derive(Debug)]
-struct State {
-    lease: Lease,
+struct HoldState {
+    lease: LeaseTerms,
     votes: usize,
     /// Whether the last round to extend it failed.
     has_failed: bool,
     tied: bool,
     /// Set once a guard has it: what ends before that was never held here.
-    announced: bool,
-    /// Whether its loss was told.
-    told: bool,
+    guarded: bool,
+    /// Whether its loss was reported.
+    loss_reported: bool,
     /// Once set, no command may follow that could bring the lock back on a node.
     closed: bool,
 }
 
-/// Whether a hold was closed by this call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Closing {
-    /// Yes; and why it had been lost before, if that was told.
-    First { lost: Option<Loss> },
-    /// That was done before.
-    Again,
+/// How a hold ended for its guard.
+#[derive(Debug)]
+pub(crate) struct Ended<T> {
+    /// What was sent to the nodes.
+    pub(crate) sent: T,
+    pub(crate) fence: Fence,
+    /// How long it was held.
+    pub(crate) held: Duration,
+    /// Why it had been lost before, if that was reported.
+    pub(crate) lost: Option<LossReason>,
 }
 
-impl Closing {
-    pub(crate) fn lost(self) -> Option<Loss> {
-        match self {
-            Closing::First { lost } => lost,
-            Closing::Again => None,
-        }
-    }
-}
-
-impl Hold {
+impl HeldLock {
     pub(crate) fn new(
-        (lease, votes): (Lease, usize),
+        (lease, votes): (LeaseTerms, usize),
         name: Name,
         options: Arc<Options>,
-        voters: Voters,
+        nodes: Nodes,
         (label, is_stored): (Label, bool),
-        line: Arc<Line>,
+        queue: Arc<NameQueue>,
         keeper: Arc<Keeper>,
     ) -> Arc<Self> {
         let tied = options.tied;
         Arc::new(Self {
             name,
             options,
-            voters,
+            nodes,
             label,
             is_stored,
-            line,
+            queue,
             keeper,
-            state: Mutex::new(State {
+            inner: Mutex::new(HoldState {
                 lease,
                 votes,
                 has_failed: false,
                 tied,
-                announced: false,
-                told: false,
+                guarded: false,
+                loss_reported: false,
                 closed: false,
             }),
-            lost: Signal::default(),
-            closed: Signal::default(),
+            lost: OnceSignal::default(),
+            closed: OnceSignal::default(),
         })
     }
 
     /// Lets the others of this process know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
-        self.state().announced = true;
+        self.inner().guarded = true;
         let holder: Weak<Self> = Arc::downgrade(self);
-        self.line.set_holder(holder);
+        self.queue.set_holder(holder);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inner(&self) -> MutexGuard<'_, HoldState> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn token(&self) -> Token {
-        self.state().lease.token()
+        self.inner().lease.token()
     }
 
     pub(crate) fn fence(&self) -> Fence {
-        self.state().lease.fence()
+        self.inner().lease.fence()
     }
 
     pub(crate) fn deadline(&self) -> Moment {
-        self.state().lease.deadline()
+        self.inner().lease.deadline()
     }
 
     /// Time to the deadline, whatever the lock is worth.
@@ -137,31 +131,31 @@ impl Hold {
 
     /// The deadline by the wall clock as it stands now.
     pub(crate) fn expires_at(&self) -> Wall {
-        self.voters.around.clock.wall() + self.time_left()
+        self.nodes.ctx.clock.wall() + self.time_left()
     }
 
     /// How many nodes had agreed when the last round that gave or extended the lock was decided.
     pub(crate) fn votes(&self) -> usize {
-        self.state().votes
+        self.inner().votes
     }
 
     pub(crate) fn at_longest_hold(&self) -> bool {
-        self.state().lease.at_longest_hold()
+        self.inner().lease.at_longest_hold()
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.voters.around.clock.now()
+        self.nodes.ctx.clock.now()
     }
 
     /// How long it has been held.
     pub(crate) fn age(&self) -> Duration {
-        self.now().since(self.state().lease.since())
+        self.now().since(self.inner().lease.since())
     }
 
     /// What the lock is worth right now. The clocks are read, nobody is asked.
-    pub(crate) fn standing(&self) -> Standing {
-        let clock = &self.voters.around.clock;
-        self.state().lease.standing(clock.now(), clock.wall())
+    pub(crate) fn state(&self) -> LeaseState {
+        let clock = &self.nodes.ctx.clock;
+        self.inner().lease.state(clock.now(), clock.wall())
     }
 
     /// When the loss is announced unless an extension comes first.
@@ -171,152 +165,170 @@ impl Hold {
 
     /// Whether an unseen pause may have outlasted the lease.
     pub(crate) fn is_doubtful(&self) -> bool {
-        let clock = &self.voters.around.clock;
+        let clock = &self.nodes.ctx.clock;
         let (now, wall) = (clock.now(), clock.wall());
-        let state = self.state();
-        state.lease.standing(now, wall) == Standing::Unverified
-            && now + state.lease.unseen(now, wall) + self.options.margin() >= state.lease.deadline()
+        let inner = self.inner();
+        inner.lease.state(now, wall) == LeaseState::Unverified
+            && now + inner.lease.unseen(now, wall) + self.options.margin() >= inner.lease.deadline()
     }
 
-    pub(crate) fn lost(&self) -> &Signal {
+    pub(crate) fn lost(&self) -> &OnceSignal {
         &self.lost
     }
 
-    pub(crate) fn closed(&self) -> &Signal {
+    pub(crate) fn closed(&self) -> &OnceSignal {
         &self.closed
     }
 
     /// Declares the lock lost and tells everybody. The first reason stays.
-    pub(crate) fn lose(&self, loss: Loss) -> Lost {
-        let (first, loss) = {
-            let mut state = self.state();
-            let first = !state.told && state.announced && !state.closed;
-            state.told |= first;
-            (first, state.lease.lose(loss))
+    pub(crate) fn lose(&self, reason: LossReason) -> Lost {
+        let (first, reason) = {
+            let mut inner = self.inner();
+            let first = !inner.loss_reported && inner.guarded && !inner.closed;
+            inner.loss_reported |= first;
+            (first, inner.lease.lose(reason))
         };
         if first {
             let (fence, held) = (self.fence(), self.age());
-            self.voters.around.emit(&Event::Lost { name: self.name.clone(), fence, loss, held });
+            self.nodes.ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
         }
         self.lost.fire();
         // Whoever of this process waits behind us may try now.
-        self.line.bell().ring();
-        Lost { lock: self.name.clone(), loss }
+        self.queue.wakeup().notify();
+        Lost { lock: self.name.clone(), reason }
     }
 
     /// Takes the confirmation of `votes` nodes, a majority, in a round that started at `start`.
-    pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, Wall), votes: usize) -> Result<(), Loss> {
+    pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, Wall), votes: usize) -> Result<(), LossReason> {
         let now = self.now();
-        let mut state = self.state();
-        state.votes = votes;
-        state.has_failed = false;
-        state.lease.extend(ttl, start, now)
+        let mut inner = self.inner();
+        inner.votes = votes;
+        inner.has_failed = false;
+        inner.lease.extend(ttl, start, now)
     }
 
     /// Notes that a round to extend it failed.
-    pub(crate) fn note_failure(&self) {
-        self.state().has_failed = true;
+    pub(crate) fn extend_failed(&self) {
+        self.inner().has_failed = true;
     }
 
     /// Whether the last round to extend it failed.
     pub(crate) fn has_failed(&self) -> bool {
-        self.state().has_failed
+        self.inner().has_failed
     }
 
     /// Whether it was lent by its token: no watchdog extends it, and it may outlive this process.
     pub(crate) fn is_lent(&self) -> bool {
-        !self.options.watchdog && !self.is_tied()
+        !self.options.watchdog && !self.ends_with_process()
     }
 
     /// The command that extends the lock for `ttl`.
-    pub(crate) fn extension(&self, ttl: Ttl) -> Command {
-        let state = self.state();
+    pub(crate) fn extend_command(&self, ttl: Ttl) -> Command {
+        let inner = self.inner();
         Command::Extend {
             name: self.name.clone(),
-            token: state.lease.token(),
+            token: inner.lease.token(),
             ttl: ttl.span(),
-            tie: if state.tied { Tie::Here } else { Tie::Loose },
+            tie: if inner.tied { Tie::Here } else { Tie::Loose },
         }
     }
 
     /// Whether only this process lets it go. One that may outlive it can be released by whoever has its token.
-    pub(crate) fn is_tied(&self) -> bool {
-        self.state().tied
+    pub(crate) fn ends_with_process(&self) -> bool {
+        self.inner().tied
     }
 
     /// From now on the lock may outlive this process.
-    pub(crate) fn untie(&self) {
-        self.state().tied = false;
+    pub(crate) fn outlive_process(&self) {
+        self.inner().tied = false;
     }
 
     /// Gives the lock back to a node that does not have it, if it is still held here.
-    pub(crate) fn top_up(&self, node: usize) -> bool {
-        let clock = &self.voters.around.clock;
+    pub(crate) fn repair(&self, node: usize) -> bool {
+        let clock = &self.nodes.ctx.clock;
         // The state stays locked while the command is enqueued, so that no release can come before it.
-        let state = self.state();
-        let held = matches!(state.lease.standing(clock.now(), clock.wall()), Standing::Held { .. });
-        if state.closed || !state.announced || !held {
+        let inner = self.inner();
+        let held = matches!(inner.lease.state(clock.now(), clock.wall()), LeaseState::Held { .. });
+        if inner.closed || !inner.guarded || !held {
             return false;
         }
         let command = Command::Acquire(Acquire {
             name: self.name.clone(),
-            token: state.lease.token(),
-            proposal: state.lease.fence(),
+            token: inner.lease.token(),
+            proposal: inner.lease.fence(),
             label: self.label.clone(),
             ttl: self.options.ttl.span(),
-            tied: state.tied,
-            top_up: true,
+            tied: inner.tied,
+            repair: true,
         });
-        self.voters.tell_one(node, command);
+        self.nodes.send_to(node, command);
         true
     }
 
-    /// Ends it for us: nothing that could bring the lock back follows. The release is sent next, and only then
-    /// [`Hold::hand_over`] tells everybody.
-    pub(crate) fn close(&self) -> Closing {
-        let mut state = self.state();
-        let lost = state.lease.lost().filter(|_| state.told);
-        state.lease.lose(Loss::Released);
-        if std::mem::replace(&mut state.closed, true) { Closing::Again } else { Closing::First { lost } }
+    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process. `None` if it was
+    /// ended before.
+    ///
+    /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The acquire of
+    /// the next waiter is enqueued behind the release on every node.
+    pub(crate) fn end<T>(&self, send: impl FnOnce(&Self) -> T) -> Option<Ended<T>> {
+        let lost = {
+            let mut inner = self.inner();
+            if std::mem::replace(&mut inner.closed, true) {
+                return None;
+            }
+            let lost = inner.lease.lost().filter(|_| inner.loss_reported);
+            inner.lease.lose(LossReason::Released);
+            lost
+        };
+        let sent = send(self);
+        self.closed.fire();
+        self.lost.fire();
+        self.queue.forget(self);
+        self.queue.hand_over();
+        Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }
 
     /// The command that releases the lock. If the next of this process takes it at once, it needs no hint.
-    pub(crate) fn release(&self) -> Command {
-        let quiet = self.line.has_next();
-        let state = self.state();
-        let behind = self.is_stored.then(|| (state.lease.fence(), self.label.clone()));
+    pub(crate) fn release_command(&self) -> Command {
+        let quiet = self.queue.has_next();
+        let inner = self.inner();
+        let behind = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
         // The process that gave an adopted lock away may still have a refill on its way.
         let forced = !self.is_stored;
-        Command::Release { name: self.name.clone(), token: state.lease.token(), quiet, behind, forced }
+        Command::Release { name: self.name.clone(), token: inner.lease.token(), quiet, behind, forced }
+    }
+
+    /// Ends the hold without a release: another process goes on with the lock. Waiters of this process must watch the
+    /// nodes from now on.
+    pub(crate) fn give_away(&self) {
+        if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
+            self.nodes.ctx.emit(&Event::GivenAway { name: self.name.clone(), fence, held });
+        }
+    }
+
+    pub(crate) fn emit_released<T>(&self, outcome: &'static str, ended: &Ended<T>) {
+        let (name, fence, held, lost) = (self.name.clone(), ended.fence, ended.held, ended.lost);
+        self.nodes.ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }
 
     /// Notes whether others waited when this was released.
-    pub(crate) fn note_others(&self, waited: bool) {
-        self.line.note_others(waited);
-    }
-
-    /// Stops the watchdog for good and wakes the next of this process, whose acquire is then enqueued behind our release on
-    /// every node.
-    pub(crate) fn hand_over(&self) {
-        self.closed.fire();
-        self.lost.fire();
-        self.line.forget(self);
-        self.line.hand_over();
+    pub(crate) fn set_others(&self, waited: bool) {
+        self.queue.set_others(waited);
     }
 
     /// Whether its guard is about to let go, or just does: the release is not on its way to every node.
     fn is_closing(&self) -> bool {
-        self.state().closed && !self.closed.is_fired()
+        self.inner().closed && !self.closed.is_fired()
     }
 }
 
-impl LocalHolder for Hold {
+impl LocalHolder for HeldLock {
     fn held_for(&self) -> Option<Duration> {
-        match self.standing() {
+        match self.state() {
             // An attempt now would come before the release on some nodes and behind it on others.
-            _ if self.is_closing() => Some(self.voters.around.node_timeout),
+            _ if self.is_closing() => Some(self.nodes.ctx.node_timeout),
             // One that others can release must be watched on the nodes.
-            Standing::Held { left } if self.is_tied() => Some(left),
+            LeaseState::Held { left } if self.ends_with_process() => Some(left),
             _ => None,
         }
     }

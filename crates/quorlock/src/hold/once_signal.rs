@@ -6,12 +6,12 @@ use tokio_util::sync::CancellationToken;
 
 /// Something that happens once. What waiting for it needs is made only when somebody waits.
 #[derive(Debug, Default)]
-pub(crate) struct Signal {
+pub(crate) struct OnceSignal {
     fired: AtomicBool,
     token: OnceLock<CancellationToken>,
 }
 
-impl Signal {
+impl OnceSignal {
     pub(crate) fn fire(&self) {
         self.fired.store(true, Ordering::SeqCst);
         if let Some(token) = self.token.get() {
@@ -51,7 +51,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_before_and_who_waits_after_both_hear_it() {
-        let signal = Arc::new(Signal::default());
+        let signal = Arc::new(OnceSignal::default());
         let before = tokio::spawn({
             let signal = signal.clone();
             async move { signal.wait().await }
@@ -61,7 +61,7 @@ mod tests {
         signal.fire();
         before.await.unwrap();
         timeout(Duration::from_secs(9), signal.wait()).await.unwrap();
-        let late = Signal::default();
+        let late = OnceSignal::default();
         late.fire();
         assert!(late.token().is_cancelled());
     }
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn firing_and_asking_at_the_same_moment_misses_nothing() {
         for _ in 0..2000 {
-            let signal = Signal::default();
+            let signal = OnceSignal::default();
             let token = std::thread::scope(|threads| {
                 let asked = threads.spawn(|| signal.token().clone());
                 signal.fire();

@@ -1,7 +1,7 @@
 //! Looking at every node from all sides, for people who set one up or wonder what is wrong.
 
 use crate::node::{Facts, NodeError, ServerFacts};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -20,28 +20,28 @@ pub struct Examination {
 }
 
 /// Asks all nodes at the same time; in the order of configuration.
-pub(crate) async fn examine(voters: &Voters) -> Vec<Examination> {
+pub(crate) async fn examine(nodes: &Nodes) -> Vec<Examination> {
     // Connecting and asking have a limit each; a node of somebody else's making has none of its own.
-    let limit = 2 * voters.around.connect_timeout + Duration::from_secs(1);
+    let limit = 2 * nodes.ctx.connect_timeout + Duration::from_secs(1);
     let mut looks = JoinSet::new();
-    for (number, node) in voters.nodes.iter().cloned().enumerate() {
+    for (number, node) in nodes.all.iter().cloned().enumerate() {
         looks.spawn(async move {
             let found = timeout(limit, node.examine()).await;
             (number, found.unwrap_or(Err(NodeError::Timeout { after: limit })))
         });
     }
     let mut found: Vec<Result<Facts, NodeError>> =
-        voters.nodes.iter().map(|_| Err(NodeError::Abandoned)).collect();
-    while let Some(look) = looks.join_next().await {
+        nodes.all.iter().map(|_| Err(NodeError::Abandoned)).collect();
+    while let Some(inspect_holder) = looks.join_next().await {
         // A look that panicked stays abandoned.
-        if let Ok((number, facts)) = look {
+        if let Ok((number, facts)) = inspect_holder {
             found[number] = facts;
         }
     }
     let mut examined: Vec<Examination> = found
         .into_iter()
         .enumerate()
-        .map(|(number, found)| Examination { node: voters.nodes[number].id().to_owned(), found })
+        .map(|(number, found)| Examination { node: nodes.all[number].id().to_owned(), found })
         .collect();
     refuse_twins(&mut examined);
     refuse_copies(&mut examined);

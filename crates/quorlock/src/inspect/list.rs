@@ -1,10 +1,10 @@
 //! Which locks are held, asked of all nodes.
 
 use crate::context::event::Event;
-use crate::error::{NodeReport, Said, listed};
+use crate::error::{NodeOutcome, NodeReport, listed};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::node::{Names, NodeError};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use quorlock_core::{Name, Quorum};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -48,15 +48,15 @@ pub enum ListError {
 ///
 /// A lock that is held has a majority of nodes, and each of them knows its name: so the names that any majority knows
 /// are enough.
-pub(crate) async fn list(voters: &Voters) -> Result<Listing, ListError> {
-    let names = names(voters).await?;
+pub(crate) async fn list(nodes: &Nodes) -> Result<Listing, ListError> {
+    let names = names(nodes).await?;
     let mut waiting = names.known.into_iter();
     let mut looks = JoinSet::new();
     let (mut held, mut unseen) = (Vec::new(), None);
     loop {
         for name in waiting.by_ref().take(AT_ONCE - looks.len()) {
-            let voters = voters.clone();
-            looks.spawn(async move { inspect(&voters, &name, Hear::All).await });
+            let nodes = nodes.clone();
+            looks.spawn(async move { inspect(&nodes, &name, Hear::All).await });
         }
         match looks.join_next().await {
             Some(Ok(Ok(seen))) => held.extend(Some(seen).filter(Inspection::is_held)),
@@ -75,16 +75,16 @@ pub(crate) async fn list(voters: &Voters) -> Result<Listing, ListError> {
 }
 
 /// The names that a majority of nodes knows between them.
-async fn names(voters: &Voters) -> Result<Names, ListError> {
+async fn names(nodes: &Nodes) -> Result<Names, ListError> {
     let mut tellings = JoinSet::new();
-    for (number, node) in voters.nodes.iter().cloned().enumerate() {
+    for (number, node) in nodes.all.iter().cloned().enumerate() {
         tellings.spawn(async move {
             let told = timeout(LONGEST_TELLING, node.names()).await;
             (number, told.unwrap_or(Err(NodeError::Timeout { after: LONGEST_TELLING })))
         });
     }
-    let needed = voters.quorum.needed();
-    let (mut known, mut said, mut complete) = (BTreeSet::<Name>::new(), Vec::new(), 0);
+    let needed = nodes.quorum.needed();
+    let (mut known, mut outcome, mut complete) = (BTreeSet::<Name>::new(), Vec::new(), 0);
     while complete < needed
         && let Some(telling) = tellings.join_next().await
     {
@@ -93,21 +93,21 @@ async fn names(voters: &Voters) -> Result<Names, ListError> {
             Ok(names) => {
                 complete += usize::from(names.complete);
                 known.extend(names.known);
-                said.push((number, Said::Yes));
+                outcome.push((number, NodeOutcome::Yes));
             }
             Err(cause) => {
-                let node = voters.id(number);
-                voters.around.emit(&Event::NodeFailed { node, cause: cause.clone() });
-                said.push((number, Said::Failed(cause)));
+                let node = nodes.id(number);
+                nodes.ctx.emit(&Event::NodeFailed { node, cause: cause.clone() });
+                outcome.push((number, NodeOutcome::Failed(cause)));
             }
         }
     }
-    if said.iter().filter(|(_, said)| matches!(said, Said::Yes)).count() < needed {
-        said.sort_by_key(|(number, _)| *number);
-        let report = |(number, said)| NodeReport { node: voters.id(number), said };
+    if outcome.iter().filter(|(_, outcome)| matches!(outcome, NodeOutcome::Yes)).count() < needed {
+        outcome.sort_by_key(|(number, _)| *number);
+        let report = |(number, outcome)| NodeReport { node: nodes.id(number), outcome };
         return Err(ListError::NoQuorum {
-            quorum: voters.quorum,
-            nodes: said.into_iter().map(report).collect(),
+            quorum: nodes.quorum,
+            nodes: outcome.into_iter().map(report).collect(),
         });
     }
     let names = Names::new(known);

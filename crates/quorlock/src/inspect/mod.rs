@@ -4,9 +4,9 @@ pub(crate) mod examine;
 pub(crate) mod list;
 
 use crate::context::event::Event;
-use crate::error::{Holder, NodeReport, Said, listed};
+use crate::error::{Holder, NodeOutcome, NodeReport, listed};
 use crate::node::{Command, Content, Done, NodeError, Reply, View};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use quorlock_core::{Fence, Name, Quorum};
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,44 +74,44 @@ pub(crate) enum Hear {
 ///
 /// # Cancel safety
 /// Cancel safe: nothing is changed anywhere.
-pub(crate) async fn inspect(voters: &Voters, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
-    let mut round = voters.ask(Command::Inspect { name: name.clone() });
+pub(crate) async fn inspect(nodes: &Nodes, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
+    let mut round = Box::pin(nodes.ask(Command::Inspect { name: name.clone() }));
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
-    while let Some((node, reply)) = round.next().await {
-        views.push((node, view_of(voters, node, reply)));
-        if hear == Hear::Majority && is_decided(voters.quorum, &views) {
+    while let Some((node, reply)) = round.as_mut().next().await {
+        views.push((node, view_of(nodes, node, reply)));
+        if hear == Hear::Majority && is_decided(nodes.quorum, &views) {
             break;
         }
     }
     views.sort_by_key(|(node, _)| *node);
     let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
-    if answered < voters.quorum.needed() {
-        let nodes = views.into_iter().map(|(node, view)| report(voters, node, view)).collect();
-        return Err(InspectError { lock: name.clone(), quorum: voters.quorum, nodes });
+    if answered < nodes.quorum.needed() {
+        let reports = views.into_iter().map(|(node, view)| report(nodes, node, view)).collect();
+        return Err(InspectError { lock: name.clone(), quorum: nodes.quorum, nodes: reports });
     }
-    Ok(summary(voters, name, views))
+    Ok(summary(nodes, name, views))
 }
 
-fn view_of(voters: &Voters, node: usize, reply: Reply) -> Result<View, NodeError> {
+fn view_of(nodes: &Nodes, node: usize, reply: Reply) -> Result<View, NodeError> {
     let cause = match reply {
         Reply::Done(Done::Seen(view)) => return Ok(*view),
         Reply::Failed(cause) => *cause,
         Reply::Done(_) | Reply::Denied(_) => NodeError::Protocol { reason: "not an inspection".into() },
     };
-    voters.around.emit(&Event::NodeFailed { node: voters.id(node), cause: cause.clone() });
+    nodes.ctx.emit(&Event::NodeFailed { node: nodes.id(node), cause: cause.clone() });
     Err(cause)
 }
 
-fn report(voters: &Voters, node: usize, view: Result<View, NodeError>) -> NodeReport {
-    NodeReport { node: voters.id(node), said: view.map_or_else(Said::Failed, |_| Said::Yes) }
+fn report(nodes: &Nodes, node: usize, view: Result<View, NodeError>) -> NodeReport {
+    NodeReport { node: nodes.id(node), outcome: view.map_or_else(NodeOutcome::Failed, |_| NodeOutcome::Yes) }
 }
 
 /// Whether the views so far settle the question: somebody has a majority, or nobody can.
 fn is_decided(quorum: Quorum, views: &[(usize, Result<View, NodeError>)]) -> bool {
     let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
     let most = leader(views).map_or(0, |(_, votes)| votes);
-    let unheard = quorum.nodes() - views.len();
-    most >= quorum.needed() || (answered >= quorum.needed() && most + unheard < quorum.needed())
+    let without_reply = quorum.nodes() - views.len();
+    most >= quorum.needed() || (answered >= quorum.needed() && most + without_reply < quorum.needed())
 }
 
 /// The content that most nodes store, and how many.
@@ -131,8 +131,8 @@ fn same_holder(one: &Content, other: &Content) -> bool {
     }
 }
 
-fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeError>)>) -> Inspection {
-    let led = leader(&views).filter(|(_, votes)| *votes >= voters.quorum.needed());
+fn summary(nodes: &Nodes, name: &Name, views: Vec<(usize, Result<View, NodeError>)>) -> Inspection {
+    let led = leader(&views).filter(|(_, votes)| *votes >= nodes.quorum.needed());
     let (content, votes) = led.map_or((Content::Free, 0), |(content, votes)| (content.clone(), votes));
     let holding = || {
         let views = views.iter().filter_map(|(_, view)| view.as_ref().ok());
@@ -143,19 +143,19 @@ fn summary(voters: &Voters, name: &Name, views: Vec<(usize, Result<View, NodeErr
         Content::Lock(stored) => Some(stored.fence),
         _ => None,
     });
-    let holder = holder_of(content.clone(), likely(&stamped.collect::<Vec<_>>(), voters.quorum));
+    let holder = holder_of(content.clone(), likely(&stamped.collect::<Vec<_>>(), nodes.quorum));
     // The majority ends when so few have it left that the rest is less than a quorum.
     let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
     lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
-    let left = if votes > 0 { lefts.get(voters.quorum.needed() - 1).copied().flatten() } else { None };
+    let left = if votes > 0 { lefts.get(nodes.quorum.needed() - 1).copied().flatten() } else { None };
     Inspection {
         name: name.clone(),
-        quorum: voters.quorum,
+        quorum: nodes.quorum,
         holder,
         left,
         votes,
         fence,
-        nodes: views.into_iter().map(|(node, view)| NodeView { node: voters.id(node), view }).collect(),
+        nodes: views.into_iter().map(|(node, view)| NodeView { node: nodes.id(node), view }).collect(),
     }
 }
 

@@ -4,15 +4,17 @@ use crate::context::clock::Clock;
 use crate::context::entropy::Entropy;
 use crate::context::event::{Observer, Observers};
 use crate::context::identity;
+#[cfg(feature = "injected-bugs")]
+use crate::context::injected_bug::InjectedBugs;
 use crate::context::options::{
     Options, TtlRules, check_attempts, check_longest, check_margin, check_max_hold, signature,
 };
-use crate::context::{RestartGuard, Surroundings};
+use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
 use crate::locker::checks::{check_timeout, default_connect_timeout, default_timeout, open_all};
 use crate::locker::{Locker, NODES_VARIABLE};
 use crate::node::{Node, NodeUrl, split_list};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use quorlock_core::{Drift, Quorum};
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,7 +30,7 @@ pub struct Builder<L = Locker> {
     observers: Vec<Arc<dyn Observer>>,
     #[cfg(feature = "metrics")]
     node_watch: Option<crate::metrics::NodeWatch>,
-    around: Surroundings,
+    ctx: Context,
     guard: Option<RestartGuard>,
     node_timeout: Option<Duration>,
     connect_timeout: Option<Duration>,
@@ -53,7 +55,7 @@ impl<L> Default for Builder<L> {
             observers: Vec::new(),
             #[cfg(feature = "metrics")]
             node_watch: None,
-            around: Surroundings::default(),
+            ctx: Context::default(),
             guard: None,
             node_timeout: None,
             connect_timeout: None,
@@ -117,7 +119,7 @@ impl<L: From<Locker>> Builder<L> {
     /// Nodes record it when they are first used, and what they have recorded counts from then on: a longer ttl is refused
     /// there until [`Locker::raise_longest_ttl`] has recorded it on all of them.
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
-        self.around.longest_ttl = longest;
+        self.ctx.longest_ttl = longest;
         self
     }
 
@@ -164,20 +166,20 @@ impl<L: From<Locker>> Builder<L> {
     /// Declares that all nodes sync every write to disk (`appendonly yes`, `appendfsync always`), so that a
     /// restart loses nothing and needs no wait. Nodes that do not are refused. Per node: `?durable=yes`.
     pub fn durable(mut self, durable: bool) -> Self {
-        self.around.durable = durable;
+        self.ctx.durable = durable;
         self
     }
 
     /// Whether nodes that are new or have forgotten are marked, so that they vote once every lock that they may have
     /// forgotten is over (default on). Off for programs that only look: they leave nothing behind on any node.
     pub fn begin_epochs(mut self, on: bool) -> Self {
-        self.around.begins_epochs = on;
+        self.ctx.begins_epochs = on;
         self
     }
 
     /// Accepts nodes that may drop locks when their memory is full. Not advised.
     pub fn allow_eviction(mut self, allow: bool) -> Self {
-        self.around.allow_eviction = allow;
+        self.ctx.allow_eviction = allow;
         self
     }
 
@@ -236,21 +238,21 @@ impl<L: From<Locker>> Builder<L> {
 
     /// Replaces the clock, for tests.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.around.clock = clock;
+        self.ctx.clock = clock;
         self
     }
 
     /// Replaces the source of randomness, for tests.
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
-        self.around.entropy = entropy;
+        self.ctx.entropy = entropy;
         self
     }
 
     /// Switches a bug on that the simulator must find.
-    #[cfg(feature = "plants")]
+    #[cfg(feature = "injected-bugs")]
     #[doc(hidden)]
-    pub fn plant(mut self, bug: crate::Planted) -> Self {
-        self.around.planted = Some(bug);
+    pub fn inject_bug(mut self, bug: crate::InjectedBug) -> Self {
+        self.ctx.injected = InjectedBugs::only(bug);
         self
     }
 
@@ -265,9 +267,8 @@ impl<L: From<Locker>> Builder<L> {
         let connect_timeout =
             self.connect_timeout.unwrap_or_else(|| default_connect_timeout(self.node_timeout));
         check_timeout("a connect timeout", connect_timeout)?;
-        check_longest(self.around.longest_ttl)?;
-        let rules =
-            TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.around.longest_ttl };
+        check_longest(self.ctx.longest_ttl)?;
+        let rules = TtlRules { drift: Drift::new(self.drift)?, node_timeout, longest: self.ctx.longest_ttl };
         let ttl = rules.check(self.ttl)?;
         let who: Arc<str> = self.who.unwrap_or_else(|| identity::who().into());
         let options = Options {
@@ -286,23 +287,23 @@ impl<L: From<Locker>> Builder<L> {
         };
         let count = urls.len() + self.nodes.len();
         let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };
-        let around = Surroundings {
+        let ctx = Context {
             node_timeout,
             connect_timeout,
             guard: self.guard.unwrap_or(default_guard),
             is_single: count == 1,
             observers: Observers::new(self.observers),
-            ..self.around
+            ..self.ctx
         };
-        let nodes = open_all(&urls, self.nodes, &around)?;
+        let nodes = open_all(&urls, self.nodes, &ctx)?;
         let quorum = Quorum::of(nodes.len())?;
-        around.longest.expect(quorum);
-        let voters = Voters::new(nodes, quorum, around);
+        ctx.longest.expect(quorum);
+        let nodes = Nodes::new(nodes, quorum, ctx);
         #[cfg(feature = "metrics")]
         if let Some(watch) = &self.node_watch {
-            watch.look_at(&voters.nodes);
+            watch.look_at(&nodes.all);
         }
-        Ok(Locker::new(voters, options, rules).into())
+        Ok(Locker::new(nodes, options, rules).into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What can be wrong with the settings of a locker.
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use crate::context::options::setting;
 use crate::error::ConfigError;
 use crate::node::{Node, NodeKind, NodeUrl, open};
@@ -33,7 +33,7 @@ pub(crate) fn check_timeout(what: &'static str, timeout: Duration) -> Result<(),
 pub(crate) fn open_all(
     urls: &[NodeUrl],
     mut nodes: Vec<Arc<dyn Node>>,
-    around: &Surroundings,
+    ctx: &Context,
 ) -> Result<Vec<Arc<dyn Node>>, ConfigError> {
     if urls.is_empty() && nodes.is_empty() {
         return Err(ConfigError::NoNodes);
@@ -59,7 +59,7 @@ pub(crate) fn open_all(
         }
     }
     for url in urls {
-        let node = open(url, around).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
+        let node = open(url, ctx).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
         // Two spellings may turn out to be one directory.
         if nodes.iter().any(|other| other.id() == node.id()) {
             return Err(ConfigError::SameNode { node: url.to_string() });

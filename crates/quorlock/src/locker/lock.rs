@@ -1,23 +1,22 @@
 //! A named thing that one could hold, and how to take it.
 
-use crate::acquire::attempt::Candidate;
-use crate::acquire::name_queue::Line;
-use crate::acquire::{Contender, Limits};
+use crate::acquire::attempt::AttemptParams;
+use crate::acquire::name_queue::NameQueue;
+use crate::acquire::{Acquirer, Limits};
 use crate::context::event::Event;
-use crate::context::injected_bug::Planted;
 use crate::context::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::context::trace;
 use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
-use crate::hold::Hold;
+use crate::hold::HeldLock;
 use crate::hold::extend::extend;
-use crate::hold::extend_by_token::{Extension, extend_token};
+use crate::hold::extend_by_token::{ExtendOutcome, extend_token};
 use crate::hold::guard::{Guard, Held};
 use crate::hold::handle::Handle;
-use crate::hold::release::{Release, release};
+use crate::hold::release::{ReleaseOutcome, hear_release};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::locker::Locker;
 use crate::node::Command;
-use quorlock_core::{Label, Lease, Moment, Name, Token};
+use quorlock_core::{Label, LeaseTerms, Moment, Name, Token};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -42,12 +41,12 @@ pub struct Lock {
     name: Name,
     options: Arc<Options>,
     /// The line for the name, once it was needed.
-    line: OnceLock<Arc<Line>>,
+    queue: OnceLock<Arc<NameQueue>>,
 }
 
 impl Lock {
     pub(crate) fn new(locker: Locker, name: Name, options: Arc<Options>) -> Self {
-        Self { locker, name, options, line: OnceLock::new() }
+        Self { locker, name, options, queue: OnceLock::new() }
     }
 
     /// Its name.
@@ -70,7 +69,7 @@ impl Lock {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.contend(Limits::of(&self.options)).await
+        self.acquire_loop(Limits::of(&self.options)).await
     }
 
     /// Takes the lock without waiting for a client that has it.
@@ -89,7 +88,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        self.contend(Limits::once(&self.options)).await
+        self.acquire_loop(Limits::once(&self.options)).await
     }
 
     /// Runs `work` while the lock is held, and releases it.
@@ -130,8 +129,8 @@ impl Lock {
     /// # Cancel safety
     /// Cancel safe: nothing is changed anywhere.
     pub async fn inspect(&self) -> Result<Inspection, InspectError> {
-        self.locker.voters().settle().await;
-        inspect(self.locker.voters(), &self.name, Hear::All).await
+        self.locker.nodes().wait_connected().await;
+        inspect(self.locker.nodes(), &self.name, Hear::All).await
     }
 
     /// Extends the lock of whoever holds it with exactly this `token` by `ttl` from now: for a program that knows
@@ -147,10 +146,10 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe: the nodes may have extended.
-    pub async fn extend_token(&self, token: Token, ttl: Duration) -> Result<Extension, ExtendError> {
+    pub async fn extend_token(&self, token: Token, ttl: Duration) -> Result<ExtendOutcome, ExtendError> {
         let ttl = self.locker.rules().check(ttl)?;
-        self.locker.voters().settle().await;
-        extend_token(self.locker.voters(), &self.name, token, ttl).await
+        self.locker.nodes().wait_connected().await;
+        extend_token(self.locker.nodes(), &self.name, token, ttl).await
     }
 
     /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
@@ -160,23 +159,22 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
-    pub async fn force_release(&self, token: Token) -> Release {
-        let voters = self.locker.voters();
-        voters.settle().await;
-        let token = if voters.around.is_planted(Planted::ForceWhoever) {
-            self.token_of_the_moment().await.unwrap_or(token)
-        } else {
-            token
+    pub async fn force_release(&self, token: Token) -> ReleaseOutcome {
+        let nodes = self.locker.nodes();
+        nodes.wait_connected().await;
+        let token = match nodes.ctx.injected.forces_only_its_token() {
+            true => token,
+            false => self.current_token().await.unwrap_or(token),
         };
         let name = self.name.clone();
         let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
-        let mut round = voters.ask(command);
-        release(voters, &mut round).await.0
+        let mut round = Box::pin(nodes.ask(command));
+        hear_release(nodes, &mut round).await.0
     }
 
-    /// Planted bug: whoever holds the lock now.
-    async fn token_of_the_moment(&self) -> Option<Token> {
-        match inspect(self.locker.voters(), &self.name, Hear::All).await.ok()?.holder {
+    /// For an injected bug: the token of the current holder.
+    async fn current_token(&self) -> Option<Token> {
+        match inspect(self.locker.nodes(), &self.name, Hear::All).await.ok()?.holder {
             Holder::Owner { token, .. } => Some(token),
             _ => None,
         }
@@ -184,57 +182,57 @@ impl Lock {
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
     pub(crate) async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
-        let clock = &self.locker.voters().around.clock;
-        self.locker.voters().settle().await;
+        let clock = &self.locker.nodes().ctx.clock;
+        self.locker.nodes().wait_connected().await;
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
-        let lease = Lease::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
+        let lease = LeaseTerms::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
         let label = Label::new(options.signature.clone(), wall);
         let hold = self.hold((lease, 0), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
-        let rest = match self.locker.voters().around.is_planted(Planted::AdoptUnasked) {
-            true => None,
-            false => Some(extend(&hold, options.ttl).await?),
+        let stragglers = match self.locker.nodes().ctx.injected.asks_before_adoption() {
+            true => Some(extend(&hold, options.ttl).await?),
+            false => None,
         };
         let (name, fence) = (hold.name.clone(), hold.fence());
         let guard = self.guard(hold.clone(), clock.now());
-        if let Some(rest) = rest {
-            rest.top_up_later(hold);
+        if let Some(stragglers) = stragglers {
+            stragglers.repair_later(hold);
         }
-        self.locker.voters().around.emit(&Event::Adopted { name, fence });
+        self.locker.nodes().ctx.emit(&Event::Adopted { name, fence });
         Ok(guard)
     }
 
-    async fn contend(&self, limits: Limits) -> Result<Guard, AcquireError> {
-        let line = self.line();
-        let candidate = Candidate { name: &self.name, options: &self.options, fences: self.locker.fences() };
-        let mut contender = Contender::new(self.locker.voters(), candidate, line, limits);
-        let (grant, turn) = trace::traced!(trace::acquiring(&self.name), contender.run())?;
+    async fn acquire_loop(&self, limits: Limits) -> Result<Guard, AcquireError> {
+        let queue = self.queue();
+        let params = AttemptParams { name: &self.name, options: &self.options, fences: self.locker.fences() };
+        let mut acquirer = Acquirer::new(self.locker.nodes(), params, queue, limits);
+        let (grant, turn) = trace::traced!(trace::acquiring(&self.name), acquirer.run())?;
         // No await from here on: the grant must reach its guard.
         let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
         // The next in line sees the new neighbour before it contends.
         drop(turn);
-        match guard.loss() {
+        match guard.check_lost() {
             None => Ok(guard),
-            // Since a majority agreed the process was paused, or an observer took its time.
+            // StartInstants a majority agreed the process was paused, or an observer took its time.
             Some(_) => {
-                let took = grant.took + self.locker.voters().around.clock.now().since(grant.at);
+                let took = grant.took + self.locker.nodes().ctx.clock.now().since(grant.at);
                 Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })
             }
         }
     }
 
-    fn line(&self) -> &Arc<Line> {
-        self.line.get_or_init(|| self.locker.lines().of(&self.name))
+    fn queue(&self) -> &Arc<NameQueue> {
+        self.queue.get_or_init(|| self.locker.queues().of(&self.name))
     }
 
-    fn hold(&self, lease: (Lease, usize), label: (Label, bool)) -> Arc<Hold> {
-        let (voters, line) = (self.locker.voters().clone(), self.line().clone());
+    fn hold(&self, lease: (LeaseTerms, usize), label: (Label, bool)) -> Arc<HeldLock> {
+        let (nodes, queue) = (self.locker.nodes().clone(), self.queue().clone());
         let keeper = self.locker.keeper().clone();
-        Hold::new(lease, self.name.clone(), self.options.clone(), voters, label, line, keeper)
+        HeldLock::new(lease, self.name.clone(), self.options.clone(), nodes, label, queue, keeper)
     }
 
-    fn guard(&self, hold: Arc<Hold>, granted: Moment) -> Guard {
+    fn guard(&self, hold: Arc<HeldLock>, granted: Moment) -> Guard {
         hold.announce();
         Guard::new(hold, granted, self.locker.rules())
     }
@@ -333,7 +331,7 @@ async fn until_lost<T>(held: &Held, work: impl Future<Output = T>) -> Result<T, 
             return Poll::Ready(Err(lost.into()));
         }
         // After a pause the work may be woken before any timer: the clock decides whether it may go on.
-        match held.loss() {
+        match held.check_lost() {
             Some(lost) => Poll::Ready(Err(lost.into())),
             None => work.as_mut().poll(context).map(Ok),
         }

@@ -4,7 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod checks;
 pub(crate) mod lock;
 
-use crate::acquire::name_queue::Lines;
+use crate::acquire::name_queue::NameQueues;
 use crate::context::options::{Defaults, Options, TtlRules, check_longest};
 use crate::error::{ConfigError, ExtendError};
 use crate::hold::guard::Guard;
@@ -15,7 +15,7 @@ use crate::inspect::list::{ListError, Listing, list};
 use crate::locker::builder::Builder;
 use crate::locker::lock::Lock;
 use crate::node::{BoxFuture, Command, Health, Node, NodeError};
-use crate::quorum::Voters;
+use crate::quorum::Nodes;
 use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,11 +32,11 @@ pub struct Locker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    voters: Voters,
+    nodes: Nodes,
     defaults: Defaults,
     rules: TtlRules,
     fences: Mutex<FenceClock>,
-    lines: Lines,
+    queues: NameQueues,
     keeper: Arc<Keeper>,
 }
 
@@ -54,10 +54,10 @@ impl Locker {
         Builder::from_env()?.build()
     }
 
-    pub(crate) fn new(voters: Voters, defaults: Options, rules: TtlRules) -> Self {
-        let (fences, lines, keeper) = Default::default();
+    pub(crate) fn new(nodes: Nodes, defaults: Options, rules: TtlRules) -> Self {
+        let (fences, queues, keeper) = Default::default();
         let defaults = Defaults::new(defaults);
-        Self(Arc::new(Shared { voters, defaults, rules, fences, lines, keeper }))
+        Self(Arc::new(Shared { nodes, defaults, rules, fences, queues, keeper }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -89,7 +89,7 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn connect(&self) {
-        self.0.voters.settle().await;
+        self.0.nodes.wait_connected().await;
     }
 
     /// Waits until every node has answered all that it was sent so far, or has had its node timeout for it.
@@ -102,8 +102,8 @@ impl Locker {
     pub async fn flush(&self) {
         // Nodes answer in order, so the answer to a last harmless question comes after all others.
         let Ok(name) = Name::new("flush") else { return };
-        let mut round = self.0.voters.ask(Command::Inspect { name });
-        while round.next().await.is_some() {}
+        let mut round = Box::pin(self.0.nodes.ask(Command::Inspect { name }));
+        while round.as_mut().next().await.is_some() {}
     }
 
     /// Declares all nodes fresh: nothing that they may have forgotten matters, so they may vote at once.
@@ -143,9 +143,9 @@ impl Locker {
         &self,
         act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
     ) -> Vec<(String, Result<(), NodeError>)> {
-        let nodes = &self.0.voters.nodes;
+        let nodes = &self.0.nodes.all;
         let settling: JoinSet<()> =
-            nodes.iter().cloned().map(|node| async move { node.settle().await }).collect();
+            nodes.iter().cloned().map(|node| async move { node.wait_connected().await }).collect();
         settling.join_all().await;
         let mut acts = JoinSet::new();
         for (number, node) in nodes.iter().enumerate() {
@@ -172,8 +172,8 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe: nothing is changed anywhere.
     pub async fn list(&self) -> Result<Listing, ListError> {
-        self.0.voters.settle().await;
-        list(&self.0.voters).await
+        self.0.nodes.wait_connected().await;
+        list(&self.0.nodes).await
     }
 
     /// Looks at each node from all sides: what it is, how it is set up, and what we may do there.
@@ -186,23 +186,23 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn examine(&self) -> Vec<Examination> {
-        examine(&self.0.voters).await
+        examine(&self.0.nodes).await
     }
 
     /// What is known about each node right now, without asking any.
     pub fn health(&self) -> Vec<(String, Health)> {
-        let nodes = self.0.voters.nodes.iter();
+        let nodes = self.0.nodes.all.iter();
         nodes.map(|node| (node.id().to_owned(), node.health())).collect()
     }
 
     /// Now, on the boot clock that its leases are counted on.
     pub fn now(&self) -> Moment {
-        self.0.voters.around.clock.now()
+        self.0.nodes.ctx.clock.now()
     }
 
     /// How many nodes decide.
     pub fn quorum(&self) -> Quorum {
-        self.0.voters.quorum
+        self.0.nodes.quorum
     }
 
     fn lock(&self, name: Name) -> Lock {
@@ -210,16 +210,16 @@ impl Locker {
         Lock::new(self.clone(), name, options)
     }
 
-    pub(crate) fn voters(&self) -> &Voters {
-        &self.0.voters
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.0.nodes
     }
 
     pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
         &self.0.fences
     }
 
-    pub(crate) fn lines(&self) -> &Lines {
-        &self.0.lines
+    pub(crate) fn queues(&self) -> &NameQueues {
+        &self.0.queues
     }
 
     pub(crate) fn keeper(&self) -> &Arc<Keeper> {

@@ -106,9 +106,9 @@ impl Metrics {
             Event::ExtendFailed { name, .. } => {
                 counter!(w::EXTENSION_FAILURES, "resource" => self.names.label(name)).increment(1);
             }
-            Event::Lost { name, loss, held, .. } => {
+            Event::Lost { name, reason, held, .. } => {
                 let resource = self.names.label(name);
-                counter!(w::LOSSES, "resource" => resource.clone(), "reason" => loss.kind()).increment(1);
+                counter!(w::LOSSES, "resource" => resource.clone(), "reason" => reason.kind()).increment(1);
                 held_for(resource, *held);
             }
             Event::Released { name, outcome, held, lost, .. } => {

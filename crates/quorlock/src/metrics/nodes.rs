@@ -53,7 +53,7 @@ pub(crate) fn note(event: &Event) {
             counter!(w::NODE_FAILURES, "node" => label(node)).increment(1);
             counter!(w::NODE_FAILURES_BY_CAUSE, "node" => label(node), "cause" => cause.kind()).increment(1);
         }
-        Event::ToppedUp { node, .. } => counter!(w::TOP_UPS, "node" => label(node)).increment(1),
+        Event::Repaired { node, .. } => counter!(w::TOP_UPS, "node" => label(node)).increment(1),
         Event::ClockJumped { .. } => counter!(w::CLOCK_JUMPS).increment(1),
         _ => {}
     }

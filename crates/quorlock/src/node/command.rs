@@ -1,7 +1,7 @@
 //! What a node can be asked, and what it can answer.
 
 use crate::error::node::NodeError;
-use quorlock_core::{Fence, Label, Name, Stored, Token};
+use quorlock_core::{Fence, Label, Name, StoredLock, Token};
 use std::time::Duration;
 
 /// One command to a node.
@@ -43,7 +43,7 @@ pub enum Command {
         /// value at once. The name is freed as well where something else stands there.
         behind: Option<(Fence, Label)>,
         /// Whether another process than the one that acquired it lets it go. A node that may be one of several then refuses to
-        /// be refilled with the token ([`Acquire::top_up`]) for as long as a lock may last, whether it had the lock or not:
+        /// be refilled with the token ([`Acquire::repair`]) for as long as a lock may last, whether it had the lock or not:
         /// the process that acquired it does not know yet, and would bring the lock back.
         forced: bool,
     },
@@ -90,7 +90,7 @@ pub struct Acquire {
     pub tied: bool,
     /// Whether this refills a node for a lock that is held already. It is sent to nodes that may not vote, too,
     /// and its answer is no vote.
-    pub top_up: bool,
+    pub repair: bool,
 }
 
 impl Acquire {
@@ -185,7 +185,7 @@ pub enum Content {
     #[default]
     Free,
     /// A lock of quorlock.
-    Lock(Stored),
+    Lock(StoredLock),
     /// Something that another program wrote: its first few characters, as the rest may be that program's secret.
     Foreign(String),
 }
@@ -196,7 +196,7 @@ impl Content {
 
     /// What the bytes stored under a name mean.
     pub fn from_value(value: &[u8]) -> Self {
-        match Stored::parse(value) {
+        match StoredLock::parse(value) {
             Some(stored) => Content::Lock(stored),
             None => {
                 let text = String::from_utf8_lossy(value);

@@ -3,7 +3,8 @@
 use super::*;
 use crate::context::clock::Clock;
 use crate::quorum::round::Round;
-use quorlock_core::{Fence, Moment, NodeSet, Owner, Stored, Token, Wall};
+use quorlock_core::{Fence, Moment, NodeSet, Owner, StoredLock, Token, Wall};
+use std::pin::Pin;
 use std::sync::Mutex;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -42,10 +43,10 @@ pub(crate) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied
         name: name(text),
         token: token(holder),
         proposal: Fence::new(proposal),
-        label: Stored::label(&owner),
+        label: StoredLock::label(&owner),
         ttl,
         tied,
-        top_up: false,
+        repair: false,
     })
 }
 
@@ -64,11 +65,36 @@ pub(crate) fn release(text: &str, holder: u8) -> Command {
     Command::Release { name, token, quiet: false, behind: None, forced: false }
 }
 
+/// A round that is boxed, so that tests need not pin it.
+#[derive(Debug)]
+pub(crate) struct TestRound(Pin<Box<Round>>);
+
+impl TestRound {
+    pub(crate) fn send(
+        nodes: &[Arc<dyn Node>],
+        to: NodeSet,
+        command: Command,
+        timeout: Duration,
+        wake_at: WakeThreshold,
+    ) -> Self {
+        Self(Box::pin(Round::send(nodes, to, command, timeout, wake_at)))
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<(usize, Reply)> {
+        self.0.as_mut().next().await
+    }
+}
+
 /// The reply in short, for example `raised`, `taken` or `stamped 9`.
 pub(crate) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
     let nodes = [node.clone()];
-    let mut round =
-        Round::send(&nodes, NodeSet::first(1), command.clone(), Duration::from_secs(60), Enough::ONE);
+    let mut round = TestRound::send(
+        &nodes,
+        NodeSet::first(1),
+        command.clone(),
+        Duration::from_secs(60),
+        WakeThreshold::ONE,
+    );
     match round.next().await.unwrap().1 {
         Reply::Done(Done::Raised) => "raised".to_owned(),
         Reply::Done(Done::Unraised { counter: Some(counter) }) => format!("unraised {counter}"),
@@ -207,20 +233,20 @@ async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     // Each attempt has a token of its own, as in a locker.
     for attempt in 1..100 {
         let acquire = acquire("order", attempt, u64::from(attempt), TTL, false);
-        crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), acquire);
-        crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), release("order", attempt));
+        crate::quorum::round::send_without_reply(&nodes, NodeSet::first(1), acquire);
+        crate::quorum::round::send_without_reply(&nodes, NodeSet::first(1), release("order", attempt));
     }
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }
 
 async fn a_release_rings_the_bell_of_those_who_watch(node: &Arc<dyn Node>) {
-    let (bell, other) = (Bell::new(), Bell::new());
-    node.watch(&name("rung"), &bell);
+    let (wakeup, other) = (Wakeup::new(), Wakeup::new());
+    node.watch(&name("rung"), &wakeup);
     node.watch(&name("other"), &other);
     ask(node, &acquire("other", 1, 5, TTL, false)).await;
     ask(node, &acquire("rung", 1, 5, TTL, false)).await;
     ask(node, &release("rung", 1)).await;
-    let heard = tokio::time::timeout(Duration::from_secs(60), bell.heard()).await;
+    let heard = tokio::time::timeout(Duration::from_secs(60), wakeup.notified()).await;
     heard.expect("a release rings");
     node.unwatch(&name("rung"));
     node.unwatch(&name("other"));
@@ -236,8 +262,8 @@ async fn the_memory_node_keeps_the_contract() {
 async fn the_file_node_keeps_the_contract() {
     let dir = tempfile::tempdir().unwrap();
     contract(|clock| {
-        let around = crate::context::Surroundings { clock, ..Default::default() };
-        Arc::new(FileNode::open(&crate::node::url::Directory::at(dir.path()), around).unwrap())
+        let ctx = crate::context::Context { clock, ..Default::default() };
+        Arc::new(FileNode::open(&crate::node::url::Directory::at(dir.path()), ctx).unwrap())
     })
     .await;
 }

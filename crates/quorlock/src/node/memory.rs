@@ -2,7 +2,9 @@
 
 use crate::context::clock::Clock;
 use crate::node::record::{Place, Record};
-use crate::node::{Bell, BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Question, Reply};
+use crate::node::{
+    BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Reply, Request, Wakeup,
+};
 use quorlock_core::{Name, Token};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -57,23 +59,23 @@ impl Node for MemoryNode {
         &self.id
     }
 
-    fn send(&self, question: Question) {
-        let reply = self.shelf.execute(question.command());
-        question.answer(reply);
+    fn send(&self, request: Request) {
+        let reply = self.shelf.execute(request.command());
+        request.answer(reply);
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let mut kept = self.shelf.lock();
-        let bells = kept.bells.entry(name.clone()).or_default();
-        bells.insert(self.handle, bell.clone());
+        let wakeups = kept.wakeups.entry(name.clone()).or_default();
+        wakeups.insert(self.handle, wakeup.clone());
     }
 
     fn unwatch(&self, name: &Name) {
         let mut kept = self.shelf.lock();
-        if let Entry::Occupied(mut bells) = kept.bells.entry(name.clone()) {
-            bells.get_mut().remove(&self.handle);
-            if bells.get().is_empty() {
-                bells.remove();
+        if let Entry::Occupied(mut wakeups) = kept.wakeups.entry(name.clone()) {
+            wakeups.get_mut().remove(&self.handle);
+            if wakeups.get().is_empty() {
+                wakeups.remove();
             }
         }
     }
@@ -94,9 +96,9 @@ impl Node for MemoryNode {
 
 impl Drop for MemoryNode {
     fn drop(&mut self) {
-        self.shelf.lock().bells.retain(|_, bells| {
-            bells.remove(&self.handle);
-            !bells.is_empty()
+        self.shelf.lock().wakeups.retain(|_, wakeups| {
+            wakeups.remove(&self.handle);
+            !wakeups.is_empty()
         });
     }
 }
@@ -112,7 +114,7 @@ struct Shelf {
 struct Kept {
     records: BTreeMap<Name, Record>,
     /// For each watched name the bell of each handle.
-    bells: BTreeMap<Name, BTreeMap<u64, Bell>>,
+    wakeups: BTreeMap<Name, BTreeMap<u64, Wakeup>>,
     /// Tokens of locks that were taken from their holders by force, oldest first.
     taken: VecDeque<Token>,
 }
@@ -142,7 +144,7 @@ impl Shelf {
         let held = record.hold.is_some();
         let reply = record.execute(command, now, &place);
         if held && record.hold.is_none() {
-            kept.bells.get(name).into_iter().flatten().for_each(|(_, bell)| bell.ring());
+            kept.wakeups.get(name).into_iter().flatten().for_each(|(_, wakeup)| wakeup.notify());
         }
         reply
     }
@@ -159,7 +161,7 @@ impl Kept {
                 self.taken.push_back(*token);
                 false
             }
-            Command::Acquire(acquire) => acquire.top_up && self.taken.contains(&acquire.token),
+            Command::Acquire(acquire) => acquire.repair && self.taken.contains(&acquire.token),
             _ => false,
         }
     }
@@ -192,8 +194,8 @@ mod tests {
         MemoryNode::shared(label, Arc::new(SystemClock))
     }
 
-    fn rang(bell: &Bell) -> bool {
-        let mut heard = Box::pin(bell.heard());
+    fn rang(wakeup: &Wakeup) -> bool {
+        let mut heard = Box::pin(wakeup.notified());
         let poll = heard.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         poll == Poll::Ready(())
     }
@@ -214,16 +216,16 @@ mod tests {
     #[tokio::test]
     async fn every_handle_that_watches_is_rung_and_none_that_stopped() {
         let (a, b, c) = (shared("bells"), shared("bells"), shared("bells"));
-        let bells = [Bell::new(), Bell::new(), Bell::new()];
-        for (node, bell) in [&a, &b, &c].into_iter().zip(&bells) {
-            node.watch(&name("x"), bell);
+        let wakeups = [Wakeup::new(), Wakeup::new(), Wakeup::new()];
+        for (node, wakeup) in [&a, &b, &c].into_iter().zip(&wakeups) {
+            node.watch(&name("x"), wakeup);
         }
         b.unwatch(&name("x"));
         drop(c);
         let a: Arc<dyn Node> = Arc::new(a);
         ask(&a, &acquire("x", 1, 5, TTL, false)).await;
-        assert!(!bells.iter().any(rang), "nothing was released");
+        assert!(!wakeups.iter().any(rang), "nothing was released");
         ask(&a, &release("x", 1)).await;
-        assert_eq!(bells.each_ref().map(rang), [true, false, false]);
+        assert_eq!(wakeups.each_ref().map(rang), [true, false, false]);
     }
 }

@@ -29,13 +29,13 @@ pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
 pub use redis::RedisNode;
-pub(crate) use redis::{MAX_BULK, Session, Switchboard, Value};
-pub use request::Question;
-pub(crate) use request::{Board, Enough, Replies};
+pub(crate) use redis::{MAX_BULK, Session, SessionCell, Value};
+pub use request::Request;
+pub(crate) use request::{Replies, RoundReplies, WakeThreshold};
 pub use url::{NodeKind, NodeUrl, split_list};
-pub use wakeup::Bell;
+pub use wakeup::Wakeup;
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use quorlock_core::Name;
 use std::fmt;
 use std::future::Future;
@@ -58,27 +58,27 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///   caller.
 /// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never
 ///   calls back into locks, guards or lockers.
-/// - **One answer.** Each [`Question`] is answered once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
+/// - **One answer.** Each [`Request`] is answered once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
 ///   and what happened is unknown.
 /// - **Owner only.** Stamp, extend and release change nothing unless the node still stores that token.
 pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// A short text that names the node to people: its address without secrets.
     fn id(&self) -> &str;
 
-    /// Sends the command of `question`, and answers it once the node has.
-    fn send(&self, question: Question);
+    /// Sends the command of `request`, and answers it once the node has.
+    fn send(&self, request: Request);
 
-    /// Rings `bell` when `name` may have been released, until [`Node::unwatch`].
+    /// Rings `wakeup` when `name` may have been released, until [`Node::unwatch`].
     ///
     /// At most one watch per name exists at a time. A lost hint costs time, never safety. Commands sent after
     /// this call see the node at or after the moment from which hints are given.
-    fn watch(&self, name: &Name, bell: &Bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup);
 
     /// Stops the hints for `name`.
     fn unwatch(&self, name: &Name);
 
     /// Waits until the node can answer or its first attempt to get there has failed.
-    fn settle(&self) -> BoxFuture<'_, ()> {
+    fn wait_connected(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
@@ -130,13 +130,13 @@ pub struct Health {
 }
 
 /// Opens the node that `url` names. Connects to nobody yet.
-pub(crate) fn open(url: &NodeUrl, around: &Surroundings) -> Result<Arc<dyn Node>, NodeError> {
-    let clock = around.clock.clone();
+pub(crate) fn open(url: &NodeUrl, ctx: &Context) -> Result<Arc<dyn Node>, NodeError> {
+    let clock = ctx.clock.clone();
     Ok(match &url.place {
-        Place::Server(_) => Arc::new(RedisNode::new(url, around.clone())?),
-        Place::Directory(directory) => Arc::new(FileNode::open(directory, around.clone())?),
+        Place::Server(_) => Arc::new(RedisNode::new(url, ctx.clone())?),
+        Place::Directory(directory) => Arc::new(FileNode::open(directory, ctx.clone())?),
         #[cfg(feature = "etcd")]
-        Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, around)?),
+        Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, ctx)?),
         // Such an address is refused before.
         #[cfg(not(feature = "etcd"))]
         Place::Cluster(_) => return Err(NodeError::Abandoned),

@@ -14,61 +14,61 @@ use std::task::{Context, Poll, Waker};
 /// All nodes of a round share the command, so that a question is no larger than two words.
 #[derive(Debug)]
 #[must_use = "a node that does not answer counts as failed"]
-pub struct Question {
-    board: Arc<Board>,
+pub struct Request {
+    round: Arc<RoundReplies>,
     node: u32,
     is_open: bool,
 }
 
-impl Question {
-    pub(crate) fn new(board: &Arc<Board>, node: usize) -> Self {
+impl Request {
+    pub(crate) fn new(round: &Arc<RoundReplies>, node: usize) -> Self {
         // There are 31 nodes at most.
-        Self { board: board.clone(), node: node as u32, is_open: true }
+        Self { round: round.clone(), node: node as u32, is_open: true }
     }
 
     /// A question and the future of its reply, for nodes that stand before other nodes.
     pub fn channel(command: Command) -> (Self, impl Future<Output = Reply> + Send + 'static) {
-        let board = Board::new(command, Enough::ONE);
-        let question = Self::new(&board, 0);
+        let round = RoundReplies::new(command, WakeThreshold::ONE);
+        let request = Self::new(&round, 0);
         let reply = async move {
-            let mut replies = poll_fn(|context| board.poll_take(context)).await;
+            let mut replies = poll_fn(|context| round.poll_take(context)).await;
             replies.pop().map_or(Reply::failed(NodeError::Abandoned), |(_, reply)| reply)
         };
-        (question, reply)
+        (request, reply)
     }
 
     /// A question whose answer nobody waits for.
-    pub fn unheard(command: Command) -> Self {
-        Self { board: Board::new(command, Enough::ONE), node: 0, is_open: false }
+    pub fn without_reply(command: Command) -> Self {
+        Self { round: RoundReplies::new(command, WakeThreshold::ONE), node: 0, is_open: false }
     }
 
     /// What the node is asked to do.
     pub fn command(&self) -> &Command {
-        &self.board.command
+        &self.round.command
     }
 
     /// Hands the reply to whoever asked. Never blocks.
     pub fn answer(mut self, reply: Reply) {
-        self.post(reply);
+        self.push(reply);
     }
 
     /// Takes the right to answer out; the command stays, for a node that has not done with it.
-    pub(crate) fn split(&mut self) -> Self {
+    pub(crate) fn take_responder(&mut self) -> Self {
         let is_open = std::mem::take(&mut self.is_open);
-        Self { board: self.board.clone(), node: self.node, is_open }
+        Self { round: self.round.clone(), node: self.node, is_open }
     }
 
-    fn post(&mut self, reply: Reply) {
+    fn push(&mut self, reply: Reply) {
         if std::mem::take(&mut self.is_open) {
-            self.board.post(self.node as usize, reply);
+            self.round.push(self.node as usize, reply);
         }
     }
 }
 
-impl Drop for Question {
+impl Drop for Request {
     fn drop(&mut self) {
         if self.is_open {
-            self.post(Reply::failed(NodeError::Abandoned));
+            self.push(Reply::failed(NodeError::Abandoned));
         }
     }
 }
@@ -78,17 +78,17 @@ pub(crate) type Replies = SmallVec<[(usize, Reply); 5]>;
 
 /// How many replies decide a round: so many nodes that did it, or so many that did not.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Enough {
+pub(crate) struct WakeThreshold {
     done: usize,
     undone: usize,
 }
 
-impl Enough {
+impl WakeThreshold {
     /// Any reply.
     pub(crate) const ONE: Self = Self { done: 1, undone: 1 };
 
     /// A majority of all nodes, or so many that the others are none.
-    pub(crate) fn of(quorum: Quorum) -> Self {
+    pub(crate) fn majority(quorum: Quorum) -> Self {
         Self { done: quorum.needed(), undone: quorum.spare() + 1 }
     }
 
@@ -102,36 +102,36 @@ impl Enough {
 
 /// The command of one round, and the replies that were given and not yet taken.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct RoundReplies {
     command: Command,
-    posts: Mutex<Posts>,
+    collected: Mutex<Collected>,
 }
 
 #[derive(Debug)]
-struct Posts {
+struct Collected {
     replies: Replies,
     /// What must still come before the reader is woken.
-    missing: Enough,
+    missing: WakeThreshold,
     reader: Option<Waker>,
 }
 
-impl Board {
-    /// A board whose reader can do nothing with less than `enough`, and is not woken for it.
-    pub(crate) fn new(command: Command, enough: Enough) -> Arc<Self> {
-        let posts = Posts { replies: Replies::new(), missing: enough, reader: None };
-        Arc::new(Self { command, posts: Mutex::new(posts) })
+impl RoundReplies {
+    /// A board whose reader can do nothing with less than `wake_at`, and is not woken for it.
+    pub(crate) fn new(command: Command, wake_at: WakeThreshold) -> Arc<Self> {
+        let collected = Collected { replies: Replies::new(), missing: wake_at, reader: None };
+        Arc::new(Self { command, collected: Mutex::new(collected) })
     }
 
     pub(crate) fn command(&self) -> &Command {
         &self.command
     }
 
-    fn post(&self, node: usize, reply: Reply) {
+    fn push(&self, node: usize, reply: Reply) {
         let reader = {
-            let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_enough = posts.missing.count(&reply);
-            posts.replies.push((node, reply));
-            if is_enough { posts.reader.take() } else { None }
+            let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_enough = collected.missing.count(&reply);
+            collected.replies.push((node, reply));
+            if is_enough { collected.reader.take() } else { None }
         };
         if let Some(reader) = reader {
             reader.wake();
@@ -140,12 +140,12 @@ impl Board {
 
     /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
-        let mut posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner);
-        if posts.replies.is_empty() {
-            posts.reader = Some(context.waker().clone());
+        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        if collected.replies.is_empty() {
+            collected.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut posts.replies))
+        Poll::Ready(std::mem::take(&mut collected.replies))
     }
 }
 
@@ -180,16 +180,16 @@ mod tests {
         ];
         for (nodes, replies, woken) in table {
             let command = Command::Inspect { name: Name::new("a").unwrap() };
-            let board = Board::new(command, Enough::of(Quorum::of(nodes).unwrap()));
+            let round = RoundReplies::new(command, WakeThreshold::majority(Quorum::of(nodes).unwrap()));
             let count = Arc::new(Count::default());
             let waker = Waker::from(count.clone());
             let context = Context::from_waker(&waker);
             for (node, reply) in replies.chars().enumerate() {
-                assert!(board.poll_take(&context).is_pending());
+                assert!(round.poll_take(&context).is_pending());
                 let failed = Reply::failed(NodeError::Abandoned);
-                board.post(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
+                round.push(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
                 assert_eq!(count.0.load(Ordering::Relaxed), woken[node], "{replies} at {node}");
-                assert!(matches!(board.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));
+                assert!(matches!(round.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));
             }
         }
     }

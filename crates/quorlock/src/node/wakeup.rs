@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 ///
 /// A ring that nobody heard stays for the next who listens. It is a hint and no more: it may be missing, late or wrong.
 #[derive(Clone, Debug, Default)]
-pub struct Bell(Arc<Inner>);
+pub struct Wakeup(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -19,40 +19,40 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Last {
     release: Option<u64>,
-    crowd: usize,
+    subscribers: usize,
 }
 
-impl Bell {
+impl Wakeup {
     /// A new bell.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Rings.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         *self.last() = Last::default();
         self.0.notify.notify_one();
     }
 
-    /// Rings for a release, by any number that all nodes have for it, which `crowd` processes were told of. Once: hints of
+    /// Rings for a release, by any number that all nodes have for it, which `subscribers` processes were told of. Once: hints of
     /// several nodes about the same release are one ring.
-    pub fn ring_for(&self, release: u64, crowd: usize) {
-        let before = std::mem::replace(&mut *self.last(), Last { release: Some(release), crowd });
+    pub fn notify_release(&self, release: u64, subscribers: usize) {
+        let before = std::mem::replace(&mut *self.last(), Last { release: Some(release), subscribers });
         if before.release != Some(release) {
             self.0.notify.notify_one();
         }
     }
 
     /// How many processes were told with the last ring; one, as far as is known.
-    pub(crate) fn crowd(&self) -> usize {
-        self.last().crowd.max(1)
+    pub(crate) fn subscribers(&self) -> usize {
+        self.last().subscribers.max(1)
     }
 
     /// Waits for the next ring, or takes one that nobody heard.
     ///
     /// # Cancel safety
     /// Cancel safe: a ring that is not taken stays.
-    pub async fn heard(&self) {
+    pub async fn notified(&self) {
         self.0.notify.notified().await;
     }
 
@@ -69,19 +69,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn hints_of_several_nodes_about_one_release_are_one_ring() {
-        let (bell, silence) = (Bell::new(), Duration::from_millis(10));
-        assert_eq!(bell.crowd(), 1);
-        bell.ring_for(7, 3);
-        timeout(silence, bell.heard()).await.unwrap();
-        assert_eq!(bell.crowd(), 3);
-        bell.ring_for(7, 4);
-        assert!(timeout(silence, bell.heard()).await.is_err());
-        bell.ring_for(8, 4);
-        timeout(silence, bell.heard()).await.unwrap();
-        bell.ring();
-        timeout(silence, bell.heard()).await.unwrap();
-        assert_eq!(bell.crowd(), 1);
-        bell.ring_for(8, 2);
-        timeout(silence, bell.heard()).await.unwrap();
+        let (wakeup, silence) = (Wakeup::new(), Duration::from_millis(10));
+        assert_eq!(wakeup.subscribers(), 1);
+        wakeup.notify_release(7, 3);
+        timeout(silence, wakeup.notified()).await.unwrap();
+        assert_eq!(wakeup.subscribers(), 3);
+        wakeup.notify_release(7, 4);
+        assert!(timeout(silence, wakeup.notified()).await.is_err());
+        wakeup.notify_release(8, 4);
+        timeout(silence, wakeup.notified()).await.unwrap();
+        wakeup.notify();
+        timeout(silence, wakeup.notified()).await.unwrap();
+        assert_eq!(wakeup.subscribers(), 1);
+        wakeup.notify_release(8, 2);
+        timeout(silence, wakeup.notified()).await.unwrap();
     }
 }

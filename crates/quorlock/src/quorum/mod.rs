@@ -1,13 +1,13 @@
-//! The nodes of a locker as one body: rounds to them, and getting them ready.
+//! One command to many nodes: the nodes of a locker, and rounds to them.
 
 pub(crate) mod round;
 pub(crate) mod votes;
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use crate::context::event::Event;
-use crate::error::{NodeReport, Said};
-use crate::node::{Command, Enough, Node, NodeError, Reply};
-use crate::quorum::round::{Hearing, Round, send_and_forget};
+use crate::error::{NodeOutcome, NodeReport};
+use crate::node::{Command, Node, NodeError, Reply, WakeThreshold};
+use crate::quorum::round::{Round, send_without_reply};
 use quorlock_core::{NodeSet, Quorum};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,123 +24,123 @@ const MAX_ATTEMPTS: usize = 256;
 
 /// The configured nodes and what they share. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Voters(Arc<Body>);
+pub(crate) struct Nodes(Arc<NodesInner>);
 
-/// What all clones of [`Voters`] are.
+/// What all clones of [`Nodes`] share.
 #[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) nodes: Arc<[Arc<dyn Node>]>,
+pub(crate) struct NodesInner {
+    pub(crate) all: Arc<[Arc<dyn Node>]>,
     pub(crate) quorum: Quorum,
-    pub(crate) around: Surroundings,
+    pub(crate) ctx: Context,
     /// One permit for each attempt under way. Extends and releases need none.
     pub(crate) attempts: Semaphore,
-    ready: OnceCell<()>,
+    connected: OnceCell<()>,
 }
 
-impl Deref for Voters {
-    type Target = Body;
+impl Deref for Nodes {
+    type Target = NodesInner;
 
-    fn deref(&self) -> &Body {
+    fn deref(&self) -> &NodesInner {
         &self.0
     }
 }
 
-impl Voters {
-    pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, around: Surroundings) -> Self {
-        let (nodes, attempts, ready) = (nodes.into(), Semaphore::new(MAX_ATTEMPTS), OnceCell::new());
-        Self(Arc::new(Body { nodes, quorum, around, attempts, ready }))
+impl Nodes {
+    pub(crate) fn new(nodes: Vec<Arc<dyn Node>>, quorum: Quorum, ctx: Context) -> Self {
+        Self(Arc::new(NodesInner {
+            all: nodes.into(),
+            quorum,
+            ctx,
+            attempts: Semaphore::new(MAX_ATTEMPTS),
+            connected: OnceCell::new(),
+        }))
     }
 
-    /// Sends `command` to all nodes. The round sleeps until a majority has done it, or cannot any more.
+    /// Sends `command` to all nodes, each of which has one node timeout to answer.
     pub(crate) fn ask(&self, command: Command) -> Round {
-        let (limit, enough) = (self.around.node_timeout, Enough::of(self.quorum));
-        Round::send(&self.nodes, self.all(), command, limit, enough)
+        self.ask_within(command, self.ctx.node_timeout)
     }
 
-    /// The same with a limit for all answers, to be pinned by the caller.
-    pub(crate) fn hear_within(&self, command: Command, limit: Duration) -> Hearing {
-        Hearing::begin(&self.nodes, self.all(), command, limit, Enough::of(self.quorum))
+    /// Sends `command` to all nodes. The round wakes its reader once a majority has done it, or can no longer.
+    pub(crate) fn ask_within(&self, command: Command, limit: Duration) -> Round {
+        Round::send(&self.all, self.set(), command, limit, WakeThreshold::majority(self.quorum))
     }
 
-    /// Sends `command` to some nodes.
+    /// Sends `command` to some nodes. The round wakes its reader for each reply.
     pub(crate) fn ask_some(&self, to: NodeSet, command: Command, limit: Duration) -> Round {
-        Round::send(&self.nodes, to, command, limit, Enough::ONE)
-    }
-
-    fn all(&self) -> NodeSet {
-        NodeSet::first(self.nodes.len())
+        Round::send(&self.all, to, command, limit, WakeThreshold::ONE)
     }
 
     /// Sends `command` to all nodes and waits for none.
-    pub(crate) fn tell(&self, command: Command) {
-        send_and_forget(&self.nodes, self.all(), command);
+    pub(crate) fn send(&self, command: Command) {
+        send_without_reply(&self.all, self.set(), command);
     }
 
     /// Sends `command` to one node and does not wait.
-    pub(crate) fn tell_one(&self, node: usize, command: Command) {
-        send_and_forget(&self.nodes, NodeSet::from_iter([node]), command);
+    pub(crate) fn send_to(&self, node: usize, command: Command) {
+        send_without_reply(&self.all, NodeSet::from_iter([node]), command);
     }
 
-    /// The node's name.
+    fn set(&self) -> NodeSet {
+        NodeSet::first(self.all.len())
+    }
+
+    /// The text that names a node to people.
     pub(crate) fn id(&self, node: usize) -> Arc<str> {
-        self.nodes[node].id().into()
+        self.all[node].id().into()
     }
 
     /// Waits, once, until a majority can answer or every node has been tried.
     ///
-    /// Without it the first attempt of a new locker would run into its node timeout while connections are made.
-    pub(crate) async fn settle(&self) {
-        if self.is_settled() {
-            return;
+    /// Without it the first attempt of a new locker would run into its node timeout while it connects.
+    pub(crate) async fn wait_connected(&self) {
+        if !self.is_connected() {
+            self.connected.get_or_init(|| self.connect_majority()).await;
         }
-        self.ready
-            .get_or_init(|| async {
-                let mut waits = JoinSet::new();
-                for node in self.nodes.iter() {
-                    let node = node.clone();
-                    waits.spawn(async move {
-                        node.settle().await;
-                        node.health().trouble.is_none()
-                    });
-                }
-                // Only nodes that settled count: one that still connects has no trouble to tell of yet.
-                let mut well = 0;
-                while let Some(is_well) = waits.join_next().await {
-                    well += usize::from(is_well.unwrap_or(false));
-                    if well >= self.quorum.needed() {
-                        break;
-                    }
-                }
-            })
-            .await;
     }
 
-    /// Whether [`Voters::settle`] has nothing left to wait for.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.ready.initialized()
+    async fn connect_majority(&self) {
+        let mut tried = JoinSet::new();
+        for node in self.all.iter().cloned() {
+            tried.spawn(async move {
+                node.wait_connected().await;
+                node.health().trouble.is_none()
+            });
+        }
+        // A node counts after its first attempt only: one that still connects reports no trouble yet.
+        let mut ready = 0;
+        while let Some(is_ready) = tried.join_next().await {
+            ready += usize::from(is_ready.unwrap_or(false));
+            if ready >= self.quorum.needed() {
+                break;
+            }
+        }
     }
 
-    /// What `reply` means; a failure is told to the observers.
-    pub(crate) fn hear(&self, node: usize, reply: &Reply) -> Said {
+    /// Whether [`Nodes::wait_connected`] has nothing left to wait for.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.connected.initialized()
+    }
+
+    /// What `reply` means for a vote. A failure goes to the observers.
+    pub(crate) fn outcome_of(&self, node: usize, reply: &Reply) -> NodeOutcome {
         match reply {
-            Reply::Done(_) => Said::Yes,
-            Reply::Denied(_) => Said::No,
+            Reply::Done(_) => NodeOutcome::Yes,
+            Reply::Denied(_) => NodeOutcome::No,
             Reply::Failed(cause) => {
-                self.around.emit(&Event::NodeFailed { node: self.id(node), cause: NodeError::clone(cause) });
-                Said::Failed(NodeError::clone(cause))
+                self.ctx.emit(&Event::NodeFailed { node: self.id(node), cause: NodeError::clone(cause) });
+                NodeOutcome::Failed(NodeError::clone(cause))
             }
         }
     }
 
     /// Why each node cannot vote, as far as is known without asking.
     pub(crate) fn troubles(&self) -> Vec<NodeReport> {
-        let silent = || NodeError::Timeout { after: self.around.node_timeout };
-        let nodes = self.nodes.iter();
-        nodes
-            .map(|node| NodeReport {
-                node: node.id().into(),
-                said: Said::Failed(node.health().trouble.unwrap_or_else(silent)),
-            })
-            .collect()
+        let silent = || NodeError::Timeout { after: self.ctx.node_timeout };
+        let report = |node: &Arc<dyn Node>| NodeReport {
+            node: node.id().into(),
+            outcome: NodeOutcome::Failed(node.health().trouble.unwrap_or_else(silent)),
+        };
+        self.all.iter().map(report).collect()
     }
 }

@@ -1,55 +1,58 @@
-//! What the nodes said in a round: counted for the decision, kept for the report.
+//! What the nodes answered in a round: counted for the decision, kept for the report.
 
-use crate::error::{NodeReport, Said};
+use crate::error::{NodeOutcome, NodeReport};
 use crate::node::{NodeError, Reply};
-use crate::quorum::Voters;
-use quorlock_core::{NodeSet, Tally, Verdict};
+use crate::quorum::Nodes;
+use quorlock_core::{NodeSet, Quorum, Verdict};
 
-/// The replies of one round, counted and kept for a report. Nodes that are well take no memory.
+/// The last answer of each node in a round. Nodes that answer take no memory.
 #[derive(Debug)]
-pub(crate) struct Poll<'a> {
-    voters: &'a Voters,
-    pub(crate) tally: Tally,
-    said: Words,
-}
-
-impl<'a> Poll<'a> {
-    pub(crate) fn new(voters: &'a Voters) -> Self {
-        Self { voters, tally: Tally::new(voters.quorum), said: Words::default() }
-    }
-
-    /// Counts `reply` of `node`.
-    pub(crate) fn count(&mut self, node: usize, reply: &Reply) -> Verdict {
-        let said = self.voters.hear(node, reply);
-        let vote = said.vote();
-        self.said.note(node, said);
-        self.tally.count(vote)
-    }
-
-    /// What each node said, in the order of configuration.
-    pub(crate) fn report(self) -> Vec<NodeReport> {
-        self.said.report(self.voters)
-    }
-}
-
-/// The last word of each node.
-#[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct Votes<'a> {
+    nodes: &'a Nodes,
     yes: NodeSet,
     no: NodeSet,
     failed: Vec<(usize, NodeError)>,
 }
 
-impl Words {
-    pub(crate) fn note(&mut self, node: usize, said: Said) {
+impl<'a> Votes<'a> {
+    pub(crate) fn new(nodes: &'a Nodes) -> Self {
+        Self { nodes, yes: NodeSet::default(), no: NodeSet::default(), failed: Vec::new() }
+    }
+
+    /// Takes in the `reply` of `node`. A failure goes to the observers.
+    pub(crate) fn record(&mut self, node: usize, reply: &Reply) {
+        let outcome = self.nodes.outcome_of(node, reply);
+        self.set(node, outcome);
+    }
+
+    /// Takes in what `node` answered to a release. "Gone" after a failure is a yes: our own release got through.
+    pub(crate) fn record_release(&mut self, node: usize, reply: &Reply) {
+        let outcome = self.nodes.outcome_of(node, reply);
+        let is_ours = self.has_failed(node) && matches!(outcome, NodeOutcome::No);
+        self.set(node, if is_ours { NodeOutcome::Yes } else { outcome });
+    }
+
+    /// Takes the place of what the node answered before.
+    fn set(&mut self, node: usize, outcome: NodeOutcome) {
         self.yes.remove(node);
         self.no.remove(node);
         self.failed.retain(|(failed, _)| *failed != node);
-        match said {
-            Said::Yes => self.yes.insert(node),
-            Said::No => self.no.insert(node),
-            Said::Failed(cause) => self.failed.push((node, cause)),
+        match outcome {
+            NodeOutcome::Yes => self.yes.insert(node),
+            NodeOutcome::No => self.no.insert(node),
+            NodeOutcome::Failed(cause) => self.failed.push((node, cause)),
         }
+    }
+
+    /// What the votes so far decide.
+    pub(crate) fn verdict(&self) -> Verdict {
+        let heard = self.yes() + self.no() + self.failed.len();
+        self.quorum().verdict(self.yes(), self.quorum().nodes() - heard)
+    }
+
+    /// Whether so many nodes answered no that the others cannot matter.
+    pub(crate) fn is_denied(&self) -> bool {
+        self.no() > self.quorum().spare()
     }
 
     pub(crate) fn yes(&self) -> usize {
@@ -60,22 +63,28 @@ impl Words {
         self.no.len()
     }
 
-    pub(crate) fn has_failed(&self, node: usize) -> bool {
+    fn quorum(&self) -> Quorum {
+        self.nodes.quorum
+    }
+
+    fn has_failed(&self, node: usize) -> bool {
         self.failed.iter().any(|(failed, _)| *failed == node)
     }
 
-    /// Whether the node answered.
-    pub(crate) fn is_heard(&self, node: usize) -> bool {
-        self.yes.contains(node) || self.no.contains(node)
+    /// The nodes that did not answer.
+    pub(crate) fn unanswered(&self) -> NodeSet {
+        let is_open = |node: &usize| !self.yes.contains(*node) && !self.no.contains(*node);
+        (0..self.quorum().nodes()).filter(is_open).collect()
     }
 
-    /// What each node said, in the order of configuration. Nodes that were not heard are left out.
-    pub(crate) fn report(mut self, voters: &Voters) -> Vec<NodeReport> {
-        let mut said: Vec<(usize, Said)> =
-            self.failed.drain(..).map(|(node, cause)| (node, Said::Failed(cause))).collect();
-        said.extend(self.yes.iter().map(|node| (node, Said::Yes)));
-        said.extend(self.no.iter().map(|node| (node, Said::No)));
-        said.sort_by_key(|(node, _)| *node);
-        said.into_iter().map(|(node, said)| NodeReport { node: voters.id(node), said }).collect()
+    /// What each node answered, in the order of configuration. Nodes that were not heard are left out.
+    pub(crate) fn into_report(self) -> Vec<NodeReport> {
+        let failed = self.failed.into_iter().map(|(node, cause)| (node, NodeOutcome::Failed(cause)));
+        let mut outcomes: Vec<(usize, NodeOutcome)> = failed.collect();
+        outcomes.extend(self.yes.iter().map(|node| (node, NodeOutcome::Yes)));
+        outcomes.extend(self.no.iter().map(|node| (node, NodeOutcome::No)));
+        outcomes.sort_by_key(|(node, _)| *node);
+        let report = |(node, outcome)| NodeReport { node: self.nodes.id(node), outcome };
+        outcomes.into_iter().map(report).collect()
     }
 }

@@ -16,7 +16,7 @@
 //! # Ok(()) }
 //! ```
 
-use crate::context::{RestartGuard, Surroundings};
+use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
 use crate::node::{MAX_BULK, NodeError, NodeUrl, RedisNode, Value};
 use std::time::Duration;
@@ -63,9 +63,8 @@ impl FencedStore {
     /// [`ConfigError`] if the URL names no Redis or Valkey server.
     pub fn open(url: &str) -> Result<Self, ConfigError> {
         let url: NodeUrl = url.parse()?;
-        let around =
-            Surroundings { guard: RestartGuard::Off, node_timeout: TIMEOUT, ..Surroundings::default() };
-        let node = RedisNode::new(&url, around);
+        let ctx = Context { guard: RestartGuard::Off, node_timeout: TIMEOUT, ..Context::default() };
+        let node = RedisNode::new(&url, ctx);
         Ok(Self { node: node.map_err(|source| ConfigError::Node { node: url.to_string(), source })? })
     }
 

@@ -40,9 +40,9 @@ mod attempt;
 
 use crate::context::entropy;
 use crate::context::options::check_attempts;
-use crate::context::{RestartGuard, Surroundings};
+use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
-use crate::node::{MAX_BULK, NodeError, NodeUrl, Switchboard};
+use crate::node::{MAX_BULK, NodeError, NodeUrl, SessionCell};
 use attempt::{Outcome, Purpose, attempt, read};
 use quorlock_core::{Backoff, Moment};
 use std::convert::Infallible;
@@ -64,8 +64,8 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// each other, they take turns. Make several stores to have several at once.
 #[derive(Debug)]
 pub struct OptimisticStore {
-    switchboard: Mutex<Switchboard>,
-    around: Surroundings,
+    switchboard: Mutex<SessionCell>,
+    ctx: Context,
     attempts: u32,
     limit: Duration,
 }
@@ -144,17 +144,17 @@ impl OptimisticStore {
     /// [`ConfigError`] if the URL names no Redis or Valkey server.
     pub fn open(url: &str) -> Result<Self, ConfigError> {
         let url: NodeUrl = url.parse()?;
-        let around = Surroundings {
+        let ctx = Context {
             guard: RestartGuard::Off,
             node_timeout: TIMEOUT,
             // A key that is evicted has changed, and `EXEC` knows.
             allow_eviction: true,
-            ..Surroundings::default()
+            ..Context::default()
         };
-        let switchboard = Switchboard::new(&url, around.clone())
+        let switchboard = SessionCell::new(&url, ctx.clone())
             .map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
         let switchboard = Mutex::new(switchboard);
-        Ok(Self { switchboard, around, attempts: 16, limit: Duration::from_secs(5) })
+        Ok(Self { switchboard, ctx, attempts: 16, limit: Duration::from_secs(5) })
     }
 
     /// How many attempts an update makes at most; 16 unless set.
@@ -192,7 +192,7 @@ impl OptimisticStore {
         key: &str,
         mut change: impl FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
     ) -> Result<Updated, UpdateError<E>> {
-        let started = self.around.clock.now();
+        let started = self.ctx.clock.now();
         let mut backoff = Backoff::new(DELAYS.0, DELAYS.1);
         let mut attempts = 0;
         loop {
@@ -204,7 +204,7 @@ impl OptimisticStore {
                 return Ok(Updated { value, attempts });
             }
             drop(switchboard);
-            let delay = backoff.next(entropy::number(&*self.around.entropy));
+            let delay = backoff.next(entropy::number(&*self.ctx.entropy));
             if attempts >= self.attempts || delay >= self.left(started) {
                 return Err(self.late(key, attempts, started));
             }
@@ -223,7 +223,7 @@ impl OptimisticStore {
     /// # Cancel safety
     /// Cancel safe: nothing is changed.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, UpdateError> {
-        let started = self.around.clock.now();
+        let started = self.ctx.clock.now();
         let Ok(mut switchboard) = timeout(self.limit, self.switchboard.lock()).await else {
             return Err(self.late(key, 0, started));
         };
@@ -233,11 +233,11 @@ impl OptimisticStore {
     }
 
     fn left(&self, started: Moment) -> Duration {
-        self.limit.saturating_sub(self.around.clock.now().since(started))
+        self.limit.saturating_sub(self.ctx.clock.now().since(started))
     }
 
     fn late<E>(&self, key: &str, attempts: u32, started: Moment) -> UpdateError<E> {
-        let waited = self.around.clock.now().since(started);
+        let waited = self.ctx.clock.now().since(started);
         match attempts {
             0 => UpdateError::Busy { waited },
             _ => UpdateError::Contended { key: key.to_owned(), attempts, waited },

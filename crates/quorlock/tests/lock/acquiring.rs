@@ -2,7 +2,7 @@
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{MemoryNode, Node, NodeError};
-use quorlock::{AcquireError, Event, Holder, Locker, Release};
+use quorlock::{AcquireError, Event, Holder, Locker, ReleaseOutcome};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn a_lock_excludes_and_says_who_has_it() {
         other => panic!("{other:?}"),
     }
     assert!(world.lock("invoice:43").try_acquire().await.is_ok(), "another name is free");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert_eq!(world.copies("invoice:42").await, 0);
 }
 
@@ -47,7 +47,7 @@ async fn one_silent_node_costs_nothing() {
     let guard = world.lock("a").acquire().await.unwrap();
     assert!(start.elapsed() < NODE_TIMEOUT, "{:?}", start.elapsed());
     let start = Instant::now();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert!(start.elapsed() < NODE_TIMEOUT, "{:?}", start.elapsed());
 }
 
@@ -142,7 +142,7 @@ async fn every_attempt_has_a_token_of_its_own_so_a_late_undo_cannot_hurt_the_nex
     world.break_nodes(2, &Fault::None);
     let guard = world.lock("a").acquire().await.unwrap();
     let late = world.lock("a").force_release(tokens[0].parse().unwrap()).await;
-    assert!(matches!(late, Release::AlreadyGone), "{late:?}");
+    assert!(matches!(late, ReleaseOutcome::AlreadyGone), "{late:?}");
     assert_eq!(world.copies("a").await, 3);
     drop(guard);
 }
@@ -179,7 +179,7 @@ async fn a_node_error_beside_a_quorum_is_not_an_error() {
     world.break_nodes(1, &Fault::Broken(NodeError::Busy));
     let guard = world.lock("a").acquire().await.unwrap();
     assert!(guard.extend().await.is_ok());
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! Machines that sleep and clocks that jump.
 
 use crate::world::{TTL, World, loss_of, ms};
-use quorlock::{Fence, Loss, Standing};
-use quorlock_core::{Drift, Lease, Moment, Token, Ttl, Wall};
+use quorlock::{Fence, LeaseState, LossReason};
+use quorlock_core::{Drift, LeaseTerms, Moment, Token, Ttl, Wall};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -15,7 +15,7 @@ async fn a_suspended_machine_ends_the_lease() {
     world.clock.suspend(2 * TTL);
     assert!(!guard.is_held(), "seen at once, before any timer runs");
     let start = Instant::now();
-    assert_eq!(loss_of(&guard).await.loss, Loss::Suspended);
+    assert_eq!(loss_of(&guard).await.reason, LossReason::Suspended);
     assert!(start.elapsed() < ms(500));
 }
 
@@ -24,7 +24,7 @@ async fn a_wall_clock_that_jumps_ahead_makes_the_lock_unverified_until_a_majorit
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     world.clock.jump_wall_millis(60_000);
-    assert_eq!(guard.standing(), Standing::Unverified);
+    assert_eq!(guard.state(), LeaseState::Unverified);
     assert_eq!(guard.remaining(), Duration::ZERO);
     sleep(ms(500)).await;
     assert!(guard.is_held(), "confirmed by the watchdog");
@@ -39,8 +39,8 @@ fn a_confirmation_after_an_unseen_pause_does_not_keep_the_old_deadline() {
     let wall = |at: u64| Wall::from_micros(1_700_000_000_000_000 + at * 1_000_000);
     let token = Token::from_random([1; 16]);
     // Granted for 30 s; after 1 s the virtual machine stands still for 20 s, which its boot clock does not count.
-    let mut lease = Lease::new(token, Fence::new(1), ttl(30), None, boot(1_000), wall(0));
-    assert_eq!(lease.standing(boot(1_001), wall(21)), Standing::Unverified);
+    let mut lease = LeaseTerms::new(token, Fence::new(1), ttl(30), None, boot(1_000), wall(0));
+    assert_eq!(lease.state(boot(1_001), wall(21)), LeaseState::Unverified);
     // A majority confirms for 10 s. The nodes, which never shorten, have about 10 s left of either.
     lease.extend(ttl(10), (boot(1_001), wall(21)), boot(1_001)).unwrap();
     assert!(lease.deadline() <= boot(1_011), "the nodes forget it at 1011, we at {:?}", lease.deadline());
@@ -56,7 +56,7 @@ async fn two_holders_after_a_long_extension_and_an_unseen_pause() {
     // nodes' clock, so model it as: everybody else moves on by 25 s, and our deadline with them.
     let before = guard.remaining();
     world.clock.jump_wall_millis(25_000);
-    assert_eq!(guard.standing(), Standing::Unverified);
+    assert_eq!(guard.state(), LeaseState::Unverified);
     sleep(ms(500)).await; // the watchdog confirms, for the ttl of 10 s
     assert!(guard.is_held());
     assert!(
@@ -102,7 +102,7 @@ async fn an_unverified_lock_is_confirmed_also_in_the_last_stretch_of_its_longest
     let lock = world.lock("a").max_hold(Duration::from_secs(9)).unwrap();
     let guard = lock.acquire().await.unwrap();
     world.clock.jump_wall_millis(2_000);
-    assert_eq!(guard.standing(), Standing::Unverified);
+    assert_eq!(guard.state(), LeaseState::Unverified);
     sleep(ms(1_000)).await;
-    assert!(guard.is_held(), "a healthy majority has it: {:?}", guard.standing());
+    assert!(guard.is_held(), "a healthy majority has it: {:?}", guard.state());
 }

@@ -1,7 +1,7 @@
 //! Fences: unique, ordered, and cheap.
 
 use crate::world::{World, end_of, ms};
-use quorlock::{Holder, Locker, Release};
+use quorlock::{Holder, Locker, ReleaseOutcome};
 use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -24,7 +24,7 @@ async fn fences_grow_whatever_the_clients_clocks_say() {
         let seen = lockers[0].named("a").unwrap().inspect().await.unwrap();
         assert!(matches!(seen.holder, Holder::Owner { fence, .. } if fence.get() == guard.fence()));
         last = guard.fence();
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
         sleep(ms(7)).await;
     }
     let stamps = world.nodes[0].verbs().iter().filter(|verb| **verb == "stamp").count();

@@ -2,7 +2,7 @@
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
 use quorlock::node::NodeError;
-use quorlock::{Event, ExtendError, Release};
+use quorlock::{Event, ExtendError, ReleaseOutcome};
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep};
 
@@ -15,7 +15,7 @@ async fn the_watchdog_keeps_a_lock_far_beyond_its_ttl() {
     assert!(guard.remaining() > TTL / 2);
     let extensions = world.count_events(|event| matches!(event, Event::Extended { .. }));
     assert!((25..=40).contains(&extensions), "a third of the validity apart: {extensions}");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn an_observer_that_panics_takes_nothing_with_it() {
     let guard = builder.build().unwrap().named("a").unwrap().acquire().await.unwrap();
     sleep(3 * TTL).await;
     assert!(guard.is_held(), "the watchdog survived it");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 /// Held on nodes 2 and 3; node 1 comes back, node 3 dies: a healthy majority, a valid lease, ten seconds of time.
@@ -103,7 +103,7 @@ async fn a_failed_round_also_tops_up_so_that_the_next_one_can_succeed() {
     world.nodes[0].set(Fault::None);
     world.nodes[2].set(Fault::Deaf);
     sleep(2 * TTL).await;
-    assert!(guard.is_held(), "lost with two of three nodes healthy: {:?}", guard.standing());
+    assert!(guard.is_held(), "lost with two of three nodes healthy: {:?}", guard.state());
 }
 
 /// Mutant: the new deadline counts from the end of the round.
@@ -126,7 +126,7 @@ async fn a_node_that_answers_gone_after_the_release_is_not_topped_up() {
     world.nodes[0].set(Fault::Slow(ms(30)));
     // A majority extends at once; the third will say "gone" in 30 ms, after the release.
     guard.extend().await.unwrap();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     sleep(ms(100)).await;
     assert!(!world.nodes[0].verbs().contains(&"top_up"), "{:?}", world.nodes[0].verbs());
     world.nodes[0].set(Fault::None);
@@ -209,7 +209,7 @@ async fn a_refill_and_a_node_that_fails_late_are_seen() {
     let guard = world.lock("a").acquire().await.unwrap();
     world.nodes[0].set(Fault::None);
     sleep(TTL / 2).await;
-    let refilled = |event: &Event| matches!(event, Event::ToppedUp { node, .. } if **node == *"node1");
+    let refilled = |event: &Event| matches!(event, Event::Repaired { node, .. } if **node == *"node1");
     assert_eq!(world.count_events(refilled), 1);
     // It answers neither the vote nor anything else, and a majority does not wait for it.
     world.nodes[2].set(Fault::Deaf);

@@ -2,7 +2,7 @@
 
 use crate::world::{TTL, World, loss_of, ms};
 use quorlock::node::NodeError;
-use quorlock::{Event, ExtendError, Locker, Loss, Release, Standing};
+use quorlock::{Event, ExtendError, LeaseState, Locker, LossReason, ReleaseOutcome};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
@@ -13,7 +13,7 @@ async fn without_the_watchdog_a_lock_ends_at_its_deadline() {
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let start = Instant::now();
     let lost = loss_of(&guard).await;
-    assert_eq!(lost.loss, Loss::Expired);
+    assert_eq!(lost.reason, LossReason::Expired);
     assert!(start.elapsed() < ms(9_898) && start.elapsed() > ms(9_600), "{:?}", start.elapsed());
     assert_eq!(lost.to_string(), "lock `a` was lost: its time ran out");
 }
@@ -28,7 +28,7 @@ async fn loss_is_announced_before_the_deadline_when_all_nodes_fall_silent() {
         let remaining = guard.remaining();
         let start = Instant::now();
         let lost = loss_of(&guard).await;
-        assert_eq!(lost.loss, Loss::QuorumLost, "{fault:?}");
+        assert_eq!(lost.reason, LossReason::QuorumLost, "{fault:?}");
         assert!(start.elapsed() < remaining, "{fault:?}: {:?} of {remaining:?}", start.elapsed());
         assert!(guard.lost_token().is_cancelled());
     }
@@ -39,7 +39,7 @@ async fn an_extend_never_brings_a_lost_lock_back() {
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     sleep(TTL).await;
-    assert_eq!(guard.standing(), Standing::Lost(Loss::Expired));
+    assert_eq!(guard.state(), LeaseState::Lost(LossReason::Expired));
     assert!(matches!(guard.extend().await, Err(ExtendError::Lost(_))));
     assert_eq!(world.copies("a").await, 0, "nothing was created again");
     assert!(!guard.is_held());
@@ -50,9 +50,9 @@ async fn a_lock_that_a_majority_no_longer_has_is_lost_at_the_next_extend() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     let freed = world.lock("a").force_release(guard.token()).await;
-    assert!(matches!(freed, Release::Released));
+    assert!(matches!(freed, ReleaseOutcome::Released));
     let start = Instant::now();
-    assert_eq!(loss_of(&guard).await.loss, Loss::Taken);
+    assert_eq!(loss_of(&guard).await.reason, LossReason::Taken);
     assert!(start.elapsed() < TTL / 2);
     assert_eq!(world.copies("a").await, 0, "no node was topped up after the loss");
 }
@@ -63,7 +63,7 @@ async fn the_longest_hold_ends_a_lock_that_the_watchdog_would_keep() {
     let lock = world.lock("a").max_hold(Duration::from_secs(25)).unwrap();
     let guard = lock.acquire().await.unwrap();
     let start = Instant::now();
-    assert_eq!(loss_of(&guard).await.loss, Loss::MaxHold);
+    assert_eq!(loss_of(&guard).await.reason, LossReason::MaxHold);
     assert!(start.elapsed() < Duration::from_secs(25) && start.elapsed() > Duration::from_secs(24));
 }
 
@@ -99,7 +99,7 @@ fn a_guard_whose_runtime_ended_is_told_so_and_can_be_dropped() {
     let guard = runtime.block_on(async { locker.named("a").unwrap().acquire().await.unwrap() });
     drop(runtime);
     assert!(guard.lost_token().is_cancelled());
-    assert_eq!(guard.standing(), Standing::Lost(Loss::Unwatched));
+    assert_eq!(guard.state(), LeaseState::Lost(LossReason::Unwatched));
     drop(guard);
     let again = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     drop(again.block_on(async { locker.named("a").unwrap().try_acquire().await.unwrap() }));
@@ -110,7 +110,7 @@ async fn a_short_longest_hold_is_not_lost_at_birth() {
     let world = World::of(3);
     let guard = world.lock("a").max_hold(ms(190)).unwrap().acquire().await.unwrap();
     sleep(ms(50)).await;
-    assert!(guard.is_held(), "{:?}", guard.standing());
+    assert!(guard.is_held(), "{:?}", guard.state());
 }
 
 /// A lost lock says so to the end, whatever is asked of it later.
@@ -120,8 +120,8 @@ async fn the_first_reason_stays() {
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let lost = loss_of(&guard).await;
     sleep(TTL).await;
-    assert_eq!(guard.standing(), Standing::Lost(lost.loss));
-    assert_eq!(lost.loss, Loss::Expired);
+    assert_eq!(guard.state(), LeaseState::Lost(lost.reason));
+    assert_eq!(lost.reason, LossReason::Expired);
 }
 
 /// Mutant: an extension under way is not cut off when the loss must be announced.
@@ -194,7 +194,7 @@ async fn a_loss_that_an_extension_finds_is_told_once() {
 async fn a_lock_that_no_node_confirmed_is_given_to_none() {
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
-    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, ReleaseOutcome::Released));
     world.break_nodes(2, &Fault::Deaf);
     assert!(matches!(guard.extend().await, Err(ExtendError::NoQuorum { answered: 0, .. })));
     world.break_nodes(2, &Fault::None);
@@ -207,9 +207,9 @@ async fn a_lock_that_no_node_confirmed_is_given_to_none() {
 async fn a_lease_that_its_holder_did_not_extend_has_a_reason_of_its_own() {
     let world = World::of(3);
     let lease = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
-    assert_eq!(lease.lost().await.loss.kind(), "lease_expired");
+    assert_eq!(lease.lost().await.reason.kind(), "lease_expired");
     let kept = world.lock("b").watchdog(false).acquire().await.unwrap();
-    assert_eq!(kept.lost().await.loss.kind(), "expired", "a guard that was to be extended in this process");
+    assert_eq!(kept.lost().await.reason.kind(), "expired", "a guard that was to be extended in this process");
 }
 
 /// Goal: a lease whose holder tried to extend it in vain was lost through the nodes.
@@ -219,7 +219,7 @@ async fn a_lease_that_could_not_be_extended_is_lost_through_its_nodes() {
     let lease = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
     world.break_nodes(2, &Fault::Deaf);
     assert!(matches!(lease.extend().await, Err(ExtendError::NoQuorum { .. })));
-    assert_eq!(lease.lost().await.loss.kind(), "quorum_lost");
+    assert_eq!(lease.lost().await.reason.kind(), "quorum_lost");
 }
 
 /// Goal: nodes that answer after the round has failed still decide whether the lock is gone or only out of reach.
@@ -228,11 +228,11 @@ async fn a_majority_that_says_gone_after_one_node_failed_is_a_loss() {
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let freed = world.lock("a").force_release(guard.token()).await;
-    assert!(matches!(freed, Release::Released));
+    assert!(matches!(freed, ReleaseOutcome::Released));
     world.nodes[0].set(Fault::Broken(NodeError::Loading));
     world.nodes[2].set(Fault::Slow(ms(20)));
     let lost = guard.extend().await;
-    assert!(matches!(&lost, Err(ExtendError::Lost(lost)) if lost.loss == Loss::Taken), "{lost:?}");
+    assert!(matches!(&lost, Err(ExtendError::Lost(lost)) if lost.reason == LossReason::Taken), "{lost:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +240,7 @@ async fn an_extension_after_the_release_is_no_loss_to_observers() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     let held = guard.share();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert!(matches!(held.extend().await, Err(ExtendError::Lost(_))));
     assert_eq!(world.count_events(|event| matches!(event, Event::Lost { .. })), 0);
 }
@@ -255,5 +255,5 @@ async fn a_loss_long_after_a_sleep_has_a_reason_of_its_own() {
     sleep(TTL).await;
     assert!(guard.is_held(), "it outlived the sleep");
     world.break_nodes(3, &Fault::Deaf);
-    assert_eq!(loss_of(&guard).await.loss, Loss::QuorumLost);
+    assert_eq!(loss_of(&guard).await.reason, LossReason::QuorumLost);
 }

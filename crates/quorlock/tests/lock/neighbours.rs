@@ -1,8 +1,8 @@
 //! Waiters of one process: their line, and fairness to others.
 
 use crate::world::{LONG, NODE_TIMEOUT, World, end_of, loss_of, ms};
-use quorlock::node::{Bell, Command, Health, MemoryNode, Node, Question};
-use quorlock::{Event, Locker, Loss, Name, Release};
+use quorlock::node::{Command, Health, MemoryNode, Node, Request, Wakeup};
+use quorlock::{Event, Locker, LossReason, Name, ReleaseOutcome};
 use quorlock_testkit::{Fault, within};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,7 +71,7 @@ async fn a_waiter_is_woken_when_its_neighbour_gives_the_lock_away() {
     let adopted = world.locker().adopt(&handle).await.unwrap();
     sleep(ms(500)).await;
     let start = Instant::now();
-    assert!(matches!(adopted.release().await, Release::Released));
+    assert!(matches!(adopted.release().await, ReleaseOutcome::Released));
     end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(50), "the lock was free for {:?}", start.elapsed());
 }
@@ -88,13 +88,13 @@ impl Node for Counting {
     fn id(&self) -> &str {
         self.node.id()
     }
-    fn send(&self, question: Question) {
-        self.node.send(question);
+    fn send(&self, request: Request) {
+        self.node.send(request);
     }
-    fn watch(&self, name: &Name, bell: &Bell) {
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
         self.log.lock().unwrap().push("watch");
         self.watches.store(1, Ordering::SeqCst);
-        self.node.watch(name, bell);
+        self.node.watch(name, wakeup);
     }
     fn unwatch(&self, name: &Name) {
         self.log.lock().unwrap().push("unwatch");
@@ -117,15 +117,15 @@ impl Node for Dawdling {
     fn id(&self) -> &str {
         self.node.id()
     }
-    fn send(&self, question: Question) {
-        if matches!(question.command(), Command::Release { .. }) {
+    fn send(&self, request: Request) {
+        if matches!(request.command(), Command::Release { .. }) {
             self.releasing.notify_one();
             std::thread::sleep(ms(100));
         }
-        self.node.send(question);
+        self.node.send(request);
     }
-    fn watch(&self, name: &Name, bell: &Bell) {
-        self.node.watch(name, bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        self.node.watch(name, wakeup);
     }
     fn unwatch(&self, name: &Name) {
         self.node.unwatch(name);
@@ -154,7 +154,7 @@ async fn who_comes_while_a_neighbour_lets_go_is_granted_at_once() {
     let release = tokio::spawn(guard.release());
     within("the release is on its way", LONG, slow.releasing.notified()).await;
     let next = locker.named("a").unwrap().acquire().await.unwrap();
-    assert!(matches!(end_of(release).await, Release::Released));
+    assert!(matches!(end_of(release).await, ReleaseOutcome::Released));
     assert_eq!(refused.load(Ordering::SeqCst), 0);
     drop(next);
 }
@@ -254,7 +254,7 @@ async fn a_waiter_tries_at_once_when_its_neighbour_is_lost_early() {
     });
     sleep(ms(100)).await;
     let _ = world.lock("a").force_release(guard.token()).await;
-    assert_eq!(loss_of(&guard).await.loss, Loss::Taken);
+    assert_eq!(loss_of(&guard).await.reason, LossReason::Taken);
     let start = Instant::now();
     end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(50), "free for {:?}", start.elapsed());
@@ -276,7 +276,7 @@ async fn a_waiter_does_not_wait_for_the_answers_to_its_neighbours_release() {
     let release = tokio::spawn(guard.release());
     end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(40), "one round trip, not {:?}", start.elapsed());
-    assert!(matches!(end_of(release).await, Release::Released));
+    assert!(matches!(end_of(release).await, ReleaseOutcome::Released));
 }
 
 /// Mutant: waiting behind a neighbour has no limit.

@@ -1,7 +1,7 @@
 //! Letting a lock go.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::Release;
+use quorlock::ReleaseOutcome;
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,7 +19,7 @@ async fn releasing_an_expired_lock_is_an_outcome_and_quick() {
     sleep(2 * TTL).await;
     let start = Instant::now();
     let outcome = guard.release().await;
-    assert!(matches!(outcome, Release::AlreadyGone), "{outcome:?}");
+    assert!(matches!(outcome, ReleaseOutcome::AlreadyGone), "{outcome:?}");
     assert!(start.elapsed() < NODE_TIMEOUT);
 }
 
@@ -30,7 +30,7 @@ async fn releasing_without_a_quorum_is_unconfirmed_and_bounded() {
     world.break_nodes(2, &Fault::Deaf);
     let start = Instant::now();
     let outcome = guard.release().await;
-    assert!(matches!(&outcome, Release::Unconfirmed { nodes } if nodes.len() == 3), "{outcome:?}");
+    assert!(matches!(&outcome, ReleaseOutcome::Unconfirmed { nodes } if nodes.len() == 3), "{outcome:?}");
     assert!(start.elapsed() < ms(600), "{:?}", start.elapsed());
 }
 
@@ -42,7 +42,7 @@ async fn a_release_that_a_node_missed_is_tried_again() {
     let release = tokio::spawn(guard.release());
     sleep(ms(60)).await;
     world.break_nodes(2, &Fault::None);
-    assert!(matches!(end_of(release).await, Release::Released));
+    assert!(matches!(end_of(release).await, ReleaseOutcome::Released));
     assert_eq!(world.copies("a").await, 0);
 }
 
@@ -52,7 +52,7 @@ async fn a_straggler_that_was_not_waited_for_keeps_nothing() {
     world.nodes[2].set(Fault::Slow(ms(30)));
     let start = Instant::now();
     let guard = world.lock("a").acquire().await.unwrap();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert!(start.elapsed() < ms(30), "answered at the quorum");
     assert_eq!(world.copies("a").await, 0, "its release followed its acquire");
 }
@@ -62,7 +62,7 @@ async fn no_command_follows_a_release() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     sleep(TTL).await;
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     sleep(2 * TTL).await;
     for node in &world.nodes {
         assert_eq!(node.verbs().last(), Some(&"release"));
@@ -79,7 +79,7 @@ async fn a_release_that_two_nodes_answered_is_not_unconfirmed() {
     let start = Instant::now();
     // Node 1 never had it, node 2 frees it, node 3 is silent: free on a majority.
     let outcome = guard.release().await;
-    assert!(matches!(outcome, Release::Released), "{outcome} after {:?}", start.elapsed());
+    assert!(matches!(outcome, ReleaseOutcome::Released), "{outcome} after {:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
@@ -91,7 +91,7 @@ async fn a_release_whose_first_answer_was_lost_is_still_ours() {
     sleep(ms(60)).await;
     world.break_nodes(2, &Fault::None);
     let outcome = end_of(release).await;
-    assert!(matches!(outcome, Release::Released), "we released it, nobody else did: {outcome}");
+    assert!(matches!(outcome, ReleaseOutcome::Released), "we released it, nobody else did: {outcome}");
 }
 
 /// S1: at most one client has time left on a name. A `Held` outlives its guard.
@@ -100,7 +100,7 @@ async fn a_clone_of_held_has_no_time_left_once_the_guard_is_released() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     let stale = guard.share();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let next = world.lock("a").acquire().await.unwrap();
     assert!(next.is_held());
     assert!(
@@ -118,9 +118,9 @@ async fn force_release_demands_the_current_token() {
     let old_token = old.token();
     drop(old);
     let guard = world.lock("a").acquire().await.unwrap();
-    assert!(matches!(world.lock("a").force_release(old_token).await, Release::AlreadyGone));
+    assert!(matches!(world.lock("a").force_release(old_token).await, ReleaseOutcome::AlreadyGone));
     assert!(guard.is_held() && world.copies("a").await == 3);
-    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, ReleaseOutcome::Released));
 }
 
 /// redis-py 3847: a release that is cancelled half-way is a release.
@@ -140,7 +140,7 @@ async fn only_silent_nodes_are_asked_to_release_again_and_three_times_at_most() 
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     world.break_nodes(2, &Fault::Deaf);
-    assert!(matches!(guard.release().await, Release::Unconfirmed { .. }));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Unconfirmed { .. }));
     let asked = |node: usize| world.nodes[node].verbs().iter().filter(|verb| **verb == "release").count();
     assert_eq!([asked(0), asked(1), asked(2)], [3, 3, 1]);
 }

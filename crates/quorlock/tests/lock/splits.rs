@@ -1,7 +1,7 @@
 //! Single tries that split the votes: one client gets the lock, and the others learn that it has it.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::node::{Bell, BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Question};
+use quorlock::node::{BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Request, Wakeup};
 use quorlock::{AcquireError, Entropy, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::{Arc, Mutex};
@@ -13,22 +13,22 @@ use tokio::time::{Instant, sleep_until};
 #[derive(Debug)]
 struct Distant {
     node: Arc<MemoryNode>,
-    wire: mpsc::UnboundedSender<(Instant, Question)>,
+    wire: mpsc::UnboundedSender<(Instant, Request)>,
 }
 
 impl Distant {
     fn new(node: Arc<MemoryNode>, delay: Duration) -> Self {
-        let (wire, mut sent) = mpsc::unbounded_channel::<(Instant, Question)>();
+        let (wire, mut sent) = mpsc::unbounded_channel::<(Instant, Request)>();
         let end = node.clone();
         tokio::spawn(async move {
-            while let Some((at, question)) = sent.recv().await {
+            while let Some((at, request)) = sent.recv().await {
                 sleep_until(at + delay).await;
-                let (relay, reply) = Question::channel(question.command().clone());
+                let (relay, reply) = Request::channel(request.command().clone());
                 end.send(relay);
                 tokio::spawn(async move {
                     let reply = reply.await;
                     sleep_until(at + 2 * delay).await;
-                    question.answer(reply);
+                    request.answer(reply);
                 });
             }
         });
@@ -41,20 +41,20 @@ impl Node for Distant {
         self.node.id()
     }
 
-    fn send(&self, question: Question) {
-        let _ = self.wire.send((Instant::now(), question));
+    fn send(&self, request: Request) {
+        let _ = self.wire.send((Instant::now(), request));
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
-        self.node.watch(name, bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        self.node.watch(name, wakeup);
     }
 
     fn unwatch(&self, name: &Name) {
         self.node.unwatch(name);
     }
 
-    fn settle(&self) -> BoxFuture<'_, ()> {
-        self.node.settle()
+    fn wait_connected(&self) -> BoxFuture<'_, ()> {
+        self.node.wait_connected()
     }
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {

@@ -1,7 +1,7 @@
 //! Extending by name and token alone: for programs that acquire in one process and extend in another.
 
 use crate::world::{TTL, World, loss_of, ms};
-use quorlock::{AcquireError, Event, ExtendError, Loss, Release};
+use quorlock::{AcquireError, Event, ExtendError, LossReason, ReleaseOutcome};
 use quorlock_testkit::{Fault, TestClock};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -19,7 +19,7 @@ async fn a_token_is_enough_to_extend_and_to_release() {
         assert_eq!(extended.fence.map(quorlock::Fence::get), Some(fence));
     }
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })), "it outlived its first ttl");
-    assert!(matches!(lock.force_release(token).await, Release::Released));
+    assert!(matches!(lock.force_release(token).await, ReleaseOutcome::Released));
     drop(lock.try_acquire().await.unwrap());
 }
 
@@ -37,8 +37,9 @@ async fn the_token_of_nobody_extends_nothing() {
     let world = World::of(3);
     let old = world.lock("a").acquire().await.unwrap();
     let stale = old.token();
-    assert!(matches!(old.release().await, Release::Released));
-    let is_taken = |error: ExtendError| matches!(error, ExtendError::Lost(lost) if lost.loss == Loss::Taken);
+    assert!(matches!(old.release().await, ReleaseOutcome::Released));
+    let is_taken =
+        |error: ExtendError| matches!(error, ExtendError::Lost(lost) if lost.reason == LossReason::Taken);
     assert!(is_taken(world.lock("a").extend_token(stale, TTL).await.unwrap_err()), "nobody holds it");
     let new = world.lock("a").watchdog(false).acquire().await.unwrap();
     assert!(is_taken(world.lock("a").extend_token(stale, TTL).await.unwrap_err()), "another holds it");
@@ -66,10 +67,10 @@ async fn a_guard_that_is_left_stays_held_for_whoever_has_its_token() {
     let guard = lock.clone().acquire().await.unwrap();
     let (token, held) = (guard.token(), guard.share());
     guard.leave();
-    assert_eq!(loss_of(&held).await.loss, Loss::Released, "nobody here keeps it alive");
+    assert_eq!(loss_of(&held).await.reason, LossReason::Released, "nobody here keeps it alive");
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })));
     lock.extend_token(token, TTL).await.unwrap();
-    assert!(matches!(lock.force_release(token).await, Release::Released));
+    assert!(matches!(lock.force_release(token).await, ReleaseOutcome::Released));
     drop(lock.try_acquire().await.unwrap());
 }
 
@@ -83,7 +84,7 @@ async fn a_neighbour_hears_of_the_release_of_a_lock_that_may_outlive_its_process
         tokio::spawn(async move { lock.acquire().await.is_ok() })
     };
     sleep(ms(500)).await;
-    assert!(matches!(world.lock("a").force_release(guard.token()).await, Release::Released));
+    assert!(matches!(world.lock("a").force_release(guard.token()).await, ReleaseOutcome::Released));
     assert!(waiting.await.unwrap(), "well before the ttl");
     guard.leave();
 }
@@ -102,7 +103,10 @@ async fn an_extension_whose_time_is_over_when_it_is_answered_is_a_loss() {
     sleep(ms(20)).await;
     clock.suspend(TTL);
     let answer = extending.await.unwrap();
-    assert!(matches!(&answer, Err(ExtendError::Lost(lost)) if lost.loss == Loss::Expired), "{answer:?}");
+    assert!(
+        matches!(&answer, Err(ExtendError::Lost(lost)) if lost.reason == LossReason::Expired),
+        "{answer:?}"
+    );
 }
 
 /// The same for a guard: an observer that is slow, or a pause behind the last vote, may use the time up.

@@ -2,7 +2,7 @@
 
 use crate::world::{TTL, World, ms};
 use quorlock::node::Command;
-use quorlock::{AcquireError, Event, ExtendError, Fence, Handle, Locker, Release, RunError};
+use quorlock::{AcquireError, Event, ExtendError, Fence, Handle, Locker, ReleaseOutcome, RunError};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -98,7 +98,7 @@ async fn a_lock_can_move_to_another_process_as_text() {
     assert_eq!(adopted.fence(), fence);
     sleep(3 * TTL).await;
     assert!(adopted.is_held(), "kept alive by its new owner");
-    assert!(matches!(adopted.release().await, Release::Released));
+    assert!(matches!(adopted.release().await, ReleaseOutcome::Released));
     assert!(matches!(world.locker().adopt(&handle).await, Err(ExtendError::Lost(_))), "gone is gone");
 }
 

@@ -1,8 +1,8 @@
 //! Waiting for a lock: hints, polls and limits.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::node::{Bell, BoxFuture, Command, Node, Question};
-use quorlock::{AcquireError, CancellationToken, Event, Holder, Locker, Name, Release};
+use quorlock::node::{BoxFuture, Command, Node, Request, Wakeup};
+use quorlock::{AcquireError, CancellationToken, Event, Holder, Locker, Name, ReleaseOutcome};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +49,7 @@ async fn a_waiter_gets_the_lock_as_soon_as_it_is_released() {
     });
     sleep(ms(700)).await;
     let released = Instant::now();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let (acquired, _guard) = end_of(waiter).await.unwrap();
     assert!(acquired - released < ms(5), "woken by the hint, not by the poll: {:?}", acquired - released);
 }
@@ -110,12 +110,12 @@ async fn the_wait_limit_is_kept_when_the_nodes_never_settle() {
         fn id(&self) -> &str {
             "unsettled"
         }
-        fn send(&self, question: Question) {
-            std::mem::forget(question);
+        fn send(&self, request: Request) {
+            std::mem::forget(request);
         }
-        fn watch(&self, _: &Name, _: &Bell) {}
+        fn watch(&self, _: &Name, _: &Wakeup) {}
         fn unwatch(&self, _: &Name) {}
-        fn settle(&self) -> BoxFuture<'_, ()> {
+        fn wait_connected(&self) -> BoxFuture<'_, ()> {
             Box::pin(std::future::pending())
         }
     }
@@ -174,7 +174,7 @@ async fn every_attempt_asks_for_the_same_ttl_and_the_last_is_kept_alive() {
     let lock = world.lock("a").wait(ms(60_000));
     let waiter = tokio::spawn(async move { lock.acquire().await });
     sleep(ms(5_000)).await;
-    assert!(matches!(holder.release().await, Release::Released));
+    assert!(matches!(holder.release().await, ReleaseOutcome::Released));
     let guard = end_of(waiter).await.unwrap();
     let attempts = world.count_events(|event| matches!(event, Event::Refused { .. }));
     assert!(attempts > 3, "{attempts}");

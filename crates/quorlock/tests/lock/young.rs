@@ -1,7 +1,7 @@
 //! The first moments of a hold, before it has a watchdog of its own.
 
 use crate::world::{TTL, World, ms};
-use quorlock::{Locker, Loss, Standing};
+use quorlock::{LeaseState, Locker, LossReason};
 use quorlock_testkit::until_blocking;
 use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -40,7 +40,7 @@ async fn a_sleep_of_the_machine_right_after_the_grant_is_seen() {
     assert!(!guard.is_held());
     sleep(ms(300)).await;
     assert!(guard.lost_token().is_cancelled());
-    assert_eq!(guard.standing(), Standing::Lost(Loss::Suspended));
+    assert_eq!(guard.state(), LeaseState::Lost(LossReason::Suspended));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_runtime_that_stands_still_does_not_keep_the_locks_of_another_from_being_wat
     busy.block_on(async {
         let guard = locker.named("b").unwrap().acquire().await.unwrap();
         sleep(Duration::from_millis(1_500)).await;
-        assert!(guard.is_held(), "{:?}", guard.standing());
+        assert!(guard.is_held(), "{:?}", guard.state());
     });
     assert!(!forgotten.is_held(), "nobody drove its runtime");
 }
@@ -77,7 +77,7 @@ fn a_runtime_that_ends_announces_the_loss_of_young_and_old_holds() {
         assert!(!lost.is_cancelled() && guard.is_held(), "{age} ms");
         drop(runtime);
         until_blocking("the loss is announced", Duration::from_secs(9), || lost.is_cancelled());
-        assert_eq!(guard.standing(), Standing::Lost(Loss::Unwatched), "{age} ms");
+        assert_eq!(guard.state(), LeaseState::Lost(LossReason::Unwatched), "{age} ms");
         assert!(guard.lost_token().is_cancelled(), "for who asks later, too");
     }
 }

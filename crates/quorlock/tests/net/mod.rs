@@ -4,7 +4,7 @@
 
 pub use quorlock::Locker;
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Builder, Release, Said};
+use quorlock::{AcquireError, Builder, NodeOutcome, ReleaseOutcome};
 use quorlock_testkit::{Proxy, ServerBuilder, Servers, until};
 use std::time::Duration;
 
@@ -85,14 +85,14 @@ pub async fn init(locker: &Locker) {
 
 pub async fn release(guard: quorlock::Guard) {
     let outcome = guard.release().await;
-    assert!(matches!(outcome, Release::Released), "{outcome}");
+    assert!(matches!(outcome, ReleaseOutcome::Released), "{outcome}");
 }
 
 /// The kinds of the causes that nodes gave, in order.
 pub fn kinds(error: &AcquireError) -> Vec<&'static str> {
     let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
-    let causes = nodes.iter().filter_map(|report| match &report.said {
-        Said::Failed(cause) => Some(cause),
+    let causes = nodes.iter().filter_map(|report| match &report.outcome {
+        NodeOutcome::Failed(cause) => Some(cause),
         _ => None,
     });
     causes.map(NodeError::kind).collect()

@@ -2,7 +2,7 @@
 
 use crate::setting::{SOON, builder, causes, copies, fresh, init, secs};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Locker, Release, RestartGuard};
+use quorlock::{AcquireError, Locker, ReleaseOutcome, RestartGuard};
 use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ async fn fences_grow_although_all_servers_forgot() {
     init(&locker).await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let before = guard.fence();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     for number in 0..3 {
         servers[number].restart();
         assert_eq!(servers[number].cli(&["EXISTS", "quorlock:fence:a"]), "0", "it forgot");
@@ -82,7 +82,7 @@ async fn a_lock_survives_a_rolling_restart_of_all_five_servers() {
     }
     assert!(guard.is_held());
     assert!(guard.extend().await.is_ok());
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test]

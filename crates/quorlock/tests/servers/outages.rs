@@ -2,7 +2,7 @@
 
 use crate::setting::{SOON, builder, causes, copies, fresh, init, secs};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Event, Release};
+use quorlock::{AcquireError, Event, ReleaseOutcome};
 use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -22,15 +22,15 @@ async fn with_two_of_five_servers_killed_locks_go_on() {
     let start = Instant::now();
     for number in 0..20 {
         let guard = one.named(format!("quick-{number}")).unwrap().acquire().await.unwrap();
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     }
     assert!(
         start.elapsed() < secs(4),
         "20 cycles took {:?}, as if each waited for the dead",
         start.elapsed()
     );
-    assert!(matches!(guard.release().await, Release::Released));
-    assert!(matches!(held.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
+    assert!(matches!(held.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -63,7 +63,7 @@ async fn a_stopped_server_that_wakes_up_keeps_nothing_of_a_failed_attempt() {
         until("nothing is left", SOON, async || server.cli(&["EXISTS", "a"]) == "0").await;
     }
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn one_stopped_server_delays_nobody() {
     let start = Instant::now();
     for number in 0..20 {
         let guard = locker.named(format!("n{number}")).unwrap().acquire().await.unwrap();
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     }
     assert!(start.elapsed() < secs(4), "20 cycles at 200 ms each would be 8 s: {:?}", start.elapsed());
     servers[1].resume();
@@ -87,7 +87,7 @@ async fn a_release_reaches_a_server_that_was_away() {
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     until("all have it", SOON, async || copies(&locker, &guard).await == 3).await;
     servers[2].kill();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     servers[2].restart(); // with its memory: it still has the lock
     until("the release came after", secs(5), async || servers[2].cli(&["EXISTS", "a"]) == "0").await;
 }
@@ -106,7 +106,7 @@ async fn observers_hear_of_nodes_and_locks() {
     servers[0].kill();
     let heard_of = |word: &str| heard.lock().unwrap().iter().any(|event| event.starts_with(word));
     until("the node is down", SOON, async || heard_of("NodeDown")).await;
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     for word in ["NodeUp", "Acquired", "Released"] {
         assert!(heard_of(word), "{word}");
     }

@@ -2,7 +2,7 @@
 
 use crate::setting::{SOON, causes, fresh};
 use quorlock::node::NodeError;
-use quorlock::{AcquireError, Event, Holder, Locker, Release};
+use quorlock::{AcquireError, Event, Holder, Locker, ReleaseOutcome};
 use quorlock_testkit::{Fsync, Server, Servers, until};
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ async fn foreign_values_and_types_are_held_by_someone_else_and_never_deleted() {
         );
         assert!(matches!(
             locker.named(name).unwrap().force_release("0".repeat(32).parse().unwrap()).await,
-            Release::AlreadyGone
+            ReleaseOutcome::AlreadyGone
         ));
         for server in servers.iter() {
             assert_eq!(server.cli(&["EXISTS", name]), "1", "{name} was deleted");

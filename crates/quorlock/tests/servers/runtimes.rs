@@ -1,7 +1,7 @@
 //! Runtimes that end, and threads without one.
 
 use crate::setting::{SOON, builder, fresh, init, secs};
-use quorlock::Release;
+use quorlock::ReleaseOutcome;
 use quorlock_testkit::{Servers, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,7 +47,7 @@ fn a_locker_can_be_used_from_one_runtime_after_another() {
                 init(&locker).await;
             }
             let guard = locker.named("a").unwrap().acquire().await.unwrap();
-            assert!(matches!(guard.release().await, Release::Released));
+            assert!(matches!(guard.release().await, ReleaseOutcome::Released));
         });
     }
 }

@@ -1,7 +1,7 @@
 //! Lockers on real servers, and what can be asked of them.
 
 use quorlock::node::{Content, NodeError};
-use quorlock::{AcquireError, Builder, Guard, Locker, Said};
+use quorlock::{AcquireError, Builder, Guard, Locker, NodeOutcome};
 use quorlock_testkit::Servers;
 use std::time::Duration;
 
@@ -37,6 +37,6 @@ pub async fn copies(locker: &Locker, guard: &Guard) -> usize {
 
 pub fn causes(error: AcquireError) -> Vec<NodeError> {
     let AcquireError::NoQuorum { nodes, .. } = error else { panic!("{error}") };
-    let cause = |said| if let Said::Failed(cause) = said { Some(cause) } else { None };
-    nodes.into_iter().filter_map(|report| cause(report.said)).collect()
+    let cause = |outcome| if let NodeOutcome::Failed(cause) = outcome { Some(cause) } else { None };
+    nodes.into_iter().filter_map(|report| cause(report.outcome)).collect()
 }

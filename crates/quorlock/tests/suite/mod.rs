@@ -1,7 +1,7 @@
 //! The checks that every kind of node must pass.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-use quorlock::{AcquireError, Builder, ExtendError, Holder, Locker, Loss, Release};
+use quorlock::{AcquireError, Builder, ExtendError, Holder, Locker, LossReason, ReleaseOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ async fn excludes_until_released(one: &Locker, other: &Locker) {
     assert_eq!(owner.reason.as_deref(), Some("suite"));
     // Nodes that count whole seconds keep it somewhat longer.
     assert!(left.is_some_and(|left| left <= TTL + Duration::from_secs(1)), "{left:?}");
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let seen = other.named("excludes").unwrap().inspect().await.unwrap();
     assert!(!seen.is_held(), "{seen:?}");
     assert!(seen.nodes.iter().all(|node| node.view.is_ok()), "{seen:?}");
@@ -64,19 +64,22 @@ async fn fences_grow(one: &Locker, other: &Locker) {
         let guard = locker.named("fences").unwrap().acquire().await.unwrap();
         assert!(guard.fence() > last);
         last = guard.fence();
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     }
 }
 
 async fn an_expired_lock_is_free_and_its_release_an_outcome(one: &Locker, other: &Locker) {
     let guard = one.named("expires").unwrap().watchdog(false).acquire().await.unwrap();
     let lost = timeout(SOON, guard.lost()).await.unwrap();
-    assert_eq!(lost.loss, Loss::Expired);
+    assert_eq!(lost.reason, LossReason::Expired);
     let next = other.named("expires").unwrap().acquire().await.unwrap();
     assert!(next.fence() > guard.fence());
     assert!(!guard.is_held());
-    assert!(matches!(guard.release().await, Release::AlreadyGone));
-    assert!(matches!(next.release().await, Release::Released), "the old release did not touch the new lock");
+    assert!(matches!(guard.release().await, ReleaseOutcome::AlreadyGone));
+    assert!(
+        matches!(next.release().await, ReleaseOutcome::Released),
+        "the old release did not touch the new lock"
+    );
 }
 
 async fn the_watchdog_outlives_the_ttl(one: &Locker, other: &Locker) {
@@ -84,17 +87,20 @@ async fn the_watchdog_outlives_the_ttl(one: &Locker, other: &Locker) {
     sleep(TTL * 2).await;
     assert!(guard.is_held());
     assert!(matches!(other.named("kept").unwrap().try_acquire().await, Err(AcquireError::Held { .. })));
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
 }
 
 async fn a_wrong_token_changes_nothing(one: &Locker, other: &Locker) {
     let stale = one.named("token").unwrap().acquire().await.unwrap();
     let old = stale.token();
-    assert!(matches!(stale.release().await, Release::Released));
+    assert!(matches!(stale.release().await, ReleaseOutcome::Released));
     let guard = one.named("token").unwrap().acquire().await.unwrap();
-    assert!(matches!(other.named("token").unwrap().force_release(old).await, Release::AlreadyGone));
+    assert!(matches!(other.named("token").unwrap().force_release(old).await, ReleaseOutcome::AlreadyGone));
     assert!(guard.extend().await.is_ok());
-    assert!(matches!(other.named("token").unwrap().force_release(guard.token()).await, Release::Released));
+    assert!(matches!(
+        other.named("token").unwrap().force_release(guard.token()).await,
+        ReleaseOutcome::Released
+    ));
 }
 
 async fn a_waiter_is_woken_by_the_release(one: &Locker, other: &Locker) {
@@ -105,7 +111,7 @@ async fn a_waiter_is_woken_by_the_release(one: &Locker, other: &Locker) {
     });
     sleep(Duration::from_millis(300)).await;
     let fence = guard.fence();
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let next = timeout(SOON, waiter).await.unwrap().unwrap().unwrap();
     assert!(next > fence);
 }
@@ -118,7 +124,7 @@ async fn a_handle_moves_the_lock(one: &Locker, other: &Locker) {
     assert_eq!(adopted.fence(), fence);
     sleep(TTL * 2).await;
     assert!(adopted.is_held());
-    assert!(matches!(adopted.release().await, Release::Released));
+    assert!(matches!(adopted.release().await, ReleaseOutcome::Released));
     assert!(other.adopt(&handle).await.is_err());
 }
 
@@ -132,7 +138,7 @@ async fn a_token_is_enough_to_keep_the_lock(one: &Locker, other: &Locker) {
         sleep(TTL / 3).await;
     }
     assert!(matches!(rival.try_acquire().await, Err(AcquireError::Held { .. })), "it outlived its ttl");
-    assert!(matches!(rival.force_release(guard.token()).await, Release::Released));
+    assert!(matches!(rival.force_release(guard.token()).await, ReleaseOutcome::Released));
     assert!(matches!(rival.extend_token(guard.token(), TTL).await, Err(ExtendError::Lost(_))));
 }
 
@@ -144,7 +150,7 @@ async fn a_held_lock_is_listed_until_released(one: &Locker, other: &Locker) {
     };
     let guard = one.named("listed \u{1f512}").unwrap().acquire().await.unwrap();
     assert!(lists().await);
-    assert!(matches!(guard.release().await, Release::Released));
+    assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     assert!(!lists().await);
 }
 
@@ -153,7 +159,7 @@ async fn any_text_can_be_a_name(one: &Locker, other: &Locker) {
         let guard = one.named(name).unwrap().acquire().await.unwrap();
         let refused = other.named(name).unwrap().try_acquire().await;
         assert!(matches!(refused, Err(AcquireError::Held { .. })), "{name}: {refused:?}");
-        assert!(matches!(guard.release().await, Release::Released));
+        assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     }
 }
 
@@ -170,7 +176,7 @@ async fn concurrent_increments_are_not_lost(one: &Locker, other: &Locker) {
                 let seen = counter.load(Ordering::SeqCst);
                 tokio::task::yield_now().await;
                 counter.store(seen + 1, Ordering::SeqCst);
-                assert!(matches!(guard.release().await, Release::Released));
+                assert!(matches!(guard.release().await, ReleaseOutcome::Released));
             }
         }));
     }

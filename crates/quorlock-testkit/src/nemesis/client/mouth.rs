@@ -2,7 +2,7 @@
 
 use super::super::line::{Belief, Line};
 use super::super::stopwatch::now;
-use quorlock::{Event, Handle, Held, Standing};
+use quorlock::{Event, Handle, Held, LeaseState};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Right {
 
     fn is_over(&self) -> bool {
         match self {
-            Right::Guarded(held) => matches!(held.standing(), Standing::Lost(_)),
+            Right::Guarded(held) => matches!(held.state(), LeaseState::Lost(_)),
             Right::ByToken(until) => now() >= *until,
         }
     }

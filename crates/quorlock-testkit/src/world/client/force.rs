@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::world::weather::Weather;
-use quorlock::{Holder, Release};
+use quorlock::{Holder, ReleaseOutcome};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -28,7 +28,7 @@ impl Client {
         }
         self.cast.history.lock().unwrap().forced(self.number, self.cast.now(), &name, token);
         let outcome = lock.force_release(token).await;
-        if matches!(outcome, Release::Released) {
+        if matches!(outcome, ReleaseOutcome::Released) {
             self.cast.history.lock().unwrap().taken(self.cast.now(), token);
         }
     }

@@ -109,7 +109,7 @@ impl Link {
         }
         let Some(pending) = state.pending.remove(&number) else { return };
         let known = state.verified.map(|verified| verified.nonce);
-        let is_vote = matches!(pending.command(), Command::Acquire(vote) if !vote.top_up);
+        let is_vote = matches!(pending.command(), Command::Acquire(vote) if !vote.repair);
         let is_guarded = self.0.plant != Some(Plant::NoRestartGuard);
         if is_guarded && is_vote && epoch.map(|epoch| epoch.nonce) != known {
             let (epoch, now) = self.0.ends.server.lock().unwrap().verify();

@@ -124,7 +124,7 @@ impl Store {
 
     async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
         self.forget_refused(&acquire.token);
-        if acquire.top_up {
+        if acquire.repair {
             return Err(NodeError::Server { message: "a cluster needs no refill".into() });
         }
         let counters = match self.prepare(keys, acquire).await {
@@ -289,7 +289,7 @@ impl Store {
     pub(crate) fn note_unsent(&self, command: &Command) {
         if let Command::Acquire(acquire) = command
             // The token of a refill is that of a lock which is held.
-            && !acquire.top_up
+            && !acquire.repair
         {
             self.note_refused(acquire.token);
         }

@@ -10,10 +10,10 @@ mod lock_store;
 mod tests;
 mod watch;
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use crate::node::net::stream::Address;
 use crate::node::url::{Cluster, Endpoint};
-use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
+use crate::node::{BoxFuture, Facts, Health, Names, Node, NodeError, Request, Wakeup};
 use client::api::{Api, Login};
 use client::http::{self, Http};
 use executor::Worker;
@@ -47,23 +47,23 @@ impl EtcdNode {
     ///
     /// # Errors
     /// [`NodeError::Tls`] if a certificate cannot be used.
-    pub(crate) fn open(url: &Cluster, around: &Surroundings) -> Result<Self, NodeError> {
+    pub(crate) fn open(url: &Cluster, ctx: &Context) -> Result<Self, NodeError> {
         let endpoint = |endpoint: &Endpoint| {
             Ok(http::Endpoint { authority: endpoint.to_string(), address: Address::new(endpoint)? })
         };
         let endpoints = url.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, NodeError>>()?;
-        let patience = around.node_timeout * PATIENCE;
+        let patience = ctx.node_timeout * PATIENCE;
         let login = url.login.clone().map(|(user, password)| Login { user, password });
         let store = Store {
-            api: Arc::new(Api::new(Http::new(endpoints, around.connect_timeout, patience), login)),
-            entropy: around.entropy.clone(),
-            clock: around.clock.clone(),
+            api: Arc::new(Api::new(Http::new(endpoints, ctx.connect_timeout, patience), login)),
+            entropy: ctx.entropy.clone(),
+            clock: ctx.clock.clone(),
             counters: Counters::default(),
             prefix: url.prefix.clone(),
             refused: Arc::default(),
             ending: TaskTracker::new(),
-            limit: around.node_timeout,
-            longest_ttl: around.longest_ttl,
+            limit: ctx.node_timeout,
+            longest_ttl: ctx.longest_ttl,
         };
         Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
     }
@@ -83,19 +83,19 @@ impl Node for EtcdNode {
         &self.id
     }
 
-    fn send(&self, question: Question) {
-        self.worker.ask(question);
+    fn send(&self, request: Request) {
+        self.worker.ask(request);
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
-        self.worker.watch(name, bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        self.worker.watch(name, wakeup);
     }
 
     fn unwatch(&self, name: &Name) {
         self.worker.unwatch(name);
     }
 
-    fn settle(&self) -> BoxFuture<'_, ()> {
+    fn wait_connected(&self) -> BoxFuture<'_, ()> {
         Box::pin(async { drop(self.look().await) })
     }
 

@@ -25,7 +25,7 @@ fn node(url: &str) -> Arc<dyn Node> {
 
 /// A node that has so long to answer.
 fn node_within(url: &str, node_timeout: Duration) -> Arc<dyn Node> {
-    open(&url.parse().unwrap(), &Surroundings { node_timeout, ..Surroundings::default() }).unwrap()
+    open(&url.parse().unwrap(), &Context { node_timeout, ..Context::default() }).unwrap()
 }
 
 pub(crate) fn store(url: &str) -> Store {
@@ -36,8 +36,8 @@ pub(crate) fn store(url: &str) -> Store {
     };
     let limit = Duration::from_secs(20);
     let http = Http::new(cluster.endpoints.iter().map(member).collect(), limit, limit);
-    let entropy = Surroundings::default().entropy;
-    let clock = Surroundings::default().clock;
+    let entropy = Context::default().entropy;
+    let clock = Context::default().clock;
     let api = Arc::new(Api::new(http, None));
     Store {
         api,
@@ -155,12 +155,12 @@ async fn what_others_wrote_is_foreign_and_stays() {
 async fn a_lease_that_ends_rings_the_bell() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
-    let bell = Bell::new();
+    let wakeup = Wakeup::new();
     // Long enough for the watch to begin before it is over.
     ask(&node, &acquire("a", 1, 5, Duration::from_secs(6), false)).await;
-    node.watch(&name("a"), &bell);
+    node.watch(&name("a"), &wakeup);
     assert!(inspect(&node, "a").await.starts_with("ann1"), "the watch came first");
-    tokio::time::timeout(SOON, bell.heard()).await.expect("the end of a lease rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("the end of a lease rings");
     node.unwatch(&name("a"));
 }
 
@@ -169,12 +169,12 @@ async fn a_lease_that_ends_rings_the_bell() {
 async fn what_nobody_waits_for_any_more_is_not_carried_out() {
     let etcd = Etcd::start(1);
     let node = node_within(&etcd.url(), Duration::from_millis(250));
-    node.settle().await;
+    node.wait_connected().await;
     etcd.pause(0);
     let nodes = [node.clone()];
     let one = quorlock_core::NodeSet::first(1);
     for number in 0..200 {
-        crate::quorum::round::send_and_forget(
+        crate::quorum::round::send_without_reply(
             &nodes,
             one,
             acquire("a", number, 1000 + u64::from(number), TTL, false),
@@ -286,16 +286,16 @@ async fn a_watch_leaves_a_member_that_stands_still() {
     let hosts = etcd.url().trim_start_matches("etcd://").split(',').map(str::to_owned).collect::<Vec<_>>();
     let url = format!("etcd://{},{}", hosts[still], hosts[(still + 1) % 3]);
     let node = node_within(&url, Duration::from_secs(1));
-    let bell = Bell::new();
+    let wakeup = Wakeup::new();
     assert_eq!(ask(&node, &acquire("a", 1, 5, 30 * TTL, false)).await, "raised");
-    node.watch(&name("a"), &bell);
+    node.watch(&name("a"), &wakeup);
     inspect(&node, "a").await;
     etcd.pause(still);
     until("another member answers", SOON, async || inspect(&node, "a").await.starts_with("ann1")).await;
     // The ring of the watch that was begun anew.
-    tokio::time::timeout(SOON, bell.heard()).await.expect("it may have missed something");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("it may have missed something");
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
-    tokio::time::timeout(SOON, bell.heard()).await.expect("a release rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release rings");
     etcd.resume(still);
 }
 
@@ -303,16 +303,16 @@ async fn a_watch_leaves_a_member_that_stands_still() {
 async fn a_watch_that_could_not_begin_is_begun_later() {
     let mut etcd = Etcd::start(1);
     let node = node(&etcd.url());
-    let bell = Bell::new();
+    let wakeup = Wakeup::new();
     ask(&node, &acquire("a", 1, 5, 30 * TTL, false)).await;
     etcd.kill(0);
-    node.watch(&name("a"), &bell);
+    node.watch(&name("a"), &wakeup);
     let failed = inspect(&node, "a").await;
     assert!(failed.starts_with("failed"), "{failed}");
     etcd.restart(0);
-    tokio::time::timeout(SOON, bell.heard()).await.expect("it may have missed something");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("it may have missed something");
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
-    tokio::time::timeout(SOON, bell.heard()).await.expect("a release rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release rings");
 }
 
 /// Another process takes the lock away while its holder extends it.
@@ -625,7 +625,7 @@ async fn the_token_of_a_refill_is_still_to_be_released() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
     let Command::Acquire(refill) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
-    store.note_unsent(&Command::Acquire(crate::node::Acquire { top_up: true, ..refill }));
+    store.note_unsent(&Command::Acquire(crate::node::Acquire { repair: true, ..refill }));
     assert!(!store.was_refused(&token(1)));
     store.note_unsent(&acquire("a", 1, 5, TTL, false));
     assert!(store.was_refused(&token(1)));
@@ -654,15 +654,15 @@ async fn a_list_that_is_cut_off_says_so() {
 async fn a_full_queue_refuses_all_but_releases() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
-    node.settle().await;
+    node.wait_connected().await;
     etcd.pause(0);
     let (nodes, one) = ([node.clone()], quorlock_core::NodeSet::first(1));
     for _ in 0..executor::MOST_WAITING {
-        crate::quorum::round::send_and_forget(&nodes, one, acquire("a", 1, 5, TTL, false));
+        crate::quorum::round::send_without_reply(&nodes, one, acquire("a", 1, 5, TTL, false));
     }
     let refused = ask(&node, &acquire("a", 2, 6, TTL, false)).await;
     assert!(refused.contains("queue of 4096"), "{refused}");
-    crate::quorum::round::send_and_forget(&nodes, one, release("a", 1));
+    crate::quorum::round::send_without_reply(&nodes, one, release("a", 1));
     assert_eq!(node.health().queued, executor::MOST_WAITING + 1);
     etcd.resume(0);
 }

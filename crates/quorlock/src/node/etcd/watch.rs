@@ -4,7 +4,7 @@ use crate::node::etcd::client::api::Api;
 use crate::node::etcd::client::cluster::Header;
 use crate::node::etcd::client::http::{Opened, lost};
 use crate::node::etcd::lock_store::Store;
-use crate::node::{Bell, NodeError};
+use crate::node::{NodeError, Wakeup};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -66,14 +66,14 @@ impl Watch {
         begun.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 
-    /// Rings `bell` for every deletion, until nothing more is to be heard here.
-    async fn listen(mut self, bell: &Bell, turns: &mut watch::Receiver<Vec<u64>>) {
+    /// Rings `wakeup` for every deletion, until nothing more is to be heard here.
+    async fn listen(mut self, wakeup: &Wakeup, turns: &mut watch::Receiver<Vec<u64>>) {
         let before = turns.borrow_and_update()[self.endpoint];
         loop {
             tokio::select! {
                 biased;
                 news = timeout(LONGEST_SILENCE, self.line()) => match news {
-                    Ok(Ok(news)) if !news.events.is_empty() => bell.ring(),
+                    Ok(Ok(news)) if !news.events.is_empty() => wakeup.notify(),
                     Ok(Ok(_)) => {}
                     Ok(Err(_)) | Err(_) => return,
                 },
@@ -111,15 +111,21 @@ impl Watch {
     }
 }
 
-/// Rings `bell` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it could be begun; one that
+/// Rings `wakeup` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it could be begun; one that
 /// broke, or may be deaf, is begun anew.
-pub(crate) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bell: Bell, limit: Duration) {
+pub(crate) async fn notify(
+    mut watch: Option<Watch>,
+    store: Store,
+    name: Name,
+    wakeup: Wakeup,
+    limit: Duration,
+) {
     let mut turns = store.api.turns();
     let mut delay = DELAYS.0;
     loop {
         if let Some(watch) = watch.take() {
             let since = Instant::now();
-            watch.listen(&bell, &mut turns).await;
+            watch.listen(&wakeup, &mut turns).await;
             // One that ends at once is not to be begun again and again.
             if since.elapsed() >= DELAYS.1 {
                 delay = DELAYS.0;
@@ -130,7 +136,7 @@ pub(crate) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bel
         watch = Watch::begin(&store, &name, limit).await.ok();
         if watch.is_some() {
             // Whatever happened in between was not told.
-            bell.ring();
+            wakeup.notify();
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// How much is written to see how long a sync takes: as much as a state.
 const PROBE: [u8; 1024] = [b'.'; 1024];
 
-/// Looks at `path`, where it writes and removes one small file. Blocks for the disk.
+/// Looks at `path`, where it writes and removes one small file. BufferedEntropy for the disk.
 pub(crate) fn examine(path: &Path, clock: &dyn Clock) -> Result<DirectoryFacts, NodeError> {
     let file_system = dir::file_system(path)?;
     let forgets = matches!(file_system.as_deref(), Some("tmpfs" | "ramfs"));

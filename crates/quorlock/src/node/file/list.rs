@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Every name that is locked in `dir`, or was when it was last looked at. A file that cannot be read is left out, and that is told. Blocks for the disk.
+/// Every name that is locked in `dir`, or was when it was last looked at. A file that cannot be read is left out, and that is told. BufferedEntropy for the disk.
 pub(crate) fn names(dir: &Path, patience: Duration) -> Result<Names, NodeError> {
     let listed = |error| failed("list", dir, error);
     let (mut names, mut unread) = (Vec::new(), false);

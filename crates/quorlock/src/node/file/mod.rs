@@ -18,10 +18,10 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use crate::context::clock::Clock;
 use crate::node::url::Directory;
-use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
+use crate::node::{BoxFuture, Facts, Health, Names, Node, NodeError, Request, Wakeup};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
 use std::io;
@@ -74,19 +74,19 @@ impl FileNode {
     /// # Errors
     /// [`NodeError::FileSystem`] if it is not on a local file system, [`NodeError::File`] if it cannot be used,
     /// [`NodeError::SameServer`] if another node of the locker is the same directory.
-    pub(crate) fn open(directory: &Directory, around: Surroundings) -> Result<Self, NodeError> {
+    pub(crate) fn open(directory: &Directory, ctx: Context) -> Result<Self, NodeError> {
         let dir = dir::prepare(directory)?;
         let id: Arc<str> = format!("file:{}", dir.display()).into();
         let found = dir.metadata().map_err(|error| failed("read", &dir, error))?;
         let identity = format!("file {}:{}", found.dev(), found.ino());
-        around.siblings.claim(&id, &identity)?;
-        let (patience, longest_ttl) = (around.node_timeout * PATIENCE, around.longest_ttl);
-        let watches = Watches::new(dir.clone(), around.clock.clone());
-        let (store_dir, clock) = (dir.clone(), around.clock.clone());
+        ctx.identities.claim(&id, &identity)?;
+        let (patience, longest_ttl) = (ctx.node_timeout * PATIENCE, ctx.longest_ttl);
+        let watches = Watches::new(dir.clone(), ctx.clock.clone());
+        let (store_dir, clock) = (dir.clone(), ctx.clock.clone());
         // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
         let store = move || Store {
             dir: store_dir,
-            clock: around.clock,
+            clock: ctx.clock,
             here: hold::here(),
             patience,
             synced: BTreeMap::new(),
@@ -101,12 +101,12 @@ impl Node for FileNode {
         &self.id
     }
 
-    fn send(&self, question: Question) {
-        self.worker.enqueue(question);
+    fn send(&self, request: Request) {
+        self.worker.enqueue(request);
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
-        self.watches.watch(name, bell);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        self.watches.watch(name, wakeup);
     }
 
     fn unwatch(&self, name: &Name) {

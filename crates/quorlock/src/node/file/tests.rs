@@ -17,8 +17,8 @@ const SURELY: Duration = Duration::from_secs(60);
 
 fn open(dir: &Path) -> Arc<dyn Node> {
     // Generous, as the disk of a test machine is shared with everything else that runs there.
-    let around = Surroundings { node_timeout: Duration::from_secs(5), ..Surroundings::default() };
-    Arc::new(FileNode::open(&Directory::at(dir), around).unwrap())
+    let ctx = Context { node_timeout: Duration::from_secs(5), ..Context::default() };
+    Arc::new(FileNode::open(&Directory::at(dir), ctx).unwrap())
 }
 
 /// Waits until the state of `x` is `expected`, by looking.
@@ -57,7 +57,7 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "raised");
-    crate::quorum::round::send_and_forget(std::slice::from_ref(&node), NodeSet::first(1), release("x", 1));
+    crate::quorum::round::send_without_reply(std::slice::from_ref(&node), NodeSet::first(1), release("x", 1));
     drop(node);
     let node = open(dir.path());
     until(&node, "free, counter 50").await;
@@ -68,8 +68,8 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
 #[tokio::test]
 async fn a_release_that_failed_is_carried_out_once_it_can_be() {
     let dir = tempfile::tempdir().unwrap();
-    let around = Surroundings { node_timeout: Duration::from_millis(10), ..Surroundings::default() };
-    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), around).unwrap());
+    let ctx = Context { node_timeout: Duration::from_millis(10), ..Context::default() };
+    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), ctx).unwrap());
     let asked = open(dir.path());
     assert_eq!(ask(&asked, &acquire("x", 1, 50, LONG, false)).await, "raised");
     let busy = std::fs::File::open(dir.path().join("x.lock")).unwrap();
@@ -95,7 +95,7 @@ async fn a_release_that_failed_is_carried_out_once_it_can_be() {
 #[tokio::test]
 async fn odd_names_have_files_of_their_own_and_are_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let node = FileNode::open(&Directory::at(dir.path()), Surroundings::default()).unwrap();
+    let node = FileNode::open(&Directory::at(dir.path()), Context::default()).unwrap();
     let long = ["x".repeat(512), "x".repeat(511) + "y", "잠".repeat(170)];
     let mut names = vec!["a/b", "../a", ".", "é ü", "A", "%41"];
     names.extend(long.iter().map(String::as_str));
@@ -145,8 +145,8 @@ async fn a_file_of_another_name_is_never_shared() {
 #[tokio::test]
 async fn a_lock_that_others_keep_too_long_times_out() {
     let dir = tempfile::tempdir().unwrap();
-    let around = Surroundings { node_timeout: Duration::from_millis(5), ..Surroundings::default() };
-    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), around).unwrap());
+    let ctx = Context { node_timeout: Duration::from_millis(5), ..Context::default() };
+    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), ctx).unwrap());
     let kept = LockFile::open(dir.path(), &name("x"), Mode::Create, LONG).unwrap();
     let reply = ask(&node, &acquire("x", 1, 5, LONG, false)).await;
     assert_eq!(reply, "failed: no answer within 20ms");
@@ -157,12 +157,12 @@ async fn a_lock_that_others_keep_too_long_times_out() {
 #[test]
 fn one_directory_is_not_two_nodes_of_a_locker() {
     let dir = tempfile::tempdir().unwrap();
-    let around = Surroundings::default();
+    let ctx = Context::default();
     let found = dir.path().metadata().unwrap();
     let identity = format!("file {}:{}", found.dev(), found.ino());
     // As a second mount of the same directory would be.
-    around.siblings.claim(&"file:/mnt".into(), &identity).unwrap();
-    let error = FileNode::open(&Directory::at(dir.path()), around).unwrap_err();
+    ctx.identities.claim(&"file:/mnt".into(), &identity).unwrap();
+    let error = FileNode::open(&Directory::at(dir.path()), ctx).unwrap_err();
     assert_eq!(error.kind(), "same_server");
 }
 

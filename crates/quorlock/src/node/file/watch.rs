@@ -1,7 +1,7 @@
 //! Who waits for which name, and the thread that notices when one may have become free.
 
 use crate::context::clock::Clock;
-use crate::node::Bell;
+use crate::node::Wakeup;
 use crate::node::file::hold::is_over;
 use crate::node::file::lockfile::peek;
 use crate::node::file::notify::Changes;
@@ -26,29 +26,29 @@ const MOST_WATCHES: usize = 65_536;
 pub(crate) struct Watches {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
-    bells: Mutex<Bells>,
+    wakeups: Mutex<Bells>,
 }
 
 #[derive(Debug, Default)]
 struct Bells {
-    by_file: BTreeMap<String, Bell>,
+    by_file: BTreeMap<String, Wakeup>,
     running: bool,
     closed: bool,
 }
 
 impl Watches {
     pub(crate) fn new(dir: PathBuf, clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { dir, clock, bells: Mutex::default() })
+        Arc::new(Self { dir, clock, wakeups: Mutex::default() })
     }
 
-    /// Rings `bell` from now on when `name` may be free. The thread starts if it does not run.
-    pub(crate) fn watch(self: &Arc<Self>, name: &Name, bell: &Bell) {
-        let mut bells = self.lock();
-        if bells.closed || bells.by_file.len() >= MOST_WATCHES {
+    /// Rings `wakeup` from now on when `name` may be free. The thread starts if it does not run.
+    pub(crate) fn watch(self: &Arc<Self>, name: &Name, wakeup: &Wakeup) {
+        let mut wakeups = self.lock();
+        if wakeups.closed || wakeups.by_file.len() >= MOST_WATCHES {
             return;
         }
-        bells.by_file.insert(file_name(name), bell.clone());
-        if bells.running {
+        wakeups.by_file.insert(file_name(name), wakeup.clone());
+        if wakeups.running {
             return;
         }
         // Opened here and not in the thread: from this moment on no change may be missed.
@@ -56,7 +56,7 @@ impl Watches {
         let watches = self.clone();
         let thread = std::thread::Builder::new().name("quorlock-watch".to_owned());
         // Without the thread the poll of the waiter must do.
-        bells.running = thread.spawn(move || watches.run(changes)).is_ok();
+        wakeups.running = thread.spawn(move || watches.run(changes)).is_ok();
     }
 
     pub(crate) fn unwatch(&self, name: &Name) {
@@ -64,23 +64,23 @@ impl Watches {
     }
 
     /// Rings for `name`, which was just freed.
-    pub(crate) fn ring(&self, name: &Name) {
-        let bells = self.lock();
-        if bells.by_file.is_empty() {
+    pub(crate) fn notify(&self, name: &Name) {
+        let wakeups = self.lock();
+        if wakeups.by_file.is_empty() {
             return;
         }
-        bells.by_file.get(&file_name(name)).into_iter().for_each(Bell::ring);
+        wakeups.by_file.get(&file_name(name)).into_iter().for_each(Wakeup::notify);
     }
 
     /// Lets the thread end soon.
     pub(crate) fn close(&self) {
-        let mut bells = self.lock();
-        bells.closed = true;
-        bells.by_file.clear();
+        let mut wakeups = self.lock();
+        wakeups.closed = true;
+        wakeups.by_file.clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, Bells> {
-        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, mut changes: Changes) {
@@ -93,9 +93,9 @@ impl Watches {
             if due {
                 looked = now;
             }
-            for (file, bell) in self.watched(|file| due || touched.contains(file)) {
+            for (file, wakeup) in self.watched(|file| due || touched.contains(file)) {
                 if self.may_be_free(&file, &here) {
-                    bell.ring();
+                    wakeup.notify();
                 }
             }
         }
@@ -103,16 +103,16 @@ impl Watches {
 
     /// Whether the thread is still needed; else it is marked as ended, so that the next watch starts another.
     fn goes_on(&self, idle: &mut u32) -> bool {
-        let mut bells = self.lock();
-        *idle = if bells.by_file.is_empty() { *idle + 1 } else { 0 };
-        bells.running = !bells.closed && *idle <= IDLE_LOOKS;
-        bells.running
+        let mut wakeups = self.lock();
+        *idle = if wakeups.by_file.is_empty() { *idle + 1 } else { 0 };
+        wakeups.running = !wakeups.closed && *idle <= IDLE_LOOKS;
+        wakeups.running
     }
 
-    fn watched(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, Bell)> {
-        let bells = self.lock();
-        let chosen = bells.by_file.iter().filter(|(file, _)| wanted(file));
-        chosen.map(|(file, bell)| (file.clone(), bell.clone())).collect()
+    fn watched(&self, wanted: impl Fn(&str) -> bool) -> Vec<(String, Wakeup)> {
+        let wakeups = self.lock();
+        let chosen = wakeups.by_file.iter().filter(|(file, _)| wanted(file));
+        chosen.map(|(file, wakeup)| (file.clone(), wakeup.clone())).collect()
     }
 
     /// In doubt it may: a ring too much costs one look of the waiter.

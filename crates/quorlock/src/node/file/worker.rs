@@ -4,7 +4,7 @@ use crate::node::file::failed_releases::Owed;
 use crate::node::file::failed_without_path;
 use crate::node::file::store::Store;
 use crate::node::file::watch::Watches;
-use crate::node::{Command, NodeError, Question, Reply};
+use crate::node::{Command, NodeError, Reply, Request};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,16 +42,16 @@ impl Worker {
         }))
     }
 
-    /// Puts `question` behind those that wait.
-    pub(crate) fn enqueue(&self, question: Question) {
-        let limit = match question.command() {
+    /// Puts `request` behind those that wait.
+    pub(crate) fn enqueue(&self, request: Request) {
+        let limit = match request.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
         };
         let mut jobs = self.0.lock();
         if jobs.waiting.len() >= limit {
             drop(jobs);
-            return question.answer(Reply::failed(NodeError::QueueFull { limit }));
+            return request.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
         if let Some(run) = jobs.unstarted.take() {
             let queue = self.0.clone();
@@ -65,9 +65,9 @@ impl Worker {
         if jobs.closed {
             let trouble = jobs.trouble.clone().unwrap_or(NodeError::Abandoned);
             drop(jobs);
-            return question.answer(Reply::failed(trouble));
+            return request.answer(Reply::failed(trouble));
         }
-        jobs.waiting.push_back(question);
+        jobs.waiting.push_back(request);
         drop(jobs);
         self.0.arrived.notify_one();
     }
@@ -97,7 +97,7 @@ type Work = Box<dyn FnOnce(&Queue) + Send>;
 struct Jobs {
     /// What the thread will do, until it does.
     unstarted: Option<Work>,
-    waiting: VecDeque<Question>,
+    waiting: VecDeque<Request>,
     trouble: Option<NodeError>,
     closed: bool,
 }
@@ -113,7 +113,7 @@ impl fmt::Debug for Jobs {
 
 /// What the thread has to do next.
 enum Next {
-    Command(Question),
+    Command(Request),
     /// What is owed.
     Due,
     /// Nothing any more: the node is gone.
@@ -131,7 +131,7 @@ impl Queue {
             store.patience = patience;
             let executed = store.execute(command);
             if executed.freed {
-                watches.ring(command.name());
+                watches.notify(command.name());
             }
             match &executed.reply {
                 Reply::Failed(error) => self.lock().trouble = Some(NodeError::clone(error)),
@@ -144,12 +144,12 @@ impl Queue {
         let is_paid = |reply: Reply| !matches!(reply, Reply::Failed(_));
         loop {
             match self.next(owed.due()) {
-                Next::Command(question) => {
-                    let reply = execute(question.command(), patience);
+                Next::Command(request) => {
+                    let reply = execute(request.command(), patience);
                     if matches!(reply, Reply::Failed(_)) {
-                        owed.keep(question.command(), Instant::now());
+                        owed.keep(request.command(), Instant::now());
                     }
-                    question.answer(reply);
+                    request.answer(reply);
                 }
                 // Whoever comes meanwhile is not to wait for it.
                 Next::Due => owed.pay_one(Instant::now(), |release| is_paid(execute(release, HURRY))),

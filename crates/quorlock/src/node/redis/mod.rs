@@ -8,19 +8,19 @@ pub(crate) mod protocol;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use admin::session::{Session, Switchboard};
+pub(crate) use admin::session::{Session, SessionCell};
 pub(crate) use protocol::resp::{MAX_BULK, Value};
 
-use crate::context::{CLOCK_TOLERANCE, Surroundings};
+use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::net::stream::Address;
 use crate::node::url::{NodeUrl, Place};
-use crate::node::{Bell, BoxFuture, Facts, Health, Names, Node, NodeError, Question};
+use crate::node::{BoxFuture, Facts, Health, Names, Node, NodeError, Request, Wakeup};
 use admin::{examine, scan};
 use connection::driver::Driver;
 use link::Link;
-use link::epoch::Standing;
+use link::epoch::VotingRight;
 use link::greeting::Login;
-use link::state::{Phase, QUEUE_LIMIT, Queue};
+use link::state::{LinkState, Phase, QUEUE_LIMIT};
 use pipeline::pending::Verify;
 use protocol::{encode, scripts, server_errors, verify};
 use quorlock_core::Name;
@@ -43,9 +43,9 @@ impl RedisNode {
     ///
     /// # Errors
     /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no server.
-    pub(crate) fn new(url: &NodeUrl, around: Surroundings) -> Result<Self, NodeError> {
-        let (address, login) = reach(url, &around)?;
-        let link = Link::new(url.short().into(), around, address, login, Driver::spawn);
+    pub(crate) fn new(url: &NodeUrl, ctx: Context) -> Result<Self, NodeError> {
+        let (address, login) = reach(url, &ctx)?;
+        let link = Link::new(url.short().into(), ctx, address, login, Driver::spawn);
         Ok(Self { link: Arc::new(link) })
     }
 
@@ -54,13 +54,13 @@ impl RedisNode {
     /// # Cancel safety
     /// Dropping the future forgets the reply, never the command.
     pub(crate) async fn call(&self, args: &[&[u8]]) -> Result<Value, NodeError> {
-        self.link.settle().await;
+        self.link.wait_connected().await;
         let (caller, reply) = oneshot::channel();
         let must_wake = {
-            let mut queue = self.link.lock();
-            check_ready(&queue)?;
-            let must_wake = queue.outbox.is_empty();
-            queue.outbox.call(args, caller);
+            let mut state = self.link.lock();
+            check_ready(&state)?;
+            let must_wake = state.outbox.is_empty();
+            state.outbox.call(args, caller);
             must_wake
         };
         if must_wake {
@@ -73,10 +73,10 @@ impl RedisNode {
     async fn verify(&self) -> Result<(), NodeError> {
         let (done, outcome) = oneshot::channel();
         {
-            let mut queue = self.link.lock();
-            check_ready(&queue)?;
+            let mut state = self.link.lock();
+            check_ready(&state)?;
             let verify = Verify { done: Some(done), whole: false };
-            queue.verify(verify, &self.link.around, &self.link.login);
+            state.verify(verify, &self.link.ctx, &self.link.login);
         }
         self.link.wake();
         self.within_timeout(outcome).await
@@ -86,7 +86,7 @@ impl RedisNode {
         &self,
         outcome: oneshot::Receiver<Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
-        let limit = self.link.around.node_timeout;
+        let limit = self.link.ctx.node_timeout;
         match timeout(limit, outcome).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(NodeError::Abandoned),
@@ -96,9 +96,9 @@ impl RedisNode {
 
     /// Writes an epoch that may vote at once, and learns it.
     async fn mark_fresh(&self) -> Result<(), NodeError> {
-        let (around, login) = (&self.link.around, &self.link.login);
-        let longest = encode::millis(around.longest_ttl.max(around.longest.recorded())).to_string();
-        let nonce = verify::nonce(around);
+        let (ctx, login) = (&self.link.ctx, &self.link.login);
+        let longest = encode::millis(ctx.longest_ttl.max(ctx.longest.recorded())).to_string();
+        let nonce = verify::nonce(ctx);
         let (script, key, db) = (scripts::INIT, encode::EPOCH_KEY, login.db.to_string());
         let durable = if login.durable { "d" } else { "n" };
         let words = ["EVAL", script, "1", key, &longest, &nonce, &db, durable];
@@ -108,7 +108,7 @@ impl RedisNode {
 
     /// Records `longest` as the longest ttl of any client, and learns the epoch that records it.
     async fn record_longest(&self, longest: Duration) -> Result<(), NodeError> {
-        let recorded = encode::millis(self.link.around.longest.recorded()).to_string();
+        let recorded = encode::millis(self.link.ctx.longest.recorded()).to_string();
         let longest = encode::millis(longest).to_string();
         let tolerance = encode::millis(2 * CLOCK_TOLERANCE).to_string();
         let words = ["EVAL", scripts::RAISE, "1", encode::EPOCH_KEY, &longest, &recorded, &tolerance];
@@ -125,7 +125,7 @@ impl RedisNode {
 }
 
 /// Where to connect and how to log in, as `url` tells.
-fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeError> {
+fn reach(url: &NodeUrl, ctx: &Context) -> Result<(Address, Login), NodeError> {
     let Place::Server(server) = &url.place else {
         return Err(server_errors::protocol(format!("{url} is no Redis or Valkey server")));
     };
@@ -133,14 +133,14 @@ fn reach(url: &NodeUrl, around: &Surroundings) -> Result<(Address, Login), NodeE
         user: server.user.clone(),
         password: server.password.clone(),
         db: server.db,
-        durable: server.durable.unwrap_or(around.durable),
+        durable: server.durable.unwrap_or(ctx.durable),
     };
     Ok((Address::new(&server.endpoint)?, login))
 }
 
-fn check_ready(queue: &Queue) -> Result<(), NodeError> {
-    match &queue.phase {
-        Phase::Ready if queue.len() < QUEUE_LIMIT => Ok(()),
+fn check_ready(state: &LinkState) -> Result<(), NodeError> {
+    match &state.phase {
+        Phase::Ready if state.len() < QUEUE_LIMIT => Ok(()),
         Phase::Ready => Err(NodeError::QueueFull { limit: QUEUE_LIMIT }),
         Phase::Down(cause) => Err(cause.clone()),
         Phase::Idle | Phase::Connecting => Err(NodeError::Abandoned),
@@ -152,31 +152,31 @@ impl Node for RedisNode {
         &self.link.id
     }
 
-    fn send(&self, question: Question) {
-        self.link.send(question);
+    fn send(&self, request: Request) {
+        self.link.send(request);
     }
 
-    fn watch(&self, name: &Name, bell: &Bell) {
-        let mut queue = self.link.lock();
-        queue.bells.insert(name.as_str().to_owned(), bell.clone());
-        queue.hints(name.as_str(), true);
-        let runtime = self.link.start(&mut queue).ok().flatten();
-        drop(queue);
+    fn watch(&self, name: &Name, wakeup: &Wakeup) {
+        let mut state = self.link.lock();
+        state.wakeups.insert(name.as_str().to_owned(), wakeup.clone());
+        state.hints(name.as_str(), true);
+        let runtime = self.link.start(&mut state).ok().flatten();
+        drop(state);
         self.link.spawn(runtime);
         self.link.wake();
     }
 
     fn unwatch(&self, name: &Name) {
-        let mut queue = self.link.lock();
-        if queue.bells.remove(name.as_str()).is_some() {
-            queue.hints(name.as_str(), false);
+        let mut state = self.link.lock();
+        if state.wakeups.remove(name.as_str()).is_some() {
+            state.hints(name.as_str(), false);
         }
-        drop(queue);
+        drop(state);
         self.link.wake();
     }
 
-    fn settle(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.link.settle())
+    fn wait_connected(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.link.wait_connected())
     }
 
     fn init(&self) -> BoxFuture<'_, Result<(), NodeError>> {
@@ -196,25 +196,25 @@ impl Node for RedisNode {
     }
 
     fn health(&self) -> Health {
-        let queue = self.link.lock();
-        let trouble = match (&queue.phase, &queue.standing) {
+        let state = self.link.lock();
+        let trouble = match (&state.phase, &state.voting_right) {
             (Phase::Down(cause), _) => Some(cause.clone()),
-            (Phase::Ready, Standing::Unverified) => Some(NodeError::EpochChanged),
-            (Phase::Ready, Standing::Unmarked) => Some(NodeError::Unmarked),
-            (Phase::Ready, Standing::Verified { epoch, .. }) => {
-                let around = &self.link.around;
-                let left = epoch.left(around.longest.recorded(), around.clock.now());
+            (Phase::Ready, VotingRight::Unverified) => Some(NodeError::EpochChanged),
+            (Phase::Ready, VotingRight::Unmarked) => Some(NodeError::Unmarked),
+            (Phase::Ready, VotingRight::Verified { epoch, .. }) => {
+                let ctx = &self.link.ctx;
+                let left = epoch.left(ctx.longest.recorded(), ctx.clock.now());
                 let quarantined = (!left.is_zero()).then_some(NodeError::Quarantined { left });
-                quarantined.or(around.siblings.check_epoch(&self.link.id).err())
+                quarantined.or(ctx.identities.check_epoch(&self.link.id).err())
             }
             _ => None,
         };
         Health {
             trouble,
-            round_trip: queue.facts.round_trip,
-            version: queue.facts.version.as_deref().map(str::to_owned),
-            clock_ahead_micros: queue.facts.ahead_micros,
-            queued: queue.len(),
+            round_trip: state.facts.round_trip,
+            version: state.facts.version.as_deref().map(str::to_owned),
+            clock_ahead_micros: state.facts.ahead_micros,
+            queued: state.len(),
         }
     }
 }

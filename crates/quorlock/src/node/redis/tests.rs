@@ -19,10 +19,10 @@ mod votes;
 mod young;
 
 use crate::context::event::{Event, Observers};
-use crate::context::{RestartGuard, Surroundings};
+use crate::context::{Context, RestartGuard};
+use crate::node::contract::TestRound;
 use crate::node::redis::RedisNode;
-use crate::node::{Acquire, Command, Content, Enough, Node, NodeError, Question, Reply, View};
-use crate::quorum::round::Round;
+use crate::node::{Acquire, Command, Content, Node, NodeError, Reply, Request, View, WakeThreshold};
 use quorlock_core::{Fence, Label, Moment, Name, NodeSet, Signature, Token, Wall};
 use server::Server;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,7 +51,7 @@ fn acquire(lock: &str, by: u8, proposal: u64) -> Acquire {
         label: Label::new(Arc::new(signature), Wall::from_micros(1_763_240_000_000_000)),
         ttl: Duration::from_secs(20),
         tied: false,
-        top_up: false,
+        repair: false,
     }
 }
 
@@ -67,33 +67,33 @@ fn inspect(lock: &str) -> Command {
     Command::Inspect { name: name(lock) }
 }
 
-/// Surroundings for a test machine that may be slow, with the restart guard off.
-fn calm() -> Surroundings {
-    Surroundings {
+/// Context for a test machine that may be slow, with the restart guard off.
+fn calm() -> Context {
+    Context {
         guard: RestartGuard::Off,
         node_timeout: Duration::from_secs(2),
         connect_timeout: Duration::from_secs(5),
-        ..Surroundings::default()
+        ..Context::default()
     }
 }
 
-fn guarded() -> Surroundings {
-    Surroundings { guard: RestartGuard::Strict, ..calm() }
+fn guarded() -> Context {
+    Context { guard: RestartGuard::Strict, ..calm() }
 }
 
-fn connect(url: &str, around: Surroundings) -> Arc<RedisNode> {
-    Arc::new(RedisNode::new(&url.parse().unwrap(), around).unwrap())
+fn connect(url: &str, ctx: Context) -> Arc<RedisNode> {
+    Arc::new(RedisNode::new(&url.parse().unwrap(), ctx).unwrap())
 }
 
 async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
     let nodes: Nodes = [node.clone()];
-    let mut round = Round::send(&nodes, NodeSet::first(1), command, PATIENCE, Enough::ONE);
+    let mut round = TestRound::send(&nodes, NodeSet::first(1), command, PATIENCE, WakeThreshold::ONE);
     round.next().await.unwrap().1
 }
 
 /// Sends without waiting for the answer.
 fn post(node: &RedisNode, command: &Command) {
-    node.send(Question::unheard(command.clone()));
+    node.send(Request::without_reply(command.clone()));
 }
 
 async fn view(node: &Arc<RedisNode>, lock: &str) -> View {
@@ -144,10 +144,10 @@ impl crate::Clock for Ahead {
 struct Diary(Arc<Mutex<Vec<Event>>>);
 
 impl Diary {
-    fn observe(&self, around: Surroundings) -> Surroundings {
+    fn observe(&self, ctx: Context) -> Context {
         let pages = self.0.clone();
         let observer = move |event: &Event| pages.lock().unwrap().push(event.clone());
-        Surroundings { observers: Observers::new(vec![Arc::new(observer)]), ..around }
+        Context { observers: Observers::new(vec![Arc::new(observer)]), ..ctx }
     }
 
     fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {

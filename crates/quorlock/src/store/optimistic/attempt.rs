@@ -3,7 +3,7 @@
 //! Two writes and two round trips. `MULTI` goes with the reading, so that its answer is known before anything is sent
 //! that changes the key: a write behind a refused `MULTI` would happen at once and over anything.
 
-use crate::node::{NodeError, Session, Switchboard, Value};
+use crate::node::{NodeError, Session, SessionCell, Value};
 use crate::store::optimistic::{LONGEST_VALUE, TIMEOUT, UpdateError};
 use std::future::Future;
 use tokio::time::timeout;
@@ -28,7 +28,7 @@ pub(crate) enum Purpose {
 ///
 /// The session is kept only where no state is left on it; everything else drops and thereby closes it.
 pub(crate) async fn attempt<E>(
-    switchboard: &mut Switchboard,
+    switchboard: &mut SessionCell,
     key: &str,
     change: &mut impl FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Outcome, UpdateError<E>> {
@@ -51,7 +51,7 @@ pub(crate) async fn attempt<E>(
 
 /// Reads the value on the session that was kept or, if the server has left that one meanwhile, on a new one.
 pub(crate) async fn read<E>(
-    switchboard: &mut Switchboard,
+    switchboard: &mut SessionCell,
     key: &str,
     purpose: Purpose,
 ) -> Result<(Session, Option<Vec<u8>>), UpdateError<E>> {
@@ -83,7 +83,7 @@ async fn ask<E>(
     }
     in_time(async {
         if purpose == Purpose::Change {
-            session.okay().await?;
+            session.expect_ok().await?;
         }
         let size = session.reply().await?.number().ok_or_else(|| odd("STRLEN"))?;
         if size > LONGEST_VALUE as u64 {
@@ -94,7 +94,7 @@ async fn ask<E>(
             value => Some(value.text().ok_or_else(|| odd("GET"))?.to_vec()),
         };
         if purpose == Purpose::Change {
-            session.okay().await?;
+            session.expect_ok().await?;
         }
         Ok(value)
     })
@@ -108,7 +108,7 @@ async fn write<E>(session: &mut Session, key: &str, new: Option<&[u8]>) -> Resul
         None => session.push(&[b"DEL", key.as_bytes()]),
     }
     session.push(&[b"EXEC"]);
-    let replies = in_time(async { Ok((session.whatever().await?, session.whatever().await?)) }).await;
+    let replies = in_time(async { Ok((session.reply_raw().await?, session.reply_raw().await?)) }).await;
     // From here on the server may have carried it out, whatever happened to its answer.
     let (queued, executed) = replies.map_err(|source| UpdateError::Unknown { source })?;
     match (queued, executed) {
@@ -133,7 +133,7 @@ fn refusal(text: &[u8]) -> NodeError {
 /// Closes the transaction and forgets what was watched.
 async fn discard(session: &mut Session) -> Result<(), NodeError> {
     session.push(&[b"DISCARD"]);
-    in_time(session.okay()).await
+    in_time(session.expect_ok()).await
 }
 
 fn short_enough<E>(value: Option<Vec<u8>>) -> Result<Option<Vec<u8>>, UpdateError<E>> {

@@ -69,13 +69,13 @@ impl Api {
 
     /// The keys that begin with `prefix`, at most `limit`, and whether these are all.
     pub(crate) async fn keys(&self, prefix: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, bool), NodeError> {
-        let question = json!({
+        let request = json!({
             "key": json::text(prefix),
             "range_end": json::text(behind(prefix)),
             "limit": limit.to_string(),
             "keys_only": true,
         });
-        let found: Range = self.ask("/v3/kv/range", &question).await?;
+        let found: Range = self.ask("/v3/kv/range", &request).await?;
         Ok((found.kvs.into_iter().map(|entry| entry.key).collect(), !found.more))
     }
 
@@ -97,8 +97,8 @@ impl Api {
     /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
     pub(crate) async fn grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-        let question = json!({ "ID": id.to_string(), "TTL": seconds.to_string() });
-        self.ask::<Value>("/v3/lease/grant", &question).await.map(drop)
+        let request = json!({ "ID": id.to_string(), "TTL": seconds.to_string() });
+        self.ask::<Value>("/v3/lease/grant", &request).await.map(drop)
     }
 
     /// The same for a lease that somebody else may make at the same moment, which is as good.
@@ -168,8 +168,8 @@ impl Api {
 
     /// What happens to `key` from now on, as a text that does not end; read by the watch module.
     pub(crate) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
-        let question = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
-        let call = Call { path: "/v3/watch", body: encoded(&question), pass: self.pass().await? };
+        let request = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
+        let call = Call { path: "/v3/watch", body: encoded(&request), pass: self.pass().await? };
         let opened = self.http.open(&call).await?;
         if opened.status != StatusCode::OK {
             return Err(NodeError::Server {
@@ -184,12 +184,12 @@ impl Api {
         *self.pass.lock().await = None;
     }
 
-    async fn ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, NodeError> {
-        self.try_ask(path, question).await.map_err(Trouble::cause)
+    async fn ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, NodeError> {
+        self.try_ask(path, request).await.map_err(Trouble::cause)
     }
 
-    async fn try_ask<T: DeserializeOwned>(&self, path: &str, question: &Value) -> Result<T, Trouble> {
-        let body = encoded(question);
+    async fn try_ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, Trouble> {
+        let body = encoded(request);
         let pass = self.pass().await?;
         match self.call(&Call { path, body: body.clone(), pass: pass.clone() }).await {
             // Passes end after some minutes, and with a restart.
@@ -250,8 +250,8 @@ impl Api {
         struct Given {
             token: String,
         }
-        let question = json!({ "name": login.user, "password": login.password });
-        let call = Call { path: "/v3/auth/authenticate", body: encoded(&question), pass: None };
+        let request = json!({ "name": login.user, "password": login.password });
+        let call = Call { path: "/v3/auth/authenticate", body: encoded(&request), pass: None };
         let given = match self.call::<Given>(&call).await {
             Ok(given) => given,
             // Whoever is not asked for a password needs no pass.
@@ -279,8 +279,8 @@ fn is_agreed_on(path: &str) -> bool {
     matches!(path, "/v3/kv/range" | "/v3/kv/txn" | "/v3/lease/grant" | "/v3/lease/revoke")
 }
 
-fn encoded(question: &Value) -> Bytes {
-    question.to_string().into()
+fn encoded(request: &Value) -> Bytes {
+    request.to_string().into()
 }
 
 pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {

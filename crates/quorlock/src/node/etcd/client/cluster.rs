@@ -108,8 +108,8 @@ mod tests {
         Header { cluster_id, revision }
     }
 
-    fn kind(said: Result<(), NodeError>) -> &'static str {
-        said.map_or_else(|error| error.kind(), |()| "fine")
+    fn kind(outcome: Result<(), NodeError>) -> &'static str {
+        outcome.map_or_else(|error| error.kind(), |()| "fine")
     }
 
     #[test]

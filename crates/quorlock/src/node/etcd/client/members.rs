@@ -21,16 +21,16 @@ pub(crate) struct Checks {
     /// Held while they are asked, so that they are asked once. The moment is that of the last time.
     last: Mutex<Option<Instant>>,
     /// Those that have not answered yet, by their place in the address; `None` before the first check.
-    unheard: SyncMutex<Option<BTreeSet<usize>>>,
+    without_reply: SyncMutex<Option<BTreeSet<usize>>>,
 }
 
 impl Checks {
-    fn unheard(&self) -> Option<BTreeSet<usize>> {
-        self.unheard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn without_reply(&self) -> Option<BTreeSet<usize>> {
+        self.without_reply.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn set_unheard(&self, members: BTreeSet<usize>) {
-        *self.unheard.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
+        *self.without_reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
     }
 }
 
@@ -42,11 +42,11 @@ impl Api {
     /// asks all of them.
     pub(crate) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
         let soon = limit / 2;
-        match self.checks.unheard() {
+        match self.checks.without_reply() {
             Some(_) if self.cluster.is_mixed() => self.check_once(Instant::now(), soon).await,
             None => self.check_once(Instant::now(), soon).await,
-            Some(unheard) if unheard.is_empty() => {}
-            Some(unheard) => self.ask_again(unheard),
+            Some(without_reply) if without_reply.is_empty() => {}
+            Some(without_reply) => self.ask_again(without_reply),
         }
         self.cluster.verdict()
     }
@@ -75,7 +75,7 @@ impl Api {
     }
 
     /// Asks the members that were silent, unless that was done lately, without waiting for their answers.
-    fn ask_again(self: &Arc<Self>, unheard: BTreeSet<usize>) {
+    fn ask_again(self: &Arc<Self>, without_reply: BTreeSet<usize>) {
         let Ok(mut last) = self.checks.last.try_lock() else { return };
         if last.is_some_and(|last| last.elapsed() < AGAIN) {
             return;
@@ -84,7 +84,7 @@ impl Api {
         drop(last);
         let api = self.clone();
         tokio::spawn(async move {
-            let silent = api.ask_members(unheard, SOON).await;
+            let silent = api.ask_members(without_reply, SOON).await;
             api.checks.set_unheard(silent);
         });
     }

@@ -7,7 +7,7 @@ use crate::node::etcd::executor::name_queue::{Asked, Lane, Work};
 use crate::node::etcd::executor::name_task::Walker;
 use crate::node::etcd::health::Desk;
 use crate::node::etcd::lock_store::Store;
-use crate::node::{Bell, BoxFuture, Command, NodeError, Question, Reply};
+use crate::node::{BoxFuture, Command, NodeError, Reply, Request, Wakeup};
 use quorlock_core::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -56,28 +56,28 @@ impl Worker {
         Self { store, desk: Desk::default(), patience, thread: Mutex::default(), watched: Mutex::default() }
     }
 
-    /// Puts `question` behind those that wait for the same name.
-    pub(crate) fn ask(&self, question: Question) {
-        let limit = match question.command() {
+    /// Puts `request` behind those that wait for the same name.
+    pub(crate) fn ask(&self, request: Request) {
+        let limit = match request.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
         };
         if self.desk.queued() >= limit {
-            return question.answer(Reply::failed(NodeError::QueueFull { limit }));
+            return request.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
-        let name = question.command().name().clone();
-        let asked = Asked { question, since: Instant::now(), counted: self.desk.count() };
+        let name = request.command().name().clone();
+        let asked = Asked { request, since: Instant::now(), counted: self.desk.count() };
         if let Err((error, Job::Work(_, Work::Ask(unsent)))) = self.send(Job::Work(name, Work::Ask(asked))) {
-            unsent.question.answer(Reply::failed(error));
+            unsent.request.answer(Reply::failed(error));
         }
     }
 
-    /// Rings `bell` when `name` may have become free. Without a thread the poll of the waiter must do.
-    pub(crate) fn watch(&self, name: &Name, bell: &Bell) {
+    /// Rings `wakeup` when `name` may have become free. Without a thread the poll of the waiter must do.
+    pub(crate) fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         if watched.len() < MOST_WATCHES || watched.contains(name) {
             watched.insert(name.clone());
-            let _ = self.send(Job::Work(name.clone(), Work::Watch(bell.clone())));
+            let _ = self.send(Job::Work(name.clone(), Work::Watch(wakeup.clone())));
         }
     }
 

@@ -1,7 +1,7 @@
 //! What waits to be done for one name, in its order.
 
 use crate::node::etcd::health::Counted;
-use crate::node::{Bell, Question};
+use crate::node::{Request, Wakeup};
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -11,14 +11,14 @@ use tokio::time::{Instant, timeout_at};
 #[derive(Debug)]
 pub(crate) enum Work {
     Ask(Asked),
-    Watch(Bell),
+    Watch(Wakeup),
     Unwatch,
 }
 
 /// A question that waits.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(crate) question: Question,
+    pub(crate) request: Request,
     pub(crate) since: Instant,
     /// It counts as long as this lives.
     pub(crate) counted: Counted,

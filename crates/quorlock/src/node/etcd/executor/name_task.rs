@@ -3,8 +3,8 @@
 use crate::node::etcd::executor::name_queue::{Asked, Lane, Next, Work};
 use crate::node::etcd::health::{Desk, Owed};
 use crate::node::etcd::lock_store::Store;
-use crate::node::etcd::watch::{Watch, ring};
-use crate::node::{Bell, Command, Denied, NodeError, Reply};
+use crate::node::etcd::watch::{Watch, notify};
+use crate::node::{Command, Denied, NodeError, Reply, Wakeup};
 use quorlock_core::Name;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Walker {
             let due = self.owed.front().map(|debt| debt.due);
             match lane.next(stays || self.watch.is_some(), due).await {
                 Next::Work(Work::Ask(asked)) => self.answer(asked).await,
-                Next::Work(Work::Watch(bell)) => self.begin_watch(bell).await,
+                Next::Work(Work::Watch(wakeup)) => self.begin_watch(wakeup).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
                 Next::Due => drop(self.pay().await),
                 Next::Over => return,
@@ -65,41 +65,41 @@ impl Walker {
         }
     }
 
-    async fn answer(&mut self, Asked { question, since, counted: _counted }: Asked) {
+    async fn answer(&mut self, Asked { request, since, counted: _counted }: Asked) {
         // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
         let after = self.store.limit;
-        if since.elapsed() > after && !matches!(question.command(), Command::Release { .. }) {
-            self.store.note_unsent(question.command());
-            return question.answer(Reply::failed(NodeError::Timeout { after }));
+        if since.elapsed() > after && !matches!(request.command(), Command::Release { .. }) {
+            self.store.note_unsent(request.command());
+            return request.answer(Reply::failed(NodeError::Timeout { after }));
         }
         // It undoes what was never done, so it need not wait for what is owed.
-        if let Command::Release { token, .. } = question.command()
+        if let Command::Release { token, .. } = request.command()
             && self.store.was_refused(token)
         {
-            return question.answer(Reply::Denied(Denied::Taken));
+            return request.answer(Reply::Denied(Denied::Taken));
         }
         // What was released must be free before anybody takes it again.
         let paid =
-            if matches!(question.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };
+            if matches!(request.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };
         let asked = Instant::now();
         let result = match paid {
-            Ok(()) => self.store.execute(question.command()).await,
+            Ok(()) => self.store.execute(request.command()).await,
             Err(error) => {
-                self.store.note_unsent(question.command());
+                self.store.note_unsent(request.command());
                 Err(error)
             }
         };
         match result {
             Ok(reply) => {
                 self.desk.note_well(asked.elapsed());
-                question.answer(reply);
+                request.answer(reply);
             }
             Err(error) => {
                 self.desk.note_trouble(&error);
-                if matches!(question.command(), Command::Release { .. }) {
-                    self.owe(question.command());
+                if matches!(request.command(), Command::Release { .. }) {
+                    self.owe(request.command());
                 }
-                question.answer(Reply::failed(error));
+                request.answer(Reply::failed(error));
             }
         }
     }
@@ -126,12 +126,12 @@ impl Walker {
         Ok(())
     }
 
-    async fn begin_watch(&mut self, bell: Bell) {
+    async fn begin_watch(&mut self, wakeup: Wakeup) {
         self.end_watch();
         // If it cannot be begun now, it is later, and the poll of whoever waits must do meanwhile.
         let watch = Watch::begin(&self.store, &self.name, self.patience).await.ok();
-        let ring = ring(watch, self.store.clone(), self.name.clone(), bell, self.patience);
-        self.watch = Some(tokio::spawn(ring).abort_handle());
+        let notify = notify(watch, self.store.clone(), self.name.clone(), wakeup, self.patience);
+        self.watch = Some(tokio::spawn(notify).abort_handle());
     }
 
     fn end_watch(&mut self) {
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::node::contract::{TTL, acquire, name, release};
     use crate::node::etcd::tests::store;
-    use crate::node::{Done, Question};
+    use crate::node::{Done, Request};
     use quorlock_testkit::Etcd;
     use tokio::time::advance;
 
@@ -171,9 +171,9 @@ mod tests {
         store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
         let mut walker = Walker::new(name("a"), store, Desk::default(), TTL);
         walker.owe(&release("a", 1));
-        let (question, reply) = Question::channel(acquire("a", 2, 6, TTL, false));
+        let (request, reply) = Request::channel(acquire("a", 2, 6, TTL, false));
         let counted = walker.desk.count();
-        walker.answer(Asked { question, since: Instant::now(), counted }).await;
+        walker.answer(Asked { request, since: Instant::now(), counted }).await;
         let reply = reply.await;
         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
     }

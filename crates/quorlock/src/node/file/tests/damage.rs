@@ -81,8 +81,8 @@ async fn a_file_that_another_process_made_meanwhile_is_not_replaced() {
 #[tokio::test]
 async fn files_are_made_by_one_process_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
-    let around = Surroundings { node_timeout: Duration::from_millis(5), ..Surroundings::default() };
-    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), around).unwrap());
+    let ctx = Context { node_timeout: Duration::from_millis(5), ..Context::default() };
+    let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), ctx).unwrap());
     let busy = std::fs::File::open(dir.path()).unwrap();
     busy.lock().unwrap();
     assert_eq!(ask(&node, &acquire("x", 1, 5, LONG, false)).await, "failed: no answer within 20ms");
@@ -146,14 +146,14 @@ async fn a_full_queue_still_takes_releases() {
     let nodes = [node.clone()];
     // One more than fits, as the thread has taken one.
     for _ in 0..=worker::MOST_WAITING + 1 {
-        crate::quorum::round::send_and_forget(
+        crate::quorum::round::send_without_reply(
             &nodes,
             NodeSet::first(1),
             Command::Inspect { name: name("y") },
         );
     }
     assert!(inspect(&node, "y").await.contains("is full"));
-    crate::quorum::round::send_and_forget(&nodes, NodeSet::first(1), release("x", 1));
+    crate::quorum::round::send_without_reply(&nodes, NodeSet::first(1), release("x", 1));
     drop(kept);
     until(&node, "free, counter 5").await;
 }

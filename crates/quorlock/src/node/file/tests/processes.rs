@@ -29,10 +29,10 @@ async fn a_tied_lock_is_free_at_once_when_its_process_is_killed() {
     let node = open(dir.path());
     let player = Player::start("tied", dir.path());
     assert_eq!(ask(&node, &acquire("x", 2, 6, LONG, false)).await, "taken");
-    let bell = Bell::new();
-    node.watch(&name("x"), &bell);
+    let wakeup = Wakeup::new();
+    node.watch(&name("x"), &wakeup);
     drop(player);
-    tokio::time::timeout(SURELY, bell.heard()).await.expect("the watch sees the death");
+    tokio::time::timeout(SURELY, wakeup.notified()).await.expect("the watch sees the death");
     assert_eq!(ask(&node, &acquire("x", 2, 7, LONG, false)).await, "raised");
 }
 
@@ -61,10 +61,10 @@ async fn a_release_in_another_process_rings() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     let player = Player::start("untied", dir.path());
-    let bell = Bell::new();
-    node.watch(&name("x"), &bell);
+    let wakeup = Wakeup::new();
+    node.watch(&name("x"), &wakeup);
     player.finish();
-    tokio::time::timeout(SURELY, bell.heard()).await.expect("the watch sees the release");
+    tokio::time::timeout(SURELY, wakeup.notified()).await.expect("the watch sees the release");
     assert_eq!(ask(&node, &acquire("x", 2, 6, LONG, false)).await, "raised");
 }
 

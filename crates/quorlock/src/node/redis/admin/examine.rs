@@ -10,7 +10,9 @@ use crate::node::redis::link::greeting::ahead;
 use crate::node::redis::protocol::compare_and_delete;
 use crate::node::redis::protocol::encode::EPOCH_KEY;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::redis::protocol::server_info::{FSYNC, SKIP_SYNC, SYNC, Survey, check_sync, field, setting};
+use crate::node::redis::protocol::server_info::{
+    FSYNC, SKIP_SYNC, SYNC, ServerInfo, check_sync, field, setting,
+};
 use crate::node::redis::protocol::verify;
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use quorlock_core::Wall;
@@ -22,8 +24,8 @@ const PINGS: usize = 5;
 
 /// Connects anew and asks; each of the two takes at most the connect timeout.
 pub(crate) async fn examine(link: &Link) -> Result<ServerFacts, NodeError> {
-    let session = Session::visit(link).await?;
-    let limit = link.around.connect_timeout;
+    let session = Session::connection(link).await?;
+    let limit = link.ctx.connect_timeout;
     let looking = Look { link, session }.at_everything();
     timeout(limit, looking).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
 }
@@ -37,14 +39,14 @@ impl Look<'_> {
     async fn at_everything(mut self) -> Result<ServerFacts, NodeError> {
         let info = self.session.ask(&["INFO"]).await?;
         let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
-        let survey = Survey::parse(&info);
-        let sync = self.say(&FSYNC.map(|word| std::str::from_utf8(word).unwrap_or_default())).await?;
-        let persistence = self.persistence(&survey, &info, &sync).await?;
-        let refusal = self.refusal(&survey, &sync);
+        let server_info = ServerInfo::parse(&info);
+        let sync = self.call_raw(&FSYNC.map(|word| std::str::from_utf8(word).unwrap_or_default())).await?;
+        let persistence = self.persistence(&server_info, &info, &sync).await?;
+        let refusal = self.refusal(&server_info, &sync);
         let clock_ahead_micros = self.clock_ahead().await?;
         let denied = match &refusal {
             Some(cause) if !is_a_setting(cause) => Vec::new(),
-            _ => permissions::denied(&mut self.session, &verify::nonce(&self.link.around)).await?,
+            _ => permissions::denied(&mut self.session, &verify::nonce(&self.link.ctx)).await?,
         };
         // What a server refuses to everybody, as its memory is full, is no matter of rights.
         let (denied, refused): (Vec<_>, Vec<_>) =
@@ -52,18 +54,18 @@ impl Look<'_> {
         let refusal = refusal.or_else(|| refused.into_iter().next().map(|denial| denial.cause));
         let number = |name| field(&info, name)?.parse::<u64>().ok();
         Ok(ServerFacts {
-            epoch: self.epoch(&survey, clock_ahead_micros.unwrap_or_default()).await?,
+            epoch: self.epoch(&server_info, clock_ahead_micros.unwrap_or_default()).await?,
             round_trip: self.round_trip().await?,
             user: self.text(&["ACL", "WHOAMI"]).await?,
             fast_release: self.fast_release().await?,
-            version: survey.version,
-            run_id: survey.run_id,
-            mode: survey.mode,
-            role: survey.role,
-            replicas: survey.replicas,
+            version: server_info.version,
+            run_id: server_info.run_id,
+            mode: server_info.mode,
+            role: server_info.role,
+            replicas: server_info.replicas,
             uptime: number("uptime_in_seconds").map(Duration::from_secs),
             refusal,
-            eviction_policy: survey.policy,
+            eviction_policy: server_info.policy,
             memory_limit: number("maxmemory").filter(|limit| *limit > 0),
             memory_used: number("used_memory"),
             recall: persistence.recall(),
@@ -73,39 +75,39 @@ impl Look<'_> {
         })
     }
 
-    fn refusal(&self, survey: &Survey, sync: &Value) -> Option<NodeError> {
+    fn refusal(&self, server_info: &ServerInfo, sync: &Value) -> Option<NodeError> {
         let durable = || match self.link.login.durable {
-            true => survey.check_durable().and_then(|()| check_sync(sync)),
+            true => server_info.check_durable().and_then(|()| check_sync(sync)),
             false => Ok(()),
         };
-        survey.check(self.link.around.allow_eviction).and_then(|()| durable()).err()
+        server_info.check(self.link.ctx.allow_eviction).and_then(|()| durable()).err()
     }
 
     async fn persistence(
         &mut self,
-        survey: &Survey,
+        server_info: &ServerInfo,
         info: &str,
         sync: &Value,
     ) -> Result<Persistence, NodeError> {
         let went_well = |name| field(info, name).map(|status| status == "ok");
         Ok(Persistence {
-            appends: survey.appends,
+            appends: server_info.appends,
             append_sync: setting(sync, SYNC),
             syncs_while_saving: setting(sync, SKIP_SYNC).map(|skips| skips == "no"),
             snapshots: self.setting("save").await?,
-            last_append_ok: went_well("aof_last_write_status").filter(|_| survey.appends),
+            last_append_ok: went_well("aof_last_write_status").filter(|_| server_info.appends),
             last_snapshot_ok: went_well("rdb_last_bgsave_status"),
         })
     }
 
     /// A setting of the server; `None` if it does not tell.
     async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
-        Ok(setting(&self.say(&["CONFIG", "GET", name]).await?, name))
+        Ok(setting(&self.call_raw(&["CONFIG", "GET", name]).await?, name))
     }
 
     async fn clock_ahead(&mut self) -> Result<Option<i64>, NodeError> {
         let before = self.wall();
-        let answer = self.say(&["TIME"]).await?;
+        let answer = self.call_raw(&["TIME"]).await?;
         let after = self.wall();
         Ok(handshake::time(&answer).map(|there| ahead(there, before, after)))
     }
@@ -113,31 +115,31 @@ impl Look<'_> {
     async fn round_trip(&mut self) -> Result<Option<Duration>, NodeError> {
         let mut times = Vec::with_capacity(PINGS);
         for _ in 0..PINGS {
-            let start = self.link.around.clock.now();
-            self.say(&["PING"]).await?;
-            times.push(self.link.around.clock.now().since(start));
+            let start = self.link.ctx.clock.now();
+            self.call_raw(&["PING"]).await?;
+            times.push(self.link.ctx.clock.now().since(start));
         }
         times.sort_unstable();
         Ok(times.get(PINGS / 2).copied())
     }
 
     /// Reads the epoch, and only reads it: a client that came to vote would begin a new one where it must.
-    async fn epoch(&mut self, survey: &Survey, ahead: i64) -> Result<Option<EpochFacts>, NodeError> {
-        let stored = self.say(&["GET", EPOCH_KEY]).await?;
-        let around = &self.link.around;
-        let now = Wall::from_micros(around.clock.wall().as_micros().saturating_add_signed(ahead));
+    async fn epoch(&mut self, server_info: &ServerInfo, ahead: i64) -> Result<Option<EpochFacts>, NodeError> {
+        let stored = self.call_raw(&["GET", EPOCH_KEY]).await?;
+        let ctx = &self.link.ctx;
+        let now = Wall::from_micros(ctx.clock.wall().as_micros().saturating_add_signed(ahead));
         let Some((origin, epoch)) = stored.text().and_then(Epoch::of_stored) else {
             return Ok(None);
         };
         let login = &self.link.login;
-        let is_of_this_run = origin.run_id == survey.run_id && origin.db == login.db;
+        let is_of_this_run = origin.run_id == server_info.run_id && origin.db == login.db;
         let is_kept = origin.db == login.db && login.durable && origin.durable;
-        let recorded = around.longest.recorded();
-        let quarantine = match around.guard {
+        let recorded = ctx.longest.recorded();
+        let quarantine = match ctx.guard {
             RestartGuard::Off => Duration::ZERO,
             RestartGuard::Strict if is_of_this_run || is_kept => {
                 let before = self.link.lock().epoch.clone();
-                let here = around.clock.now();
+                let here = ctx.clock.now();
                 Verified::new((&epoch, now), before.as_ref(), here).left(recorded, here)
             }
             RestartGuard::Strict => quarantine(epoch.longest.max(recorded)),
@@ -152,20 +154,20 @@ impl Look<'_> {
     }
 
     async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {
-        Ok(compare_and_delete::known(&self.say(&compare_and_delete::WHICH).await?))
+        Ok(compare_and_delete::known(&self.call_raw(&compare_and_delete::WHICH).await?))
     }
 
     async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
-        Ok(plain(&self.say(words).await?))
+        Ok(plain(&self.call_raw(words).await?))
     }
 
     /// Asks what a server may refuse to answer.
-    async fn say(&mut self, words: &[&str]) -> Result<Value, NodeError> {
-        self.session.say(words).await
+    async fn call_raw(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+        self.session.call_raw(words).await
     }
 
     fn wall(&self) -> Wall {
-        self.link.around.clock.wall()
+        self.link.ctx.clock.wall()
     }
 }
 

@@ -7,17 +7,17 @@ use crate::node::redis::protocol::server_errors::{classify, is_unknown_command};
 use crate::node::{Denial, NodeError, Purpose};
 
 /// One command that we need.
-struct Need {
+struct Probe {
     command: &'static str,
     /// How it is tried; `{}` stands for what it is tried on.
     arguments: &'static str,
-    on: On,
+    on: Target,
     purpose: Purpose,
 }
 
 /// What a command is tried on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum On {
+enum Target {
     Nothing,
     /// A key where no lock is.
     Name,
@@ -26,53 +26,53 @@ enum On {
     Channel,
 }
 
-const fn need(command: &'static str, arguments: &'static str, on: On, purpose: Purpose) -> Need {
-    Need { command, arguments, on, purpose }
+const fn probe(command: &'static str, arguments: &'static str, on: Target, purpose: Purpose) -> Probe {
+    Probe { command, arguments, on, purpose }
 }
 
 /// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is one that
 /// the server refuses for its grammar, which it looks at after the permission.
-const NEEDS: [Need; 20] = [
-    need("SET", "{} probe XX PX 1000", On::Name, Purpose::Locking),
-    need("GET", "{}", On::Name, Purpose::Locking),
-    need("GETRANGE", "{} 0 1", On::Name, Purpose::Locking),
-    need("PTTL", "{}", On::Name, Purpose::Locking),
-    need("PEXPIRE", "{} 1000", On::Name, Purpose::Locking),
-    need("DEL", "{}", On::Name, Purpose::Locking),
-    need("ZADD", "{} XX GT CH 1 f", On::Fence, Purpose::Locking),
-    need("ZSCORE", "{} f", On::Fence, Purpose::Locking),
-    need("EXPIRE", "{} 1", On::Fence, Purpose::Locking),
-    need("SCRIPT LOAD", "return", On::Nothing, Purpose::Locking),
-    need("EVAL", "return 0", On::Nothing, Purpose::Locking),
-    need("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff 0", On::Nothing, Purpose::Locking),
-    need("TIME", "", On::Nothing, Purpose::Locking),
-    need("GETRANGE", "{} 0 1", On::Epoch, Purpose::RestartGuard),
-    need("SET", "{} probe NX XX", On::Epoch, Purpose::RestartGuard),
-    need("PUBLISH", "{} probe", On::Channel, Purpose::Hints),
-    need("PUBSUB NUMSUB", "probe", On::Nothing, Purpose::Hints),
+const NEEDS: [Probe; 20] = [
+    probe("SET", "{} probe XX PX 1000", Target::Name, Purpose::Locking),
+    probe("GET", "{}", Target::Name, Purpose::Locking),
+    probe("GETRANGE", "{} 0 1", Target::Name, Purpose::Locking),
+    probe("PTTL", "{}", Target::Name, Purpose::Locking),
+    probe("PEXPIRE", "{} 1000", Target::Name, Purpose::Locking),
+    probe("DEL", "{}", Target::Name, Purpose::Locking),
+    probe("ZADD", "{} XX GT CH 1 f", Target::Fence, Purpose::Locking),
+    probe("ZSCORE", "{} f", Target::Fence, Purpose::Locking),
+    probe("EXPIRE", "{} 1", Target::Fence, Purpose::Locking),
+    probe("SCRIPT LOAD", "return", Target::Nothing, Purpose::Locking),
+    probe("EVAL", "return 0", Target::Nothing, Purpose::Locking),
+    probe("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff 0", Target::Nothing, Purpose::Locking),
+    probe("TIME", "", Target::Nothing, Purpose::Locking),
+    probe("GETRANGE", "{} 0 1", Target::Epoch, Purpose::RestartGuard),
+    probe("SET", "{} probe NX XX", Target::Epoch, Purpose::RestartGuard),
+    probe("PUBLISH", "{} probe", Target::Channel, Purpose::Hints),
+    probe("PUBSUB NUMSUB", "probe", Target::Nothing, Purpose::Hints),
     // No connection has the highest number. Never 0: to servers before version 7 that means all connections.
-    need("CLIENT KILL", "ID 9223372036854775807", On::Nothing, Purpose::Reconnecting),
-    need("SCAN", "0 COUNT 1", On::Nothing, Purpose::Listing),
-    need("CONFIG GET", "appendfsync", On::Nothing, Purpose::Durability),
+    probe("CLIENT KILL", "ID 9223372036854775807", Target::Nothing, Purpose::Reconnecting),
+    probe("SCAN", "0 COUNT 1", Target::Nothing, Purpose::Listing),
+    probe("CONFIG GET", "appendfsync", Target::Nothing, Purpose::Durability),
 ];
 
 /// Tried last, as its confirmation comes unasked.
-const SUBSCRIBE: Need = need("SUBSCRIBE", "{}", On::Channel, Purpose::Hints);
+const SUBSCRIBE: Probe = probe("SUBSCRIBE", "{}", Target::Channel, Purpose::Hints);
 
 /// What is denied to us of all that we need. `nonce` makes keys that nobody has.
 pub(crate) async fn denied(session: &mut Session, nonce: &str) -> Result<Vec<Denial>, NodeError> {
     for need in NEEDS.iter().chain([&SUBSCRIBE]) {
         need.push(session, nonce);
     }
-    need("UNSUBSCRIBE", "{}", On::Channel, Purpose::Hints).push(session, nonce);
+    probe("UNSUBSCRIBE", "{}", Target::Channel, Purpose::Hints).push(session, nonce);
     session.push(&[b"PING"]);
     let mut denied = Vec::new();
     for need in &NEEDS {
-        denied.extend(need.judge(&session.whatever().await?, nonce));
+        denied.extend(need.judge(&session.reply_raw().await?, nonce));
     }
     // At most three: an error for each that is refused, and the answer to the ping.
     for _ in 0..3 {
-        match session.whatever().await? {
+        match session.reply_raw().await? {
             Value::Error(text) if denied.iter().all(|denial| denial.command != "SUBSCRIBE") => {
                 denied.extend(SUBSCRIBE.judge(&Value::Error(text), nonce));
             }
@@ -83,7 +83,7 @@ pub(crate) async fn denied(session: &mut Session, nonce: &str) -> Result<Vec<Den
     Ok(denied)
 }
 
-impl Need {
+impl Probe {
     fn push(&self, session: &mut Session, nonce: &str) {
         let target = self.on.target(nonce).unwrap_or_default();
         let words = self.command.split(' ').chain(self.arguments.split_whitespace());
@@ -96,7 +96,7 @@ impl Need {
         let Value::Error(text) = reply else { return None };
         let cause = refusal(text)?;
         // A user may be allowed just the names that it locks, which we do not know.
-        if self.on == On::Name && is_about_keys(&cause) {
+        if self.on == Target::Name && is_about_keys(&cause) {
             return None;
         }
         Some(Denial {
@@ -108,16 +108,16 @@ impl Need {
     }
 }
 
-impl On {
+impl Target {
     fn target(self, nonce: &str) -> Option<String> {
         // No lock can have a name that starts like this.
         let name = format!("quorlock:probe:{nonce}");
         match self {
-            On::Nothing => None,
-            On::Name => Some(name),
-            On::Fence => Some(format!("{FENCE_KEY}{name}")),
-            On::Epoch => Some(EPOCH_KEY.to_owned()),
-            On::Channel => Some(format!("{FREE_CHANNEL}{name}")),
+            Target::Nothing => None,
+            Target::Name => Some(name),
+            Target::Fence => Some(format!("{FENCE_KEY}{name}")),
+            Target::Epoch => Some(EPOCH_KEY.to_owned()),
+            Target::Channel => Some(format!("{FREE_CHANNEL}{name}")),
         }
     }
 }

@@ -21,8 +21,8 @@ const LONGEST_WALK: Duration = Duration::from_secs(5);
 
 /// The names that the server holds, or may hold: whoever may not look at a name cannot tell.
 pub(crate) async fn names(link: &Link) -> Result<Names, NodeError> {
-    let (clock, limit) = (&link.around.clock, link.around.connect_timeout);
-    let mut session = Session::visit(link).await?;
+    let (clock, limit) = (&link.ctx.clock, link.ctx.connect_timeout);
+    let mut session = Session::connection(link).await?;
     let end = clock.now() + LONGEST_WALK;
     let mut cursor = Bytes::from_static(b"0");
     let mut held = BTreeSet::new();
@@ -48,7 +48,7 @@ async fn step(session: &mut Session, cursor: &[u8], held: &mut BTreeSet<Name>) -
         session.push(&[b"EXISTS", name.as_str().as_bytes()]);
     }
     for name in known {
-        if !matches!(session.whatever().await?, Value::Integer(0)) {
+        if !matches!(session.reply_raw().await?, Value::Integer(0)) {
             held.insert(name);
         }
     }

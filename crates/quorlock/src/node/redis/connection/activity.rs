@@ -4,10 +4,10 @@ use quorlock_core::Moment;
 use std::time::Duration;
 
 /// When the server was last heard, and how long its answers take.
-pub(crate) struct Watch {
+pub(crate) struct Activity {
     pub(crate) heard: Moment,
     /// When it was last asked what it is.
-    pub(crate) surveyed: Moment,
+    pub(crate) on_server_info: Moment,
     /// When the server was last told that somebody waits.
     pub(crate) waited: Moment,
     /// Which answer is timed, by its number, and when its command was handed over.
@@ -15,9 +15,9 @@ pub(crate) struct Watch {
     pub(crate) round_trip: Option<Duration>,
 }
 
-impl Watch {
+impl Activity {
     pub(crate) fn new(now: Moment) -> Self {
-        Self { heard: now, surveyed: now, waited: now, probe: None, round_trip: None }
+        Self { heard: now, on_server_info: now, waited: now, probe: None, round_trip: None }
     }
 
     /// So many commands were answered by now.

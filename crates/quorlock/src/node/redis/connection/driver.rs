@@ -2,15 +2,15 @@
 
 use crate::context::entropy;
 use crate::node::NodeError;
-use crate::node::redis::connection::activity::Watch;
-use crate::node::redis::connection::flush_on_drop::Parting;
+use crate::node::redis::connection::activity::Activity;
+use crate::node::redis::connection::flush_on_drop::FlushOnDrop;
 use crate::node::redis::connection::handshake;
-use crate::node::redis::connection::in_flight::Flight;
-use crate::node::redis::connection::reply_chunks::Pace;
-use crate::node::redis::connection::socket::{Wire, broken};
+use crate::node::redis::connection::in_flight::InFlight;
+use crate::node::redis::connection::reply_chunks::ReplyChunks;
+use crate::node::redis::connection::socket::{Socket, broken};
 use crate::node::redis::link::Link;
 use crate::node::redis::link::greeting::Greeting;
-use crate::node::redis::link::state::{Chores, Phase, Queue};
+use crate::node::redis::link::state::{LinkState, PendingWork, Phase};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::protocol;
 use quorlock_core::{Backoff, Moment};
@@ -39,11 +39,11 @@ const MUTE: Duration = Duration::from_secs(2);
 /// Drives one link until its node is dropped. Dropped itself, it leaves the link as if it had never run.
 pub(crate) struct Driver {
     link: Arc<Link>,
-    flight: Flight,
+    in_flight: InFlight,
     /// When everything must be flushed at the latest, once the node is gone.
     end_by: Option<Instant>,
     /// Whether it lets others go first before it takes over what is to be written.
-    holds_back: bool,
+    yields_first: bool,
 }
 
 /// Why a connection was left.
@@ -54,7 +54,7 @@ enum End {
 }
 
 /// What the driver's turn is about.
-enum Turn {
+enum DriverEvent {
     /// Something was read, or there is room to write more.
     Heard,
     /// It is time for chores.
@@ -67,7 +67,7 @@ enum Turn {
 impl Driver {
     /// Drives `link` in a task of `runtime`.
     pub(crate) fn spawn(link: Arc<Link>, runtime: &Handle) {
-        let driver = Self { link, flight: Flight::default(), end_by: None, holds_back: false };
+        let driver = Self { link, in_flight: InFlight::default(), end_by: None, yields_first: false };
         runtime.spawn(driver.run());
     }
 
@@ -76,9 +76,9 @@ impl Driver {
         let mut replaced: Option<Instant> = None;
         loop {
             let cause = match self.connect().await {
-                Ok((wire, greeting)) => {
+                Ok((socket, greeting)) => {
                     self.link.ready(&greeting);
-                    let cause = match self.serve(wire).await {
+                    let cause = match self.serve(socket).await {
                         End::Closed => return,
                         End::Broken(cause) => cause,
                     };
@@ -86,15 +86,15 @@ impl Driver {
                         // Most likely the server restarted: one attempt for which commands wait.
                         replaced = Some(Instant::now());
                         backoff.reset();
-                        self.link.gone(self.flight.drain(), Phase::Connecting, &cause);
+                        self.link.gone(self.in_flight.drain(), Phase::Connecting, &cause);
                         continue;
                     }
                     cause
                 }
                 Err(cause) => cause,
             };
-            self.link.gone(self.flight.drain(), Phase::Down(cause.clone()), &cause);
-            let delay = backoff.next(entropy::number(&*self.link.around.entropy));
+            self.link.gone(self.in_flight.drain(), Phase::Down(cause.clone()), &cause);
+            let delay = backoff.next(entropy::number(&*self.link.ctx.entropy));
             if self.rest(delay).await {
                 return;
             }
@@ -102,16 +102,16 @@ impl Driver {
     }
 
     /// Connects and introduces us, all within the connect timeout.
-    async fn connect(&self) -> Result<(Wire, Greeting), NodeError> {
+    async fn connect(&self) -> Result<(Socket, Greeting), NodeError> {
         let link = &self.link;
-        let limit = link.around.connect_timeout;
+        let limit = link.ctx.connect_timeout;
         let attempt = async {
-            let mut wire = Wire::new(link.address.open(limit).await?);
-            let last = link.lock().last_visit.clone();
+            let mut socket = Socket::new(link.address.open(limit).await?);
+            let last = link.lock().last_connection.clone();
             let last = last.as_ref();
-            let greeting = handshake::greet(&mut wire, &link.login, &link.around, &link.id, last).await?;
-            link.lock().last_visit = Some(greeting.visit.clone());
-            Ok((wire, greeting))
+            let greeting = handshake::greet(&mut socket, &link.login, &link.ctx, &link.id, last).await?;
+            link.lock().last_connection = Some(greeting.connection.clone());
+            Ok((socket, greeting))
         };
         match timeout(limit, attempt).await {
             Ok(outcome) => outcome,
@@ -120,29 +120,31 @@ impl Driver {
     }
 
     /// Writes what comes and reads what is answered, until the connection breaks or is no longer needed.
-    async fn serve(&mut self, wire: Wire) -> End {
+    async fn serve(&mut self, socket: Socket) -> End {
         let link = self.link.clone();
-        let mut parting = Parting::new(link.clone(), wire);
-        let wire = &mut parting.wire;
-        let mut watch = Watch::new(link.around.clock.now());
+        let mut flush = FlushOnDrop::new(link.clone(), socket);
+        let socket = &mut flush.socket;
+        let mut activity = Activity::new(link.ctx.clock.now());
         let mut tick = Box::pin(sleep(TICK));
         loop {
             let outcome =
-                match poll_fn(|context| self.poll_turn(context, &link, wire, &mut watch, &mut tick)).await {
-                    Turn::Heard => {
+                match poll_fn(|context| self.poll_event(context, &link, socket, &mut activity, &mut tick))
+                    .await
+                {
+                    DriverEvent::Heard => {
                         // What came before has waited, and what comes while answers are handed out is what we would wait for.
-                        self.holds_back = true;
-                        self.read(wire, &mut watch).await
+                        self.yields_first = true;
+                        self.read(socket, &mut activity).await
                     }
-                    Turn::Tick => {
+                    DriverEvent::Tick => {
                         tick.as_mut().reset(Instant::now() + TICK);
-                        self.look(&mut watch)
+                        self.maintain(&mut activity)
                     }
-                    Turn::Over => {
-                        wire.close(link.around.connect_timeout).await;
+                    DriverEvent::Over => {
+                        socket.close(link.ctx.connect_timeout).await;
                         return End::Closed;
                     }
-                    Turn::Broken(cause) => Err(cause),
+                    DriverEvent::Broken(cause) => Err(cause),
                 };
             if let Err(cause) = outcome {
                 return End::Broken(cause);
@@ -154,153 +156,158 @@ impl Driver {
     ///
     /// What comes together should go in one write. So where others may be about to add something it lets the tasks that are
     /// ready go first, once, and takes over what they have added as well.
-    fn poll_turn(
+    fn poll_event(
         &mut self,
         context: &mut Context<'_>,
         link: &Link,
-        wire: &mut Wire,
-        watch: &mut Watch,
+        socket: &mut Socket,
+        activity: &mut Activity,
         tick: &mut Pin<Box<Sleep>>,
-    ) -> Poll<Turn> {
-        let mut queue = link.lock();
-        queue.expect(context.waker());
-        self.holds_back = !self.holds_back && wire.out.is_empty() && queue.may_grow();
-        let chores = if self.holds_back {
-            let chores = queue.chores(&link.around);
-            drop(queue);
-            chores
+    ) -> Poll<DriverEvent> {
+        let mut state = link.lock();
+        state.register_waker(context.waker());
+        self.yields_first = !self.yields_first && socket.out.is_empty() && state.may_grow();
+        let work = if self.yields_first {
+            let work = state.work(&link.ctx);
+            drop(state);
+            work
         } else {
-            let chores = self.hand_over(queue, wire, watch);
-            if self.is_over(wire, chores.unpaid) {
-                return Poll::Ready(Turn::Over);
+            let work = self.take_over(state, socket, activity);
+            if self.is_over(socket, work.has_unacked) {
+                return Poll::Ready(DriverEvent::Over);
             }
-            chores
+            work
         };
-        let has_chores = chores.unpaid || chores.watched || chores.unmarked;
-        let is_busy = has_chores || !self.flight.is_empty() || self.end_by.is_some();
+        let has_chores = work.has_unacked || work.watched || work.unmarked;
+        let is_busy = has_chores || !self.in_flight.is_empty() || self.end_by.is_some();
         // First, as a server that always has an answer ready must not keep us from it.
         if is_busy && tick.as_mut().poll(context).is_ready() {
-            return Poll::Ready(Turn::Tick);
+            return Poll::Ready(DriverEvent::Tick);
         }
-        if let Poll::Ready(outcome) = wire.poll_exchange(context) {
-            return Poll::Ready(outcome.map_or_else(Turn::Broken, |()| Turn::Heard));
+        if let Poll::Ready(outcome) = socket.poll_exchange(context) {
+            return Poll::Ready(outcome.map_or_else(DriverEvent::Broken, |()| DriverEvent::Heard));
         }
-        if self.holds_back {
+        if self.yields_first {
             context.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
     /// Takes over what is to be written, once all before it is.
-    fn hand_over(&mut self, mut queue: MutexGuard<'_, Queue>, wire: &mut Wire, watch: &mut Watch) -> Chores {
-        let before = self.flight.slots.len();
-        queue.hand_over(&mut wire.out, &mut self.flight.slots);
-        if let Some(round_trip) = watch.round_trip.take() {
-            queue.facts.round_trip = Some(round_trip);
+    fn take_over(
+        &mut self,
+        mut state: MutexGuard<'_, LinkState>,
+        socket: &mut Socket,
+        activity: &mut Activity,
+    ) -> PendingWork {
+        let before = self.in_flight.pending.len();
+        state.take_over(&mut socket.out, &mut self.in_flight.pending);
+        if let Some(round_trip) = activity.round_trip.take() {
+            state.facts.round_trip = Some(round_trip);
         }
-        let (chores, closing) = (queue.chores(&self.link.around), queue.closing);
-        drop(queue);
+        let (work, closing) = (state.work(&self.link.ctx), state.closing);
+        drop(state);
         if closing && self.end_by.is_none() {
-            self.end_by = Some(Instant::now() + self.link.around.connect_timeout);
+            self.end_by = Some(Instant::now() + self.link.ctx.connect_timeout);
         }
-        if watch.probe.is_none() && self.flight.slots.len() > before {
-            let now = self.link.around.clock.now();
+        if activity.probe.is_none() && self.in_flight.pending.len() > before {
+            let now = self.link.ctx.clock.now();
             if before == 0 {
-                watch.heard = now;
+                activity.heard = now;
             }
-            watch.probe = Some((self.flight.answered + self.flight.slots.len() as u64, now));
-            if now.since(watch.surveyed) >= SURVEY {
-                watch.surveyed = now;
-                self.survey(now);
+            activity.probe = Some((self.in_flight.answered + self.in_flight.pending.len() as u64, now));
+            if now.since(activity.on_server_info) >= SURVEY {
+                activity.on_server_info = now;
+                self.server_info(now);
             }
         }
-        chores
+        work
     }
 
     /// Asks what the server is, with the next write.
-    fn survey(&self, now: Moment) {
-        let mut queue = self.link.lock();
-        queue.outbox.survey(self.link.login.durable);
-        queue.outbox.fence_ttls.expire(now);
-        drop(queue);
+    fn server_info(&self, now: Moment) {
+        let mut state = self.link.lock();
+        state.outbox.server_info(self.link.login.durable);
+        state.outbox.fence_ttls.expire(now);
+        drop(state);
         // It is the first of that write, and nobody else wakes us for what follows it.
         self.link.wake();
     }
 
-    fn is_over(&self, wire: &Wire, unpaid: bool) -> bool {
+    fn is_over(&self, socket: &Socket, has_unacked: bool) -> bool {
         self.end_by.is_some_and(|end_by| {
-            let flushed = wire.is_written() && self.flight.is_empty() && !unpaid;
+            let flushed = socket.is_written() && self.in_flight.is_empty() && !has_unacked;
             flushed || Instant::now() >= end_by
         })
     }
 
     /// Answers everything for which a reply has come, in pieces: between them it writes what those who were answered have
     /// sent.
-    async fn read(&mut self, wire: &mut Wire, watch: &mut Watch) -> Result<(), NodeError> {
+    async fn read(&mut self, socket: &mut Socket, activity: &mut Activity) -> Result<(), NodeError> {
         // What is sent from now on cannot have been answered yet.
-        let due = self.flight.answered + self.flight.slots.len() as u64;
-        let mut pace = Pace::new(self.link.around.is_single, self.flight.slots.len());
-        while self.read_piece(wire, watch, pace.piece(), due)? {
-            pace.let_others_go(&*self.link.around.clock).await;
+        let due = self.in_flight.answered + self.in_flight.pending.len() as u64;
+        let mut chunks = ReplyChunks::new(self.link.ctx.is_single, self.in_flight.pending.len());
+        while self.read_chunk(socket, activity, chunks.chunk(), due)? {
+            chunks.yield_between(&*self.link.ctx.clock).await;
             let link = self.link.clone();
-            self.hand_over(link.lock(), wire, watch);
-            if let Err(cause) = wire.begin_writing().await {
+            self.take_over(link.lock(), socket, activity);
+            if let Err(cause) = socket.begin_writing().await {
                 // What was answered counts, also if the server is gone by now.
-                self.read_piece(wire, watch, u64::MAX, due)?;
+                self.read_chunk(socket, activity, u64::MAX, due)?;
                 return Err(cause);
             }
         }
         Ok(())
     }
 
-    /// Answers at most `piece` commands, none behind the one with the number `due`; `true` if there may be more replies.
-    fn read_piece(
+    /// Answers at most `chunk` commands, none behind the one with the number `due`; `true` if there may be more replies.
+    fn read_chunk(
         &mut self,
-        wire: &mut Wire,
-        watch: &mut Watch,
-        piece: u64,
+        socket: &mut Socket,
+        activity: &mut Activity,
+        chunk: u64,
         due: u64,
     ) -> Result<bool, NodeError> {
-        let before = self.flight.answered;
-        while self.flight.answered - before < piece {
-            let is_due = self.flight.answered < due;
-            if is_due && self.flight.take_yes(wire, &self.link) {
+        let before = self.in_flight.answered;
+        while self.in_flight.answered - before < chunk {
+            let is_due = self.in_flight.answered < due;
+            if is_due && self.in_flight.dispatch_plain_yes(socket, &self.link) {
                 continue;
             }
-            match wire.next_value()? {
+            match socket.next_value()? {
                 Some(value) if !is_due && !matches!(value, Value::Push(_)) => {
                     return Err(protocol("an answer to no question"));
                 }
-                Some(value) => self.flight.take(value, &self.link)?,
+                Some(value) => self.in_flight.on_value(value, &self.link)?,
                 None => break,
             }
         }
-        if self.flight.answered > before {
-            watch.answered(self.flight.answered, self.link.around.clock.now());
+        if self.in_flight.answered > before {
+            activity.answered(self.in_flight.answered, self.link.ctx.clock.now());
         }
-        Ok(self.flight.answered - before >= piece && wire.has_input())
+        Ok(self.in_flight.answered - before >= chunk && socket.has_input())
     }
 
     /// Sends again what is owed, and gives a mute server up.
-    fn look(&mut self, watch: &mut Watch) -> Result<(), NodeError> {
-        let around = &self.link.around;
-        let now = around.clock.now();
-        let limit = MUTE.max(around.node_timeout.saturating_mul(20));
-        if !self.flight.is_empty() && now.since(watch.heard) > limit {
+    fn maintain(&mut self, activity: &mut Activity) -> Result<(), NodeError> {
+        let ctx = &self.link.ctx;
+        let now = ctx.clock.now();
+        let limit = MUTE.max(ctx.node_timeout.saturating_mul(20));
+        if !self.in_flight.is_empty() && now.since(activity.heard) > limit {
             let words = format!("no answer for {limit:?}");
             return Err(broken(io::Error::new(io::ErrorKind::TimedOut, words)));
         }
-        let mut queue = self.link.lock();
-        queue.pay(now);
-        if !queue.bells.is_empty() && now.since(watch.waited) >= WAITING {
-            watch.waited = now;
-            queue.outbox.wait_openly();
+        let mut state = self.link.lock();
+        state.resend_unacked(now);
+        if !state.wakeups.is_empty() && now.since(activity.waited) >= WAITING {
+            activity.waited = now;
+            state.outbox.announce_waiting();
         }
-        if queue.is_unmarked(around) {
-            queue.look_again(around, &self.link.login);
+        if state.is_unmarked(ctx) {
+            state.look_again(ctx, &self.link.login);
         }
-        let is_due = !queue.outbox.is_empty();
-        drop(queue);
+        let is_due = !state.outbox.is_empty();
+        drop(state);
         if is_due {
             // The turn before may have left something to be written first, and nobody else wakes us for what is behind it.
             self.link.wake();
@@ -313,14 +320,14 @@ impl Driver {
         let link = self.link.clone();
         let mut delay = pin!(sleep(delay));
         poll_fn(|context| {
-            let mut queue = link.lock();
-            queue.expect(context.waker());
-            let (closing, unpaid) = (queue.closing, !queue.owed.is_empty());
-            drop(queue);
+            let mut state = link.lock();
+            state.register_waker(context.waker());
+            let (closing, has_unacked) = (state.closing, !state.unacked.is_empty());
+            drop(state);
             if closing {
-                let end_by = Instant::now() + link.around.connect_timeout;
+                let end_by = Instant::now() + link.ctx.connect_timeout;
                 let end_by = *self.end_by.get_or_insert(end_by);
-                if !unpaid || Instant::now() >= end_by {
+                if !has_unacked || Instant::now() >= end_by {
                     return Poll::Ready(true);
                 }
             }
@@ -332,6 +339,6 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.gone(self.flight.drain(), Phase::Idle, &NodeError::Abandoned);
+        self.link.gone(self.in_flight.drain(), Phase::Idle, &NodeError::Abandoned);
     }
 }

@@ -1,6 +1,6 @@
 //! The last write on a connection that is dropped together with its runtime.
 
-use crate::node::redis::connection::socket::Wire;
+use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::Link;
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use std::sync::Arc;
 ///
 /// A program may end right after its guard. The runtime is then shut down, and the driver dropped, before it had
 /// another turn; without this the lock would stay until its ttl is over.
-pub(crate) struct Parting {
+pub(crate) struct FlushOnDrop {
     link: Arc<Link>,
-    pub(crate) wire: Wire,
+    pub(crate) socket: Socket,
 }
 
-impl Parting {
-    pub(crate) fn new(link: Arc<Link>, wire: Wire) -> Self {
-        Self { link, wire }
+impl FlushOnDrop {
+    pub(crate) fn new(link: Arc<Link>, socket: Socket) -> Self {
+        Self { link, socket }
     }
 }
 
-impl Drop for Parting {
+impl Drop for FlushOnDrop {
     fn drop(&mut self) {
-        self.link.lock().outbox.last_words(&mut self.wire.out);
-        self.wire.write_now();
+        self.link.lock().outbox.encode_releases(&mut self.socket.out);
+        self.socket.write_now();
     }
 }

@@ -1,78 +1,78 @@
 //! The first words on a connection: who we are, whether this server can be a node, and what it remembers.
 
-use crate::context::{RestartGuard, Surroundings};
-use crate::node::redis::connection::socket::Wire;
+use crate::context::{Context, RestartGuard};
+use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::epoch::Reading;
-use crate::node::redis::link::greeting::{Greeting, Login, ServerClock, Visit};
+use crate::node::redis::link::greeting::{ConnectionId, Greeting, Login, ServerClock};
 use crate::node::redis::protocol::commands;
 use crate::node::redis::protocol::compare_and_delete;
 use crate::node::redis::protocol::encode::Encoder;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::scripts::{Hashes, Script};
 use crate::node::redis::protocol::server_errors::{classify, is_unknown_command, protocol};
-use crate::node::redis::protocol::server_info::{self, Survey, check_sync};
+use crate::node::redis::protocol::server_info::{self, ServerInfo, check_sync};
 use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
 use crate::node::{FastRelease, NodeError};
 use quorlock_core::Wall;
 use std::sync::Arc;
 
-/// Introduces us on `wire`. `last` is the connection before this one.
+/// Introduces us on `socket`. `last` is the connection before this one.
 ///
 /// It takes two round trips, and one more for a server that has no epoch yet.
 pub(crate) async fn greet(
-    wire: &mut Wire,
+    socket: &mut Socket,
     login: &Login,
-    around: &Surroundings,
+    ctx: &Context,
     id: &Arc<str>,
-    last: Option<&Visit>,
+    last: Option<&ConnectionId>,
 ) -> Result<Greeting, NodeError> {
-    encode_hello(&mut wire.out, login);
-    encode_look(&mut wire.out, login);
-    let client = hello(wire, login).await?;
-    let (survey, hashes, fast, durable) = look(wire, login).await?;
-    survey.check(around.allow_eviction)?;
-    around.siblings.claim(id, &survey.run_id)?;
-    let visit = Visit { run_id: survey.run_id, client };
+    encode_hello(&mut socket.out, login);
+    encode_look(&mut socket.out, login);
+    let client = hello(socket, login).await?;
+    let (server_info, hashes, fast, durable) = look(socket, login).await?;
+    server_info.check(ctx.allow_eviction)?;
+    ctx.identities.claim(id, &server_info.run_id)?;
+    let connection = ConnectionId { run_id: server_info.run_id, client };
     let mut greeting = Greeting {
-        version: survey.version.into(),
+        version: server_info.version.into(),
         hashes,
         fast,
         reading: None,
         clock: ServerClock::default(),
-        replicas: survey.replicas,
-        visit,
+        replicas: server_info.replicas,
+        connection,
     };
-    let ends_last = last.is_some_and(|last| end_connection(&mut wire.out, last, &greeting.visit));
+    let ends_last = last.is_some_and(|last| end_connection(&mut socket.out, last, &greeting.connection));
     let syncs = match (login.durable, &durable) {
         (false, _) => Syncs::Unknown,
         (true, Ok(())) => Syncs::Always,
         (true, Err(_)) => Syncs::NotAlways,
     };
-    let forgot = last.is_some_and(|last| greeting.visit.is_reverted(last));
-    let request = VerifyRequest::new(around, login.db, syncs).forgot(forgot);
-    ask_for_time(&mut wire.out, &greeting.hashes, around, &request);
+    let forgot = last.is_some_and(|last| greeting.connection.is_reverted(last));
+    let request = VerifyRequest::new(ctx, login.db, syncs).forgot(forgot);
+    ask_for_time(&mut socket.out, &greeting.hashes, ctx, &request);
     if ends_last {
         // The connection is gone already, or we may not end it: either way there is no more to do.
-        wire.reply().await?;
+        socket.reply().await?;
     }
-    hear_time(wire, &mut greeting, around).await?;
+    hear_time(socket, &mut greeting, ctx).await?;
     if login.durable {
         durable?;
     }
-    if greeting.reading.as_ref().is_some_and(|reading| reading.epoch.is_none()) && around.begins_epochs {
-        around.longest.heard(id, None);
-        around.longest.settle(around.node_timeout * 4).await;
-        let request = VerifyRequest::new(around, login.db, syncs).forgot(forgot);
-        ask_for_time(&mut wire.out, &greeting.hashes, around, &request);
-        hear_time(wire, &mut greeting, around).await?;
+    if greeting.reading.as_ref().is_some_and(|reading| reading.epoch.is_none()) && ctx.begins_epochs {
+        ctx.longest.heard(id, None);
+        ctx.longest.settle(ctx.node_timeout * 4).await;
+        let request = VerifyRequest::new(ctx, login.db, syncs).forgot(forgot);
+        ask_for_time(&mut socket.out, &greeting.hashes, ctx, &request);
+        hear_time(socket, &mut greeting, ctx).await?;
     }
     Ok(greeting)
 }
 
 /// Asks for the server's time, with its epoch if that matters.
-fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, around: &Surroundings, request: &VerifyRequest) {
-    match around.guard {
-        RestartGuard::Strict => request.encode(out, Some(hashes), around),
+fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, ctx: &Context, request: &VerifyRequest) {
+    match ctx.guard {
+        RestartGuard::Strict => request.encode(out, Some(hashes), ctx),
         RestartGuard::Off => {
             Encoder::command(out, 1).arg("TIME");
         }
@@ -80,10 +80,10 @@ fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, around: &Surroundings, reque
 }
 
 /// Takes the answer in.
-async fn hear_time(wire: &mut Wire, greeting: &mut Greeting, around: &Surroundings) -> Result<(), NodeError> {
-    let before = (around.clock.wall(), around.clock.now());
-    let answer = accepted(wire.reply().await?)?;
-    let there = match around.guard {
+async fn hear_time(socket: &mut Socket, greeting: &mut Greeting, ctx: &Context) -> Result<(), NodeError> {
+    let before = (ctx.clock.wall(), ctx.clock.now());
+    let answer = accepted(socket.reply().await?)?;
+    let there = match ctx.guard {
         RestartGuard::Strict => {
             greeting.reading = Reading::parse(&answer);
             greeting.reading.as_ref().map(|reading| reading.now)
@@ -91,7 +91,7 @@ async fn hear_time(wire: &mut Wire, greeting: &mut Greeting, around: &Surroundin
         RestartGuard::Off => time(&answer),
     };
     let there = there.ok_or_else(|| protocol("the time or epoch is none"))?;
-    greeting.clock = ServerClock::read(there, before, around);
+    greeting.clock = ServerClock::read(there, before, ctx);
     Ok(())
 }
 
@@ -140,20 +140,20 @@ fn needless(login: &Login) -> Option<&str> {
 }
 
 /// Switches to RESP3 and logs in.
-pub(crate) async fn log_in(wire: &mut Wire, login: &Login) -> Result<(), NodeError> {
-    encode_hello(&mut wire.out, login);
-    hello(wire, login).await.map(drop)
+pub(crate) async fn log_in(socket: &mut Socket, login: &Login) -> Result<(), NodeError> {
+    encode_hello(&mut socket.out, login);
+    hello(socket, login).await.map(drop)
 }
 
 /// Hears whether we are logged in; the server's number for this connection, if it says.
-async fn hello(wire: &mut Wire, login: &Login) -> Result<Option<u64>, NodeError> {
-    match wire.reply().await? {
+async fn hello(socket: &mut Socket, login: &Login) -> Result<Option<u64>, NodeError> {
+    match socket.reply().await? {
         Value::Error(text) if is_unknown_command(&text) || text.starts_with(b"NOPROTO") => {
             Err(NodeError::TooOld { version: Arc::from("without RESP3") })
         }
         Value::Array(fields) => {
             if needless(login).is_some() {
-                accepted(wire.reply().await?)?;
+                accepted(socket.reply().await?)?;
             }
             Ok(fields
                 .chunks_exact(2)
@@ -179,39 +179,39 @@ fn encode_look(out: &mut Vec<u8>, login: &Login) {
 }
 
 /// What the server is, what it calls our scripts, and whether one that is marked durable is.
-type Look = (Survey, Hashes, Option<FastRelease>, Result<(), NodeError>);
+type Look = (ServerInfo, Hashes, Option<FastRelease>, Result<(), NodeError>);
 
 /// Hears the answers to [`encode_look`].
-async fn look(wire: &mut Wire, login: &Login) -> Result<Look, NodeError> {
+async fn look(socket: &mut Socket, login: &Login) -> Result<Look, NodeError> {
     // A name is a courtesy to operators; not every user may set one.
-    wire.reply().await?;
-    let info = accepted(wire.reply().await?)?;
-    let survey = Survey::parse(&String::from_utf8_lossy(info.text().unwrap_or_default()));
-    let selected = wire.reply().await?;
-    let fast = compare_and_delete::known(&wire.reply().await?);
+    socket.reply().await?;
+    let info = accepted(socket.reply().await?)?;
+    let server_info = ServerInfo::parse(&String::from_utf8_lossy(info.text().unwrap_or_default()));
+    let selected = socket.reply().await?;
+    let fast = compare_and_delete::known(&socket.reply().await?);
     let mut hashes = Hashes::default();
     let mut loaded = Vec::with_capacity(Script::ALL.len());
     for _ in Script::ALL {
-        loaded.push(wire.reply().await?);
+        loaded.push(socket.reply().await?);
     }
     let durable = match login.durable {
-        true => survey.check_durable().and(check_sync(&wire.reply().await?)),
+        true => server_info.check_durable().and(check_sync(&socket.reply().await?)),
         false => Ok(()),
     };
     // A server that is loading refuses the rest as well, and INFO tells the better reason.
-    survey.check(true)?;
+    server_info.check(true)?;
     accepted(selected)?;
     for (script, answer) in Script::ALL.into_iter().zip(loaded) {
         if !hashes.learn(script, &accepted(answer)?) {
             return Err(protocol("a script got no hash"));
         }
     }
-    Ok((survey, hashes, fast, durable))
+    Ok((server_info, hashes, fast, durable))
 }
 
 /// Writes what ends our last connection if the server still has it: a server that was stopped would otherwise, once it wakes,
 /// carry out old acquires after the releases that we owe it. `false` if there is none to end.
-fn end_connection(out: &mut Vec<u8>, last: &Visit, this: &Visit) -> bool {
+fn end_connection(out: &mut Vec<u8>, last: &ConnectionId, this: &ConnectionId) -> bool {
     // The numbers of another run mean nothing here and may belong to others.
     let Some(client) = last.client.filter(|_| last.run_id == this.run_id) else {
         return false;
@@ -235,15 +235,15 @@ fn accepted(answer: Value) -> Result<Value, NodeError> {
 mod tests {
     use super::*;
 
-    fn visit(run_id: &str, client: u64) -> Visit {
-        Visit { run_id: run_id.to_owned(), client: Some(client) }
+    fn connection(run_id: &str, client: u64) -> ConnectionId {
+        ConnectionId { run_id: run_id.to_owned(), client: Some(client) }
     }
 
     #[test]
     fn only_a_connection_of_this_run_is_ended_and_never_our_own() {
-        let ends = |last: &Visit, this: &Visit| end_connection(&mut Vec::new(), last, this);
-        assert!(ends(&visit("a", 7), &visit("a", 9)));
-        assert!(!ends(&visit("b", 7), &visit("a", 9)), "the number may belong to another client");
-        assert!(!ends(&visit("a", 9), &visit("a", 9)));
+        let ends = |last: &ConnectionId, this: &ConnectionId| end_connection(&mut Vec::new(), last, this);
+        assert!(ends(&connection("a", 7), &connection("a", 9)));
+        assert!(!ends(&connection("b", 7), &connection("a", 9)), "the number may belong to another client");
+        assert!(!ends(&connection("a", 9), &connection("a", 9)));
     }
 }

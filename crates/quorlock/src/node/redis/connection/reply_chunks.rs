@@ -16,21 +16,21 @@ const PIECES: usize = 8;
 const BUSY: Duration = Duration::from_millis(1);
 
 /// The pace at which one batch of answers is handed out.
-pub(crate) struct Pace(u64);
+pub(crate) struct ReplyChunks(u64);
 
-impl Pace {
+impl ReplyChunks {
     /// For the answers to `in_flight` commands.
     pub(crate) fn new(is_single: bool, in_flight: usize) -> Self {
         Self(if is_single { in_flight.div_ceil(PIECES) as u64 } else { u64::MAX })
     }
 
     /// How many commands are answered before others go first.
-    pub(crate) fn piece(&self) -> u64 {
+    pub(crate) fn chunk(&self) -> u64 {
         self.0.max(1)
     }
 
     /// Lets the tasks that are ready, those that were answered among them, go first.
-    pub(crate) async fn let_others_go(&mut self, clock: &dyn Clock) {
+    pub(crate) async fn yield_between(&mut self, clock: &dyn Clock) {
         let start = clock.now();
         step_back().await;
         if clock.now().since(start) > BUSY {
@@ -75,18 +75,18 @@ mod tests {
 
     #[test]
     fn a_single_server_is_read_in_pieces_and_one_of_several_is_not() {
-        for (in_flight, piece) in [(0, 1), (1, 1), (8, 1), (9, 2), (100, 13), (256, 32)] {
-            assert_eq!(Pace::new(true, in_flight).piece(), piece);
-            assert_eq!(Pace::new(false, in_flight).piece(), u64::MAX);
+        for (in_flight, chunk) in [(0, 1), (1, 1), (8, 1), (9, 2), (100, 13), (256, 32)] {
+            assert_eq!(ReplyChunks::new(true, in_flight).chunk(), chunk);
+            assert_eq!(ReplyChunks::new(false, in_flight).chunk(), u64::MAX);
         }
     }
 
     #[tokio::test]
     async fn on_a_busy_runtime_the_rest_comes_at_once() {
-        for (micros, piece) in [(999, 13), (1001, u64::MAX)] {
-            let mut pace = Pace::new(true, 100);
-            pace.let_others_go(&Steps(AtomicU64::new(0), micros)).await;
-            assert_eq!(pace.piece(), piece);
+        for (micros, chunk) in [(999, 13), (1001, u64::MAX)] {
+            let mut chunks = ReplyChunks::new(true, 100);
+            chunks.yield_between(&Steps(AtomicU64::new(0), micros)).await;
+            assert_eq!(chunks.chunk(), chunk);
         }
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 const READ_CHUNK: usize = 16 * 1024;
 
 /// One connection with what it has still to write and what it has read but not yet given out.
-pub(crate) struct Wire {
+pub(crate) struct Socket {
     stream: Box<dyn Stream>,
     /// What is to be written, emptied once all of it is.
     pub(crate) out: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Wire {
     is_blocked: bool,
 }
 
-impl Wire {
+impl Socket {
     pub(crate) fn new(stream: Box<dyn Stream>) -> Self {
         Self {
             stream,
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// Writes what goes without waiting; the rest goes out with [`Wire::poll_exchange`].
+    /// Writes what goes without waiting; the rest goes out with [`Socket::poll_exchange`].
     pub(crate) async fn begin_writing(&mut self) -> Result<(), NodeError> {
         poll_fn(|context| {
             self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();

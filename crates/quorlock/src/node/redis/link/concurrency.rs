@@ -8,19 +8,19 @@ const MEMORY: usize = 256;
 
 /// How many slots were under way lately at most.
 #[derive(Debug, Default)]
-pub(crate) struct Company {
+pub(crate) struct RecentConcurrency {
     /// [`MEMORY`] times that.
     most: usize,
 }
 
-impl Company {
+impl RecentConcurrency {
     /// Takes note of how many are under way now.
     pub(crate) fn note(&mut self, under_way: usize) {
         self.most = (under_way * MEMORY).max(self.most - self.most / MEMORY);
     }
 
     /// Whether nobody else is about to send something.
-    pub(crate) fn is_alone(&self) -> bool {
+    pub(crate) fn is_single_client(&self) -> bool {
         self.most <= LONE * MEMORY
     }
 }
@@ -31,23 +31,23 @@ mod tests {
 
     #[test]
     fn one_client_is_alone_and_more_are_not() {
-        for (under_way, is_alone) in [(0, true), (LONE, true), (LONE + 1, false), (20_000, false)] {
-            let mut company = Company::default();
-            company.note(under_way);
-            assert_eq!(company.is_alone(), is_alone, "{under_way}");
+        for (under_way, is_single_client) in [(0, true), (LONE, true), (LONE + 1, false), (20_000, false)] {
+            let mut concurrency = RecentConcurrency::default();
+            concurrency.note(under_way);
+            assert_eq!(concurrency.is_single_client(), is_single_client, "{under_way}");
         }
     }
 
     #[test]
     fn a_crowd_that_went_is_forgotten_but_not_at_once() {
-        let mut company = Company::default();
-        company.note(100);
-        let is_alone = |company: &mut Company| {
-            company.note(1);
-            company.is_alone()
+        let mut concurrency = RecentConcurrency::default();
+        concurrency.note(100);
+        let is_single_client = |concurrency: &mut RecentConcurrency| {
+            concurrency.note(1);
+            concurrency.is_single_client()
         };
-        assert!((0..MEMORY).all(|_| !is_alone(&mut company)));
-        assert!((0..10 * MEMORY).any(|_| is_alone(&mut company)));
-        assert!((0..MEMORY).all(|_| is_alone(&mut company)));
+        assert!((0..MEMORY).all(|_| !is_single_client(&mut concurrency)));
+        assert!((0..10 * MEMORY).any(|_| is_single_client(&mut concurrency)));
+        assert!((0..MEMORY).all(|_| is_single_client(&mut concurrency)));
     }
 }

@@ -195,7 +195,7 @@ impl Verified {
 
 /// What is known about the server's memory.
 #[derive(Clone, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum VotingRight {
     /// The restart guard is off: every answer counts.
     Unguarded,
     /// Nothing is known, or what was known is no longer true.
@@ -210,7 +210,7 @@ pub(crate) enum Standing {
     },
 }
 
-impl Standing {
+impl VotingRight {
     /// Whether the server's vote counts, where `recorded` is the longest ttl that any node has recorded.
     pub(crate) fn admit(
         &mut self,
@@ -218,11 +218,11 @@ impl Standing {
         now: impl FnOnce() -> Moment,
     ) -> Result<(), NodeError> {
         match self {
-            Standing::Unguarded => Ok(()),
-            Standing::Unmarked => Err(NodeError::Unmarked),
-            Standing::Unverified => Err(NodeError::EpochChanged),
-            Standing::Verified { mature: Some(seen), .. } if *seen >= recorded => Ok(()),
-            Standing::Verified { epoch, mature } => match epoch.left(recorded, now()) {
+            VotingRight::Unguarded => Ok(()),
+            VotingRight::Unmarked => Err(NodeError::Unmarked),
+            VotingRight::Unverified => Err(NodeError::EpochChanged),
+            VotingRight::Verified { mature: Some(seen), .. } if *seen >= recorded => Ok(()),
+            VotingRight::Verified { epoch, mature } => match epoch.left(recorded, now()) {
                 Duration::ZERO => {
                     *mature = Some(recorded);
                     Ok(())
@@ -235,8 +235,8 @@ impl Standing {
     /// The longest ttl that may be asked of the server; `None` if there is no limit or none is known.
     pub(crate) fn longest(&self) -> Option<Duration> {
         match self {
-            Standing::Verified { epoch, .. } => Some(epoch.longest()),
-            Standing::Unguarded | Standing::Unmarked | Standing::Unverified => None,
+            VotingRight::Verified { epoch, .. } => Some(epoch.longest()),
+            VotingRight::Unguarded | VotingRight::Unmarked | VotingRight::Unverified => None,
         }
     }
 
@@ -244,8 +244,8 @@ impl Standing {
     /// was verified.
     pub(crate) fn confirms(&self, read: &Value, skip: usize) -> bool {
         match (self, read) {
-            (Standing::Unguarded, _) => true,
-            (Standing::Verified { epoch, .. }, Value::Text(read)) => {
+            (VotingRight::Unguarded, _) => true,
+            (VotingRight::Verified { epoch, .. }, Value::Text(read)) => {
                 epoch.epoch.value.get(skip..) == Some(read)
             }
             _ => false,
@@ -255,7 +255,7 @@ impl Standing {
     /// Whether `read` is the epoch that was verified, read for other votes: another number of bytes is missing.
     pub(crate) fn is_misplaced(&self, read: &Value, skip: usize) -> bool {
         match (self, read) {
-            (Standing::Verified { epoch, .. }, Value::Text(read)) => {
+            (VotingRight::Verified { epoch, .. }, Value::Text(read)) => {
                 !read.is_empty()
                     && epoch.epoch.value.ends_with(read)
                     && epoch.epoch.value.len() != read.len() + skip
@@ -317,11 +317,11 @@ mod tests {
         for (recorded, left) in [(0, 40), (30, 40), (31, 41), (120, 130)] {
             assert_eq!(epoch.left(secs(recorded), at(0)), secs(left), "{recorded}");
         }
-        let mut standing = Standing::Verified { epoch, mature: None };
-        assert!(standing.admit(LONGEST, || at(40)).is_ok());
-        let refused = standing.admit(secs(120), || at(41));
+        let mut voting_right = VotingRight::Verified { epoch, mature: None };
+        assert!(voting_right.admit(LONGEST, || at(40)).is_ok());
+        let refused = voting_right.admit(secs(120), || at(41));
         assert!(matches!(refused, Err(NodeError::Quarantined { left }) if left == secs(89)), "{refused:?}");
-        assert!(standing.admit(secs(120), || at(130)).is_ok());
+        assert!(voting_right.admit(secs(120), || at(130)).is_ok());
     }
 
     #[test]
@@ -391,28 +391,28 @@ mod tests {
     fn a_standing_admits_votes_only_when_the_epoch_is_old_enough() {
         let epoch = verified(&epoch("n", 1000), 1000, None, 0);
         let value = Value::Text(epoch.epoch.value.clone());
-        let mut standing = Standing::Verified { epoch, mature: None };
-        assert!(matches!(standing.admit(LONGEST, || at(39)), Err(NodeError::Quarantined { .. })));
-        assert!(standing.admit(LONGEST, || at(40)).is_ok());
-        assert!(standing.admit(LONGEST, || panic!("no need to look again")).is_ok());
-        assert!(standing.confirms(&value, 0));
-        assert!(!standing.confirms(&Value::Null, 0));
-        for unknown in [Standing::Unverified, Standing::Unmarked] {
+        let mut voting_right = VotingRight::Verified { epoch, mature: None };
+        assert!(matches!(voting_right.admit(LONGEST, || at(39)), Err(NodeError::Quarantined { .. })));
+        assert!(voting_right.admit(LONGEST, || at(40)).is_ok());
+        assert!(voting_right.admit(LONGEST, || panic!("no need to look again")).is_ok());
+        assert!(voting_right.confirms(&value, 0));
+        assert!(!voting_right.confirms(&Value::Null, 0));
+        for unknown in [VotingRight::Unverified, VotingRight::Unmarked] {
             assert!(!unknown.confirms(&value, 0));
             assert!(unknown.clone().admit(LONGEST, || at(9000)).is_err());
         }
-        assert!(Standing::Unguarded.confirms(&Value::Null, 0));
+        assert!(VotingRight::Unguarded.confirms(&Value::Null, 0));
     }
 
     #[test]
     fn an_epoch_that_was_read_for_other_votes_confirms_nothing() {
         let epoch = verified(&epoch("n", 1000), 1000, None, 0);
         let without = |skip| Value::Text(epoch.epoch.value.slice(skip..));
-        let standing = Standing::Verified { epoch: epoch.clone(), mature: None };
-        assert!(standing.confirms(&without(3), 3) && !standing.is_misplaced(&without(3), 3));
-        assert!(!standing.confirms(&without(3), 4) && standing.is_misplaced(&without(3), 4));
+        let voting_right = VotingRight::Verified { epoch: epoch.clone(), mature: None };
+        assert!(voting_right.confirms(&without(3), 3) && !voting_right.is_misplaced(&without(3), 3));
+        assert!(!voting_right.confirms(&without(3), 4) && voting_right.is_misplaced(&without(3), 4));
         for changed in [Value::Null, Value::Text("".into()), Value::Text("v2:other".into())] {
-            assert!(!standing.confirms(&changed, 0) && !standing.is_misplaced(&changed, 0));
+            assert!(!voting_right.confirms(&changed, 0) && !voting_right.is_misplaced(&changed, 0));
         }
     }
 

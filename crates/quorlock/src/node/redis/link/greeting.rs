@@ -1,6 +1,6 @@
 //! What a handshake needs and what it finds out about a server.
 
-use crate::context::Surroundings;
+use crate::context::Context;
 use crate::node::FastRelease;
 use crate::node::redis::link::epoch::Reading;
 use crate::node::redis::protocol::scripts::Hashes;
@@ -30,7 +30,7 @@ pub(crate) struct Greeting {
     /// How many replicas follow the server.
     pub(crate) replicas: u64,
     /// This connection.
-    pub(crate) visit: Visit,
+    pub(crate) connection: ConnectionId,
 }
 
 /// What a server's wall clock showed.
@@ -45,8 +45,8 @@ pub(crate) struct ServerClock {
 
 impl ServerClock {
     /// A server's clock that showed `there` after `before` and by now.
-    pub(crate) fn read(there: Wall, before: (Wall, Moment), around: &Surroundings) -> Self {
-        let after = (around.clock.wall(), around.clock.now());
+    pub(crate) fn read(there: Wall, before: (Wall, Moment), ctx: &Context) -> Self {
+        let after = (ctx.clock.wall(), ctx.clock.now());
         Self {
             there,
             at: before.1 + after.1.since(before.1) / 2,
@@ -63,16 +63,16 @@ pub(crate) fn ahead(there: Wall, before: Wall, after: Wall) -> i64 {
 
 /// One connection as the server sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Visit {
+pub(crate) struct ConnectionId {
     pub(crate) run_id: String,
     /// The server's number for the connection.
     pub(crate) client: Option<u64>,
 }
 
-impl Visit {
+impl ConnectionId {
     /// Whether the server went back to a state before `last`: it numbers connections upwards as long as it runs, so a number
     /// that is not above an earlier one belongs to a copy of its memory, as when a virtual machine returns to a snapshot.
-    pub(crate) fn is_reverted(&self, last: &Visit) -> bool {
+    pub(crate) fn is_reverted(&self, last: &ConnectionId) -> bool {
         self.run_id == last.run_id
             && matches!((self.client, last.client), (Some(this), Some(last)) if this <= last)
     }
@@ -82,16 +82,16 @@ impl Visit {
 mod tests {
     use super::*;
 
-    fn visit(run_id: &str, client: u64) -> Visit {
-        Visit { run_id: run_id.to_owned(), client: Some(client) }
+    fn connection(run_id: &str, client: u64) -> ConnectionId {
+        ConnectionId { run_id: run_id.to_owned(), client: Some(client) }
     }
 
     #[test]
     fn a_connection_number_that_goes_back_within_a_run_shows_a_server_that_was_reverted() {
-        assert!(visit("a", 7).is_reverted(&visit("a", 9)));
-        assert!(visit("a", 9).is_reverted(&visit("a", 9)));
-        assert!(!visit("a", 10).is_reverted(&visit("a", 9)));
-        assert!(!visit("b", 7).is_reverted(&visit("a", 9)), "another run counts anew");
-        assert!(!Visit { run_id: "a".to_owned(), client: None }.is_reverted(&visit("a", 9)));
+        assert!(connection("a", 7).is_reverted(&connection("a", 9)));
+        assert!(connection("a", 9).is_reverted(&connection("a", 9)));
+        assert!(!connection("a", 10).is_reverted(&connection("a", 9)));
+        assert!(!connection("b", 7).is_reverted(&connection("a", 9)), "another run counts anew");
+        assert!(!ConnectionId { run_id: "a".to_owned(), client: None }.is_reverted(&connection("a", 9)));
     }
 }

@@ -7,15 +7,15 @@ pub(crate) mod server_stats;
 pub(crate) mod state;
 
 use crate::context::event::Event;
-use crate::context::{CLOCK_TOLERANCE, Surroundings};
+use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::net::stream::Address;
-use crate::node::redis::link::epoch::{Reading, Standing};
+use crate::node::redis::link::epoch::{Reading, VotingRight};
 use crate::node::redis::link::greeting::{Greeting, Login, ServerClock};
-use crate::node::redis::link::state::{Phase, Queue};
-use crate::node::redis::pipeline::pending::Slot;
-use crate::node::redis::protocol::compare_and_delete::Fast;
-use crate::node::redis::protocol::server_info::Survey;
-use crate::node::{NodeError, Question, Reply};
+use crate::node::redis::link::state::{LinkState, Phase};
+use crate::node::redis::pipeline::pending::Pending;
+use crate::node::redis::protocol::compare_and_delete::CompareAndDelete;
+use crate::node::redis::protocol::server_info::ServerInfo;
+use crate::node::{NodeError, Reply, Request};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
@@ -28,11 +28,11 @@ pub(crate) type Drive = fn(Arc<Link>, &Handle);
 /// What senders and the driver of one server share.
 pub(crate) struct Link {
     pub(crate) id: Arc<str>,
-    pub(crate) around: Surroundings,
+    pub(crate) ctx: Context,
     pub(crate) address: Address,
     pub(crate) login: Login,
     drive: Drive,
-    queue: Mutex<Queue>,
+    state: Mutex<LinkState>,
     /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
     settled: watch::Sender<bool>,
     /// What the observers were told last: up, down, or nothing yet.
@@ -40,18 +40,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    pub(crate) fn new(
-        id: Arc<str>,
-        around: Surroundings,
-        address: Address,
-        login: Login,
-        drive: Drive,
-    ) -> Self {
+    pub(crate) fn new(id: Arc<str>, ctx: Context, address: Address, login: Login, drive: Drive) -> Self {
         Self {
             drive,
-            queue: Mutex::new(Queue::new(&around)),
+            state: Mutex::new(LinkState::new(&ctx)),
             id,
-            around,
+            ctx,
             address,
             login,
             settled: watch::Sender::new(false),
@@ -59,8 +53,8 @@ impl Link {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LinkState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the driver, as there is something new for it.
@@ -69,29 +63,29 @@ impl Link {
         driver.into_iter().for_each(Waker::wake);
     }
 
-    /// Sends the command of `question`.
-    pub(crate) fn send(self: &Arc<Self>, question: Question) {
-        let mut queue = self.lock();
-        let runtime = match self.start(&mut queue) {
+    /// Sends the command of `request`.
+    pub(crate) fn send(self: &Arc<Self>, request: Request) {
+        let mut state = self.lock();
+        let runtime = match self.start(&mut state) {
             Ok(runtime) => runtime,
             Err(cause) => {
-                queue.owe(question.command(), &self.around);
-                drop(queue);
-                return question.answer(Reply::failed(cause));
+                state.keep_unacked(request.command(), &self.ctx);
+                drop(state);
+                return request.answer(Reply::failed(cause));
             }
         };
-        let verdict = queue.accept(question, &self.around);
-        let waker = if let Ok(true) = verdict { queue.driver.take() } else { None };
-        drop(queue);
+        let verdict = state.accept(request, &self.ctx);
+        let waker = if let Ok(true) = verdict { state.driver.take() } else { None };
+        drop(state);
         self.spawn(runtime);
         waker.into_iter().for_each(Waker::wake);
-        if let Err((question, cause)) = verdict {
-            question.answer(Reply::failed(cause));
+        if let Err((request, cause)) = verdict {
+            request.answer(Reply::failed(cause));
         }
     }
 
     /// Waits until there is a connection or the attempt to get one has failed.
-    pub(crate) async fn settle(self: &Arc<Self>) {
+    pub(crate) async fn wait_connected(self: &Arc<Self>) {
         let mut settled = self.settled.subscribe();
         let runtime = self.start(&mut self.lock());
         match runtime {
@@ -103,12 +97,12 @@ impl Link {
     }
 
     /// The runtime on which a driver is to be spawned once the queue is unlocked, if there is none yet.
-    pub(crate) fn start(&self, queue: &mut Queue) -> Result<Option<Handle>, NodeError> {
-        if !matches!(queue.phase, Phase::Idle) {
+    pub(crate) fn start(&self, state: &mut LinkState) -> Result<Option<Handle>, NodeError> {
+        if !matches!(state.phase, Phase::Idle) {
             return Ok(None);
         }
         let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
-        queue.phase = Phase::Connecting;
+        state.phase = Phase::Connecting;
         self.settled.send_replace(false);
         Ok(Some(runtime))
     }
@@ -122,61 +116,61 @@ impl Link {
 
     /// A connection stands.
     pub(crate) fn ready(&self, greeting: &Greeting) {
-        let mut queue = self.lock();
-        queue.facts.version = Some(greeting.version.clone());
-        queue.outbox.hashes = greeting.hashes.clone();
-        queue.outbox.fast = Fast::new(greeting.fast);
-        let notice = self.learn(&mut queue, greeting.reading.as_ref(), &greeting.clock);
-        let refused = queue.begin(&self.around);
-        let bells: Vec<_> = queue.bells.values().cloned().collect();
-        drop(queue);
+        let mut state = self.lock();
+        state.facts.version = Some(greeting.version.clone());
+        state.outbox.hashes = greeting.hashes.clone();
+        state.outbox.fast = CompareAndDelete::new(greeting.fast);
+        let notice = self.learn(&mut state, greeting.reading.as_ref(), &greeting.clock);
+        let refused = state.begin(&self.ctx);
+        let wakeups: Vec<_> = state.wakeups.values().cloned().collect();
+        drop(state);
         self.settled.send_replace(true);
-        for (question, cause) in refused {
-            question.answer(Reply::failed(cause));
+        for (request, cause) in refused {
+            request.answer(Reply::failed(cause));
         }
         if self.announces(true) {
-            self.around.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
+            self.ctx.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
         }
         self.publish(notice);
         self.followed_by(greeting.replicas);
-        // Hints may have been missed while there was no connection.
-        bells.iter().for_each(crate::node::Bell::ring);
+        // Subscribe may have been missed while there was no connection.
+        wakeups.iter().for_each(crate::node::Wakeup::notify);
     }
 
     /// The connection is gone, or none could be made. `Phase::Connecting` lets commands wait for the next.
-    pub(crate) fn gone(&self, unanswered: impl Iterator<Item = Slot>, phase: Phase, cause: &NodeError) {
+    pub(crate) fn gone(&self, unanswered: impl Iterator<Item = Pending>, phase: Phase, cause: &NodeError) {
         let is_down = matches!(phase, Phase::Down(_));
         let settled = !matches!(phase, Phase::Connecting);
-        let mut queue = self.lock();
-        let waker = queue.driver.take();
-        let failed = queue.end(phase, unanswered, &self.around);
+        let mut state = self.lock();
+        let waker = state.driver.take();
+        let failed = state.end(phase, unanswered, &self.ctx);
         // While it is locked, as the next driver may start before all were answered.
         self.settled.send_replace(settled);
-        drop(queue);
+        drop(state);
         drop(waker);
-        failed.into_iter().for_each(|slot| slot.fail(cause));
+        failed.into_iter().for_each(|pending| pending.fail(cause));
         if is_down && self.announces(false) {
-            self.around.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
+            self.ctx.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
         }
     }
 
     /// Takes a reading of the epoch that was asked for while connected.
     pub(crate) fn verified(&self, reading: &Reading) {
-        let here = (self.around.clock.wall(), self.around.clock.now());
-        let clock = ServerClock::read(reading.now, here, &self.around);
+        let here = (self.ctx.clock.wall(), self.ctx.clock.now());
+        let clock = ServerClock::read(reading.now, here, &self.ctx);
         let notice = self.learn(&mut self.lock(), Some(reading), &clock);
         self.publish(notice);
     }
 
     /// Takes in what the server is by now; an error if it can no longer be a node.
-    pub(crate) fn surveyed(&self, survey: &Survey) -> Result<(), NodeError> {
-        survey.check(self.around.allow_eviction)?;
+    pub(crate) fn on_server_info(&self, server_info: &ServerInfo) -> Result<(), NodeError> {
+        server_info.check(self.ctx.allow_eviction)?;
         if self.login.durable {
-            survey.check_durable()?;
+            server_info.check_durable()?;
         }
-        self.followed_by(survey.replicas);
-        if let Some(there) = survey.now {
-            self.around.node_clocks.heard(&self.id, there, self.around.clock.now());
+        self.followed_by(server_info.replicas);
+        if let Some(there) = server_info.now {
+            self.ctx.node_clocks.heard(&self.id, there, self.ctx.clock.now());
         }
         Ok(())
     }
@@ -185,47 +179,47 @@ impl Link {
     fn followed_by(&self, replicas: u64) {
         let before = std::mem::replace(&mut self.lock().facts.replicas, replicas);
         if before == 0 && replicas > 0 {
-            self.around.emit(&Event::NodeReplicated { node: self.id.clone(), replicas });
+            self.ctx.emit(&Event::NodeReplicated { node: self.id.clone(), replicas });
         }
     }
 
     /// Takes in what the server's clock shows, and its epoch if that was read.
-    fn learn(&self, queue: &mut Queue, reading: Option<&Reading>, clock: &ServerClock) -> Notice {
-        let around = &self.around;
+    fn learn(&self, state: &mut LinkState, reading: Option<&Reading>, clock: &ServerClock) -> EpochNotice {
+        let ctx = &self.ctx;
         let ahead = clock.ahead_micros;
-        let was_skewed = queue.facts.ahead_micros.is_some_and(is_skewed);
-        let was_known = queue.epoch.is_some();
-        queue.facts.ahead_micros = Some(ahead);
-        around.node_clocks.heard(&self.id, clock.there, clock.at);
+        let was_skewed = state.facts.ahead_micros.is_some_and(is_skewed);
+        let was_known = state.epoch.is_some();
+        state.facts.ahead_micros = Some(ahead);
+        ctx.node_clocks.heard(&self.id, clock.there, clock.at);
         if let Some(reading) = reading {
-            around.longest.heard(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
+            ctx.longest.heard(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
         }
-        let is_new = reading.is_some_and(|reading| queue.learn(reading, around));
-        let left = match &queue.standing {
-            Standing::Verified { epoch, .. } => {
-                around.siblings.claim_epoch(&self.id, epoch.nonce());
-                epoch.left(around.longest.recorded(), around.clock.now())
+        let is_new = reading.is_some_and(|reading| state.learn(reading, ctx));
+        let left = match &state.voting_right {
+            VotingRight::Verified { epoch, .. } => {
+                ctx.identities.claim_epoch(&self.id, epoch.nonce());
+                epoch.left(ctx.longest.recorded(), ctx.clock.now())
             }
-            Standing::Unguarded | Standing::Unmarked | Standing::Unverified => Duration::ZERO,
+            VotingRight::Unguarded | VotingRight::Unmarked | VotingRight::Unverified => Duration::ZERO,
         };
-        Notice {
+        EpochNotice {
             forgot: is_new && was_known,
             quarantined: (is_new && !left.is_zero()).then_some(left),
             skew: (is_skewed(ahead) && !was_skewed).then_some(ahead),
         }
     }
 
-    fn publish(&self, notice: Notice) {
+    fn publish(&self, notice: EpochNotice) {
         if let Some(left) = notice.quarantined {
             let node = self.id.clone();
-            self.around.emit(&Event::NodeQuarantined { node, left });
+            self.ctx.emit(&Event::NodeQuarantined { node, left });
         }
         if let Some(ahead_micros) = notice.skew {
             let node = self.id.clone();
-            self.around.emit(&Event::ClockSkew { node, ahead_micros });
+            self.ctx.emit(&Event::ClockSkew { node, ahead_micros });
         }
         if notice.forgot {
-            self.around.alarm.raise();
+            self.ctx.recheck.raise();
         }
     }
 
@@ -237,7 +231,7 @@ impl Link {
 }
 
 /// What a reading of the epoch has to be told about.
-struct Notice {
+struct EpochNotice {
     forgot: bool,
     quarantined: Option<Duration>,
     skew: Option<i64>,
@@ -250,11 +244,11 @@ fn is_skewed(ahead_micros: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::redis::pipeline::pending::Releasing;
-    use crate::node::{Board, Command, Enough, NodeUrl};
+    use crate::node::redis::pipeline::pending::PendingRelease;
+    use crate::node::{Command, NodeUrl, RoundReplies, WakeThreshold};
     use quorlock_core::{Name, Token};
     use std::sync::atomic::{AtomicBool, Ordering};
-    use std::task::{Context, Wake};
+    use std::task::Wake;
 
     /// Looks at the link when it is woken.
     struct Onlooker {
@@ -265,7 +259,7 @@ mod tests {
     impl Wake for Onlooker {
         fn wake(self: Arc<Self>) {
             assert!(*self.link.settled.borrow(), "nobody connects");
-            self.saw_it_owed.store(self.link.lock().chores(&self.link.around).unpaid, Ordering::Relaxed);
+            self.saw_it_owed.store(self.link.lock().work(&self.link.ctx).has_unacked, Ordering::Relaxed);
         }
     }
 
@@ -273,17 +267,17 @@ mod tests {
     #[test]
     fn a_release_is_owed_before_its_failure_is_told() {
         let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
-        let (address, login) = crate::node::redis::reach(&url, &Surroundings::default()).unwrap();
-        let link = Arc::new(Link::new("a".into(), Surroundings::default(), address, login, |_, _| {}));
+        let (address, login) = crate::node::redis::reach(&url, &Context::default()).unwrap();
+        let link = Arc::new(Link::new("a".into(), Context::default(), address, login, |_, _| {}));
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
-        let board = Board::new(
+        let round = RoundReplies::new(
             Command::Release { name, token, quiet: false, behind: None, forced: false },
-            Enough::ONE,
+            WakeThreshold::ONE,
         );
         let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
         let waker = onlooker.clone().into();
-        assert!(board.poll_take(&Context::from_waker(&waker)).is_pending());
-        let release = Slot::Release(Releasing::new(Question::new(&board, 0), token, false));
+        assert!(round.poll_take(&std::task::Context::from_waker(&waker)).is_pending());
+        let release = Pending::Release(PendingRelease::new(Request::new(&round, 0), token, false));
         link.gone([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
         assert!(onlooker.saw_it_owed.load(Ordering::Relaxed));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What was learnt about the server on the way.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Learnt {
+pub(crate) struct ServerStats {
     pub(crate) version: Option<Arc<str>>,
     pub(crate) ahead_micros: Option<i64>,
     pub(crate) round_trip: Option<Duration>,

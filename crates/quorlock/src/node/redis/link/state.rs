@@ -1,15 +1,15 @@
 //! What senders and the driver share: what is to be sent, and what is known about the server.
 
-use crate::context::{RestartGuard, Surroundings};
-use crate::node::redis::link::concurrency::Company;
-use crate::node::redis::link::epoch::{Reading, Standing, Verified};
-use crate::node::redis::link::greeting::{Login, Visit};
-use crate::node::redis::link::server_stats::Learnt;
+use crate::context::{Context, RestartGuard};
+use crate::node::redis::link::concurrency::RecentConcurrency;
+use crate::node::redis::link::epoch::{Reading, Verified, VotingRight};
+use crate::node::redis::link::greeting::{ConnectionId, Login};
+use crate::node::redis::link::server_stats::ServerStats;
 use crate::node::redis::pipeline::outbox::Outbox;
-use crate::node::redis::pipeline::pending::{Releasing, Slot, Verify};
-use crate::node::redis::pipeline::unacked_releases::Owed;
+use crate::node::redis::pipeline::pending::{Pending, PendingRelease, Verify};
+use crate::node::redis::pipeline::unacked_releases::UnackedReleases;
 use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
-use crate::node::{Bell, Command, NodeError, Question};
+use crate::node::{Command, NodeError, Request, Wakeup};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
@@ -36,9 +36,9 @@ pub(crate) enum Phase {
 
 /// What must be looked at now and then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chores {
+pub(crate) struct PendingWork {
     /// Releases are owed.
-    pub(crate) unpaid: bool,
+    pub(crate) has_unacked: bool,
     /// Somebody waits for hints.
     pub(crate) watched: bool,
     /// The server has no epoch, or one that records less than those of others.
@@ -47,55 +47,55 @@ pub(crate) struct Chores {
 
 /// A command that came while the connection was being made.
 #[derive(Debug)]
-struct Waiting {
-    question: Question,
+struct Unsent {
+    request: Request,
     since: Moment,
 }
 
 /// The shared state of one link.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub(crate) struct LinkState {
     pub(crate) phase: Phase,
     /// Whether the node is gone, and the link ends once everything is sent.
     pub(crate) closing: bool,
-    pub(crate) standing: Standing,
+    pub(crate) voting_right: VotingRight,
     /// The last epoch that was verified, also while it is in doubt.
     pub(crate) epoch: Option<Verified>,
-    pub(crate) facts: Learnt,
+    pub(crate) facts: ServerStats,
     pub(crate) outbox: Outbox,
-    pub(crate) owed: Owed,
+    pub(crate) unacked: UnackedReleases,
     /// Who watches which name; as many as there are names that somebody in this process waits for.
-    pub(crate) bells: BTreeMap<String, Bell>,
+    pub(crate) wakeups: BTreeMap<String, Wakeup>,
     /// The connection made last, by whichever driver: the next one ends it in case the server still has it.
-    pub(crate) last_visit: Option<Visit>,
+    pub(crate) last_connection: Option<ConnectionId>,
     /// Wakes the driver, once: it leaves this here in each of its turns.
     pub(crate) driver: Option<Waker>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Unsent>,
     /// How many slots the driver holds.
     in_flight: usize,
-    company: Company,
+    concurrency: RecentConcurrency,
     looked: Option<Moment>,
 }
 
-impl Queue {
-    pub(crate) fn new(around: &Surroundings) -> Self {
+impl LinkState {
+    pub(crate) fn new(ctx: &Context) -> Self {
         Self {
             phase: Phase::Idle,
             closing: false,
-            standing: match around.guard {
-                RestartGuard::Strict => Standing::Unverified,
-                RestartGuard::Off => Standing::Unguarded,
+            voting_right: match ctx.guard {
+                RestartGuard::Strict => VotingRight::Unverified,
+                RestartGuard::Off => VotingRight::Unguarded,
             },
             epoch: None,
-            facts: Learnt::default(),
+            facts: ServerStats::default(),
             outbox: Outbox::default(),
-            owed: Owed::default(),
-            bells: BTreeMap::new(),
-            last_visit: None,
+            unacked: UnackedReleases::default(),
+            wakeups: BTreeMap::new(),
+            last_connection: None,
             driver: None,
             waiting: VecDeque::new(),
             in_flight: 0,
-            company: Company::default(),
+            concurrency: RecentConcurrency::default(),
             looked: None,
         }
     }
@@ -106,24 +106,20 @@ impl Queue {
     }
 
     /// Takes a command in; `true` if the driver must be woken for it. A question that is refused comes back.
-    pub(crate) fn accept(
-        &mut self,
-        question: Question,
-        around: &Surroundings,
-    ) -> Result<bool, (Question, NodeError)> {
-        if let Err(cause) = self.admit(question.command(), around) {
-            self.owe(question.command(), around);
-            return Err((question, cause));
+    pub(crate) fn accept(&mut self, request: Request, ctx: &Context) -> Result<bool, (Request, NodeError)> {
+        if let Err(cause) = self.admit(request.command(), ctx) {
+            self.keep_unacked(request.command(), ctx);
+            return Err((request, cause));
         }
         if matches!(self.phase, Phase::Ready) {
-            self.encode(question);
+            self.encode(request);
             return Ok(self.outbox.len() == 1);
         }
-        self.waiting.push_back(Waiting { question, since: around.clock.now() });
+        self.waiting.push_back(Unsent { request, since: ctx.clock.now() });
         Ok(false)
     }
 
-    fn admit(&mut self, command: &Command, around: &Surroundings) -> Result<(), NodeError> {
+    fn admit(&mut self, command: &Command, ctx: &Context) -> Result<(), NodeError> {
         let limit = match command {
             Command::Release { .. } => QUEUE_LIMIT + RELEASE_HEADROOM,
             _ => QUEUE_LIMIT,
@@ -135,11 +131,11 @@ impl Queue {
             (Phase::Down(cause), _) => Err(cause.clone()),
             (Phase::Ready, Command::Acquire(vote)) => {
                 self.check_ttl(vote.ttl)?;
-                let admitted = self.standing.admit(around.longest.recorded(), || around.clock.now());
+                let admitted = self.voting_right.admit(ctx.longest.recorded(), || ctx.clock.now());
                 match admitted {
                     // It is kept there and not counted: clients that do not know of quarantines see that the name is taken.
                     Err(NodeError::Quarantined { .. }) => Ok(()),
-                    Err(_) if vote.top_up => Ok(()),
+                    Err(_) if vote.repair => Ok(()),
                     admitted => admitted,
                 }
             }
@@ -150,43 +146,43 @@ impl Queue {
 
     /// A ttl above what the server has recorded might outlast a quarantine of it.
     fn check_ttl(&self, ttl: Duration) -> Result<(), NodeError> {
-        match self.standing.longest() {
+        match self.voting_right.longest() {
             Some(longest) if ttl > longest => Err(NodeError::TtlNotRecorded { ttl, longest }),
             _ => Ok(()),
         }
     }
 
-    fn encode(&mut self, question: Question) {
-        let guarded = !matches!(self.standing, Standing::Unguarded);
-        self.outbox.command(question, guarded);
+    fn encode(&mut self, request: Request) {
+        let guarded = !matches!(self.voting_right, VotingRight::Unguarded);
+        self.outbox.command(request, guarded);
     }
 
     /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
-    pub(crate) fn owe(&mut self, command: &Command, around: &Surroundings) {
+    pub(crate) fn keep_unacked(&mut self, command: &Command, ctx: &Context) {
         match command {
-            Command::Release { name, token, forced, .. } if *forced || !self.owed.is_unsent(*token) => {
-                let mut release = Releasing::unheard(name.clone(), *token);
+            Command::Release { name, token, forced, .. } if *forced || !self.unacked.is_unsent(*token) => {
+                let mut release = PendingRelease::without_reply(name.clone(), *token);
                 release.call.forced = *forced;
-                self.keep(release, around);
+                self.keep(release, ctx);
             }
             // The token of a refill is that of a lock which the server may hold already.
-            Command::Acquire(vote) if !vote.top_up && !matches!(self.phase, Phase::Ready) => {
-                self.owed.note_unsent(vote.token);
+            Command::Acquire(vote) if !vote.repair && !matches!(self.phase, Phase::Ready) => {
+                self.unacked.note_unsent(vote.token);
             }
             _ => {}
         }
     }
 
     /// Keeps a release that was not acknowledged.
-    pub(crate) fn keep(&mut self, release: Releasing, around: &Surroundings) {
-        let keep = around.longest_ttl.max(around.longest.recorded());
-        self.owed.add(release, around.clock.now(), keep);
+    pub(crate) fn keep(&mut self, release: PendingRelease, ctx: &Context) {
+        let keep = ctx.longest_ttl.max(ctx.longest.recorded());
+        self.unacked.add(release, ctx.clock.now(), keep);
     }
 
     /// Sends what is owed, as far as there is room for it.
-    pub(crate) fn pay(&mut self, now: Moment) {
+    pub(crate) fn resend_unacked(&mut self, now: Moment) {
         while self.len() < QUEUE_LIMIT + RELEASE_HEADROOM {
-            match self.owed.take(now) {
+            match self.unacked.take(now) {
                 Some(release) => self.outbox.release(release),
                 None => break,
             }
@@ -194,31 +190,31 @@ impl Queue {
     }
 
     /// Asks the server for its epoch, and gives it one if it has none and that may be.
-    pub(crate) fn verify(&mut self, verify: Verify, around: &Surroundings, login: &Login) {
+    pub(crate) fn verify(&mut self, verify: Verify, ctx: &Context, login: &Login) {
         // What was found on connecting is looked at again by every survey.
         let syncs = if login.durable { Syncs::Always } else { Syncs::Unknown };
-        self.outbox.verify(verify, &VerifyRequest::new(around, login.db, syncs), around);
+        self.outbox.verify(verify, &VerifyRequest::new(ctx, login.db, syncs), ctx);
     }
 
     /// Asks a server in quarantine for its epoch, now and then: somebody may have declared it fresh.
     /// `true` if the driver must be woken for it.
-    pub(crate) fn look_again(&mut self, around: &Surroundings, login: &Login) -> bool {
-        let now = around.clock.now();
+    pub(crate) fn look_again(&mut self, ctx: &Context, login: &Login) -> bool {
+        let now = ctx.clock.now();
         let is_due = self.looked.is_none_or(|looked| now.since(looked) >= LOOK_AGAIN);
         if !is_due || !matches!(self.phase, Phase::Ready) {
             return false;
         }
         self.looked = Some(now);
-        self.verify(Verify::default(), around, login);
+        self.verify(Verify::default(), ctx, login);
         true
     }
 
     /// Takes a reading of the epoch; `true` if it is not the epoch known before.
-    pub(crate) fn learn(&mut self, reading: &Reading, around: &Surroundings) -> bool {
+    pub(crate) fn learn(&mut self, reading: &Reading, ctx: &Context) -> bool {
         let before = self.epoch.as_ref();
-        let now = around.clock.now();
+        let now = ctx.clock.now();
         let Some(epoch) = &reading.epoch else {
-            self.standing = Standing::Unmarked;
+            self.voting_right = VotingRight::Unmarked;
             return false;
         };
         let epoch = Verified::new((epoch, reading.now), before, now);
@@ -226,21 +222,21 @@ impl Queue {
         if is_new {
             self.outbox.fence_ttls.clear(now);
         }
-        if !matches!(self.standing, Standing::Unguarded) {
-            self.standing = Standing::Verified { epoch: epoch.clone(), mature: None };
+        if !matches!(self.voting_right, VotingRight::Unguarded) {
+            self.voting_right = VotingRight::Verified { epoch: epoch.clone(), mature: None };
         }
         self.epoch = Some(epoch);
         is_new
     }
 
     /// Whether the server lacks an epoch, or one that records what other nodes have, and may get it now.
-    pub(crate) fn is_unmarked(&self, around: &Surroundings) -> bool {
-        let lacks = match &self.standing {
-            Standing::Unguarded | Standing::Unverified => false,
-            Standing::Unmarked => true,
-            Standing::Verified { epoch, .. } => epoch.longest() < around.longest.recorded(),
+    pub(crate) fn is_unmarked(&self, ctx: &Context) -> bool {
+        let lacks = match &self.voting_right {
+            VotingRight::Unguarded | VotingRight::Unverified => false,
+            VotingRight::Unmarked => true,
+            VotingRight::Verified { epoch, .. } => epoch.longest() < ctx.longest.recorded(),
         };
-        lacks && around.begins_epochs && matches!(self.phase, Phase::Ready)
+        lacks && ctx.begins_epochs && matches!(self.phase, Phase::Ready)
     }
 
     /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it, and where the
@@ -253,30 +249,30 @@ impl Queue {
 
     /// Begins a new connection: first what is owed, then hints, then what waited. Too late is too late for
     /// everything but releases: an acquire whose caller has gone would take the name for nobody.
-    pub(crate) fn begin(&mut self, around: &Surroundings) -> Vec<(Question, NodeError)> {
-        let now = around.clock.now();
+    pub(crate) fn begin(&mut self, ctx: &Context) -> Vec<(Request, NodeError)> {
+        let now = ctx.clock.now();
         self.phase = Phase::Ready;
         // The server may have restarted and forgotten.
         self.outbox.fence_ttls.clear(now);
-        self.owed.forget_unsent();
-        self.pay(now);
-        for name in self.bells.keys() {
+        self.unacked.forget_unsent();
+        self.resend_unacked(now);
+        for name in self.wakeups.keys() {
             self.outbox.hints(name, true);
         }
         let mut refused = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
-            let question = waiting.question;
-            let is_release = matches!(question.command(), Command::Release { .. });
-            let verdict = if now.since(waiting.since) > around.node_timeout && !is_release {
-                Err(NodeError::Timeout { after: around.node_timeout })
+            let request = waiting.request;
+            let is_release = matches!(request.command(), Command::Release { .. });
+            let verdict = if now.since(waiting.since) > ctx.node_timeout && !is_release {
+                Err(NodeError::Timeout { after: ctx.node_timeout })
             } else {
-                self.admit(question.command(), around)
+                self.admit(request.command(), ctx)
             };
             match verdict {
-                Ok(()) => self.encode(question),
+                Ok(()) => self.encode(request),
                 Err(cause) => {
-                    self.owe(question.command(), around);
-                    refused.push((question, cause));
+                    self.keep_unacked(request.command(), ctx);
+                    refused.push((request, cause));
                 }
             }
         }
@@ -284,7 +280,7 @@ impl Queue {
     }
 
     /// Takes note of whom to wake when there is something new.
-    pub(crate) fn expect(&mut self, driver: &Waker) {
+    pub(crate) fn register_waker(&mut self, driver: &Waker) {
         if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
             self.driver = Some(driver.clone());
         }
@@ -292,22 +288,22 @@ impl Queue {
 
     /// Whether there is something to be written, and others may be about to add to it. A lone client is not kept waiting.
     pub(crate) fn may_grow(&self) -> bool {
-        !self.outbox.is_empty() && !self.company.is_alone()
+        !self.outbox.is_empty() && !self.concurrency.is_single_client()
     }
 
     /// What the driver must look at now and then.
-    pub(crate) fn chores(&self, around: &Surroundings) -> Chores {
-        let unmarked = self.is_unmarked(around);
-        Chores { unpaid: !self.owed.is_empty(), watched: !self.bells.is_empty(), unmarked }
+    pub(crate) fn work(&self, ctx: &Context) -> PendingWork {
+        let unmarked = self.is_unmarked(ctx);
+        PendingWork { has_unacked: !self.unacked.is_empty(), watched: !self.wakeups.is_empty(), unmarked }
     }
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
-    pub(crate) fn hand_over(&mut self, out: &mut Vec<u8>, flight: &mut VecDeque<Slot>) {
+    pub(crate) fn take_over(&mut self, out: &mut Vec<u8>, in_flight: &mut VecDeque<Pending>) {
         if out.is_empty() {
-            self.outbox.hand_over(out, flight);
+            self.outbox.take_over(out, in_flight);
         }
-        self.in_flight = flight.len();
-        self.company.note(self.in_flight);
+        self.in_flight = in_flight.len();
+        self.concurrency.note(self.in_flight);
     }
 
     /// Ends the connection, keeps the releases that it leaves owed, and gives back what is to be failed. Commands go on waiting
@@ -315,40 +311,40 @@ impl Queue {
     pub(crate) fn end(
         &mut self,
         phase: Phase,
-        flight: impl Iterator<Item = Slot>,
-        around: &Surroundings,
-    ) -> Vec<Slot> {
+        in_flight: impl Iterator<Item = Pending>,
+        ctx: &Context,
+    ) -> Vec<Pending> {
         self.in_flight = 0;
-        let mut failed: Vec<Slot> = flight.chain(self.outbox.empty()).collect();
+        let mut failed: Vec<Pending> = in_flight.chain(self.outbox.empty()).collect();
         if !matches!(phase, Phase::Connecting) {
             for waiting in self.waiting.drain(..) {
-                if let Command::Acquire(vote) = waiting.question.command()
-                    && !vote.top_up
+                if let Command::Acquire(vote) = waiting.request.command()
+                    && !vote.repair
                 {
-                    self.owed.note_unsent(vote.token);
+                    self.unacked.note_unsent(vote.token);
                 }
                 failed.push(waiting.into_slot());
             }
         }
         self.phase = phase;
-        let keep = |slot: Slot| {
-            let (slot, owed) = slot.owed();
-            owed.into_iter().for_each(|release| self.keep(release, around));
-            slot
+        let keep = |pending: Pending| {
+            let (pending, unacked) = pending.unacked();
+            unacked.into_iter().for_each(|release| self.keep(release, ctx));
+            pending
         };
         failed.into_iter().map(keep).collect()
     }
 }
 
-impl Waiting {
+impl Unsent {
     /// What is to be failed in its place.
-    fn into_slot(self) -> Slot {
-        match *self.question.command() {
+    fn into_slot(self) -> Pending {
+        match *self.request.command() {
             Command::Release { token, quiet, .. } => {
-                Slot::Release(Releasing::new(self.question, token, quiet))
+                Pending::Release(PendingRelease::new(self.request, token, quiet))
             }
             // Of other commands only the answer matters now.
-            _ => Slot::Inspect(self.question),
+            _ => Pending::Inspect(self.request),
         }
     }
 }
@@ -360,19 +356,19 @@ mod tests {
 
     #[test]
     fn only_the_first_command_of_a_write_wakes_the_driver() {
-        let around = Surroundings::default();
-        let mut queue = Queue { phase: Phase::Ready, ..Queue::new(&around) };
+        let ctx = Context::default();
+        let mut state = LinkState { phase: Phase::Ready, ..LinkState::new(&ctx) };
         let name = Name::new("a").unwrap();
-        let accept = |queue: &mut Queue| {
+        let accept = |state: &mut LinkState| {
             let token = Token::from_random([1; 16]);
             let release =
                 Command::Release { name: name.clone(), token, quiet: false, behind: None, forced: false };
-            queue.accept(Question::unheard(release), &around).unwrap()
+            state.accept(Request::without_reply(release), &ctx).unwrap()
         };
         for _ in 0..3 {
-            assert!(accept(&mut queue));
-            assert!(!accept(&mut queue));
-            queue.hand_over(&mut Vec::new(), &mut VecDeque::new());
+            assert!(accept(&mut state));
+            assert!(!accept(&mut state));
+            state.take_over(&mut Vec::new(), &mut VecDeque::new());
         }
     }
 }

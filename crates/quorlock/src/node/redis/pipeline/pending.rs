@@ -2,35 +2,35 @@
 
 use crate::node::redis::protocol::commands::{ReleaseCall, UpdateCall};
 use crate::node::redis::protocol::resp::Value;
-use crate::node::{Command, NodeError, Question, Reply};
+use crate::node::{Command, NodeError, Reply, Request};
 use quorlock_core::{Moment, Name, Token};
 use tokio::sync::oneshot;
 
 /// One thing that waits for one or more replies.
 #[derive(Debug)]
-pub(crate) enum Slot {
-    /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next [`Slot::Epoch`].
+pub(crate) enum Pending {
+    /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next [`Pending::Epoch`].
     Vote(Vote),
     /// The epoch as it was after all votes before it, without its first `skip` bytes.
     Epoch {
         skip: usize,
     },
-    Release(Releasing),
-    /// A release without the script, counted by the next [`Slot::Awaited`].
-    Fast(Releasing),
+    Release(PendingRelease),
+    /// A release without the script, counted by the next [`Pending::HasWaiters`].
+    CompareAndDelete(PendingRelease),
     /// Whether somebody waits for anything.
-    Awaited,
+    HasWaiters,
     /// Answered when those who wait were told.
-    Hinted,
-    Change(Change),
-    Inspect(Question),
+    Hint,
+    PendingUpdate(PendingUpdate),
+    Inspect(Request),
     /// Answered by a push, or by an error where the user may not subscribe.
-    Hints,
+    Subscribe,
     /// Answered when others know that we wait, which costs time and nothing else if it fails.
     Waiting,
     Verify(Verify),
     /// Answered by `INFO`: whether the server can still be a node.
-    Survey,
+    ServerInfo,
     /// Answered by when a server that is marked durable syncs its file.
     Sync,
     Call(oneshot::Sender<Result<Value, NodeError>>),
@@ -38,16 +38,16 @@ pub(crate) enum Slot {
 
 #[derive(Debug)]
 pub(crate) struct Vote {
-    pub(crate) question: Question,
+    pub(crate) request: Request,
     /// Whether the counter is raised, too.
     pub(crate) raises: bool,
 }
 
 impl Vote {
     /// What undoes it, with nobody to hear of it.
-    pub(crate) fn undo(&self) -> Option<Releasing> {
-        match self.question.command() {
-            Command::Acquire(vote) => Some(Releasing::unheard(vote.name.clone(), vote.token)),
+    pub(crate) fn undo(&self) -> Option<PendingRelease> {
+        match self.request.command() {
+            Command::Acquire(vote) => Some(PendingRelease::without_reply(vote.name.clone(), vote.token)),
             _ => None,
         }
     }
@@ -55,8 +55,8 @@ impl Vote {
 
 /// A release that is not acknowledged.
 #[derive(Debug)]
-pub(crate) struct Releasing {
-    pub(crate) question: Question,
+pub(crate) struct PendingRelease {
+    pub(crate) request: Request,
     pub(crate) call: ReleaseCall,
     /// Until when it is worth sending again; `None` before it first failed.
     pub(crate) until: Option<Moment>,
@@ -68,24 +68,24 @@ pub(crate) struct Releasing {
     pub(crate) is_fast: bool,
 }
 
-impl Releasing {
-    /// The release of `token` that `question` asks for.
-    pub(crate) fn new(question: Question, token: Token, quiet: bool) -> Self {
-        let command = question.command();
+impl PendingRelease {
+    /// The release of `token` that `request` asks for.
+    pub(crate) fn new(request: Request, token: Token, quiet: bool) -> Self {
+        let command = request.command();
         let is_fast = matches!(command, Command::Release { behind: Some(_), forced: false, .. });
         let forced = matches!(command, Command::Release { forced: true, .. });
         let call = ReleaseCall { token, keeps: false, quiet, forced };
-        Self { question, call, until: None, run: 0, whole: false, is_fast }
+        Self { request, call, until: None, run: 0, whole: false, is_fast }
     }
 
     /// A release that nobody waits for: an undo of our own.
-    pub(crate) fn unheard(name: Name, token: Token) -> Self {
+    pub(crate) fn without_reply(name: Name, token: Token) -> Self {
         let command = Command::Release { name, token, quiet: false, behind: None, forced: false };
-        Self::new(Question::unheard(command), token, false)
+        Self::new(Request::without_reply(command), token, false)
     }
 
     pub(crate) fn name(&self) -> &Name {
-        self.question.command().name()
+        self.request.command().name()
     }
 
     /// As the script takes it.
@@ -96,63 +96,63 @@ impl Releasing {
 
 /// An extend, a stamp or a refill.
 #[derive(Debug)]
-pub(crate) struct Change {
-    pub(crate) question: Question,
+pub(crate) struct PendingUpdate {
+    pub(crate) request: Request,
     pub(crate) call: UpdateCall,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Verify {
     pub(crate) done: Option<oneshot::Sender<Result<(), NodeError>>>,
-    /// See [`Releasing::whole`].
+    /// See [`PendingRelease::whole`].
     pub(crate) whole: bool,
 }
 
-impl Slot {
+impl Pending {
     /// How many replies it takes.
     pub(crate) fn replies(&self) -> usize {
         match self {
-            Slot::Vote(vote) if vote.raises => 2,
-            Slot::Inspect(_) => 3,
+            Pending::Vote(vote) if vote.raises => 2,
+            Pending::Inspect(_) => 3,
             _ => 1,
         }
     }
 
-    pub(crate) fn as_release(&self) -> Option<&Releasing> {
+    pub(crate) fn as_release(&self) -> Option<&PendingRelease> {
         match self {
-            Slot::Release(release) | Slot::Fast(release) => Some(release),
+            Pending::Release(release) | Pending::CompareAndDelete(release) => Some(release),
             _ => None,
         }
     }
 
     /// Takes out the release that is still owed if this fails. What is left only answers whoever asked.
-    pub(crate) fn owed(self) -> (Self, Option<Releasing>) {
+    pub(crate) fn unacked(self) -> (Self, Option<PendingRelease>) {
         match self {
-            Slot::Release(mut release) | Slot::Fast(mut release) => {
-                (Slot::Inspect(release.question.split()), Some(release))
+            Pending::Release(mut release) | Pending::CompareAndDelete(mut release) => {
+                (Pending::Inspect(release.request.take_responder()), Some(release))
             }
-            slot => (slot, None),
+            pending => (pending, None),
         }
     }
 
     /// Fails it.
     pub(crate) fn fail(self, cause: &NodeError) {
         match self {
-            Slot::Vote(Vote { question, .. })
-            | Slot::Change(Change { question, .. })
-            | Slot::Release(Releasing { question, .. })
-            | Slot::Fast(Releasing { question, .. })
-            | Slot::Inspect(question) => question.answer(Reply::failed(cause.clone())),
+            Pending::Vote(Vote { request, .. })
+            | Pending::PendingUpdate(PendingUpdate { request, .. })
+            | Pending::Release(PendingRelease { request, .. })
+            | Pending::CompareAndDelete(PendingRelease { request, .. })
+            | Pending::Inspect(request) => request.answer(Reply::failed(cause.clone())),
             // Whoever waited for these may have gone, which is no harm.
-            Slot::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
-            Slot::Call(caller) => drop(caller.send(Err(cause.clone()))),
-            Slot::Epoch { .. }
-            | Slot::Awaited
-            | Slot::Hinted
-            | Slot::Hints
-            | Slot::Waiting
-            | Slot::Survey
-            | Slot::Sync => {}
+            Pending::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
+            Pending::Call(caller) => drop(caller.send(Err(cause.clone()))),
+            Pending::Epoch { .. }
+            | Pending::HasWaiters
+            | Pending::Hint
+            | Pending::Subscribe
+            | Pending::Waiting
+            | Pending::ServerInfo
+            | Pending::Sync => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Releases that wait for more of their kind, to go to the server in one call.
 
-use crate::node::redis::pipeline::pending::Releasing;
+use crate::node::redis::pipeline::pending::PendingRelease;
 use quorlock_core::Name;
 
 /// The most releases in one call: a script blocks the server.
@@ -9,13 +9,13 @@ pub(crate) const MOST: usize = 64;
 /// Releases that are not encoded yet. Commands for other names may overtake them, so that releases which come between
 /// other commands still share a call; a command for one of their names must not.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
-    releases: Vec<Releasing>,
+pub(crate) struct ReleaseBatch {
+    releases: Vec<PendingRelease>,
     /// A bit for each name, so that most questions about a name need no look at all of them.
     bits: [u64; 4],
 }
 
-impl Run {
+impl ReleaseBatch {
     pub(crate) fn is_empty(&self) -> bool {
         self.releases.is_empty()
     }
@@ -25,19 +25,19 @@ impl Run {
     }
 
     /// Whether `release` can go in the same call as those before it.
-    pub(crate) fn takes(&self, release: &Releasing) -> bool {
+    pub(crate) fn fits(&self, release: &PendingRelease) -> bool {
         let alike = self.releases.first().is_none_or(|first| first.whole == release.whole);
         alike && self.releases.len() < MOST
     }
 
-    pub(crate) fn push(&mut self, release: Releasing) {
+    pub(crate) fn push(&mut self, release: PendingRelease) {
         let (word, bit) = place(release.name().number());
         self.bits[word] |= bit;
         self.releases.push(release);
     }
 
     /// Whether one of them is for `name`.
-    pub(crate) fn concerns(&self, name: &Name) -> bool {
+    pub(crate) fn contains(&self, name: &Name) -> bool {
         let (word, bit) = place(name.number());
         self.bits[word] & bit != 0 && self.releases.iter().any(|release| release.name() == name)
     }
@@ -45,19 +45,19 @@ impl Run {
     /// Takes those out for which `wanted` is true, in the order in which they came.
     pub(crate) fn extract(
         &mut self,
-        wanted: impl FnMut(&mut Releasing) -> bool,
-    ) -> impl Iterator<Item = Releasing> {
+        wanted: impl FnMut(&mut PendingRelease) -> bool,
+    ) -> impl Iterator<Item = PendingRelease> {
         // Bits of names that are gone cost a look, until all are taken.
         self.releases.extract_if(.., wanted)
     }
 
     /// Takes them all, in the order in which they came.
-    pub(crate) fn take(&mut self) -> std::vec::Drain<'_, Releasing> {
+    pub(crate) fn take(&mut self) -> std::vec::Drain<'_, PendingRelease> {
         self.bits = [0; 4];
         self.releases.drain(..)
     }
 
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [Releasing] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [PendingRelease] {
         &mut self.releases
     }
 }
@@ -71,20 +71,20 @@ mod tests {
     use super::*;
     use quorlock_core::Token;
 
-    fn release(number: usize) -> Releasing {
+    fn release(number: usize) -> PendingRelease {
         let name = Name::new(format!("n{number}")).unwrap();
-        Releasing::unheard(name, Token::from_random([0; 16]))
+        PendingRelease::without_reply(name, Token::from_random([0; 16]))
     }
 
     #[test]
     fn a_run_knows_its_names_and_no_others() {
-        let mut run = Run::default();
+        let mut run = ReleaseBatch::default();
         (0..MOST).for_each(|number| run.push(release(number)));
-        assert!((0..MOST).all(|number| run.concerns(release(number).name())));
-        assert!((MOST..9 * MOST).all(|number| !run.concerns(release(number).name())));
-        assert!(!run.takes(&release(1)));
+        assert!((0..MOST).all(|number| run.contains(release(number).name())));
+        assert!((MOST..9 * MOST).all(|number| !run.contains(release(number).name())));
+        assert!(!run.fits(&release(1)));
         assert_eq!(run.take().count(), MOST);
-        assert!(run.is_empty() && !run.concerns(release(1).name()) && run.takes(&release(1)));
+        assert!(run.is_empty() && !run.contains(release(1).name()) && run.fits(&release(1)));
     }
 
     #[test]

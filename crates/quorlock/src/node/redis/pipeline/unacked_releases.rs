@@ -1,6 +1,6 @@
 //! Releases that the server has not acknowledged, kept to be sent again.
 
-use crate::node::redis::pipeline::pending::Releasing;
+use crate::node::redis::pipeline::pending::PendingRelease;
 use quorlock_core::{Moment, Token};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -10,16 +10,16 @@ const OWED_LIMIT: usize = 4096;
 
 /// Releases to be sent again, each until the lock would have expired anyway.
 #[derive(Debug, Default)]
-pub(crate) struct Owed {
-    releases: VecDeque<Releasing>,
+pub(crate) struct UnackedReleases {
+    releases: VecDeque<PendingRelease>,
     /// Tokens of acquires that were refused without being sent, so that the releases that follow them push out
     /// none that matters. At most as many as releases; when there are more, all are forgotten.
     unsent: HashSet<Token>,
 }
 
-impl Owed {
+impl UnackedReleases {
     /// Keeps `release`; if it failed for the first time, for `keep` from `now`.
-    pub(crate) fn add(&mut self, mut release: Releasing, now: Moment, keep: Duration) {
+    pub(crate) fn add(&mut self, mut release: PendingRelease, now: Moment, keep: Duration) {
         release.until.get_or_insert(now + keep);
         release.run = 0;
         release.whole = false;
@@ -49,7 +49,7 @@ impl Owed {
     }
 
     /// Takes the oldest that is still worth sending.
-    pub(crate) fn take(&mut self, now: Moment) -> Option<Releasing> {
+    pub(crate) fn take(&mut self, now: Moment) -> Option<PendingRelease> {
         while let Some(release) = self.releases.pop_front() {
             if release.until.is_none_or(|until| until > now) {
                 return Some(release);
@@ -68,9 +68,9 @@ mod tests {
     use super::*;
     use quorlock_core::Name;
 
-    fn release(number: usize) -> Releasing {
+    fn release(number: usize) -> PendingRelease {
         let name = Name::new(format!("n{number}")).unwrap();
-        Releasing::unheard(name, Token::from_random([0; 16]))
+        PendingRelease::without_reply(name, Token::from_random([0; 16]))
     }
 
     fn at(seconds: u64) -> Moment {
@@ -79,20 +79,20 @@ mod tests {
 
     #[test]
     fn a_release_is_owed_until_its_lock_is_over_however_often_it_fails() {
-        let mut owed = Owed::default();
-        owed.add(release(1), at(10), Duration::from_secs(5));
-        let again = owed.take(at(14)).unwrap();
-        owed.add(again, at(14), Duration::from_secs(5));
-        assert!(owed.take(at(15)).is_none());
+        let mut unacked = UnackedReleases::default();
+        unacked.add(release(1), at(10), Duration::from_secs(5));
+        let again = unacked.take(at(14)).unwrap();
+        unacked.add(again, at(14), Duration::from_secs(5));
+        assert!(unacked.take(at(15)).is_none());
     }
 
     #[test]
     fn when_too_many_are_owed_the_oldest_is_dropped() {
-        let mut owed = Owed::default();
+        let mut unacked = UnackedReleases::default();
         for number in 0..=OWED_LIMIT {
-            owed.add(release(number), at(1), Duration::from_secs(5));
+            unacked.add(release(number), at(1), Duration::from_secs(5));
         }
-        assert_eq!(owed.take(at(1)).unwrap().name().as_str(), "n1");
-        assert_eq!(owed.releases.len(), OWED_LIMIT - 1);
+        assert_eq!(unacked.take(at(1)).unwrap().name().as_str(), "n1");
+        assert_eq!(unacked.releases.len(), OWED_LIMIT - 1);
     }
 }

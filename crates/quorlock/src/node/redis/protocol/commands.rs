@@ -199,10 +199,10 @@ fn script<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::{Owner, Stored, Wall};
+    use quorlock_core::{Owner, StoredLock, Wall};
 
     /// `words` as a server expects them.
-    fn wire(words: &[&str]) -> String {
+    fn socket(words: &[&str]) -> String {
         let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         format!("*{}\r\n{}", words.len(), words.collect::<String>())
     }
@@ -219,7 +219,7 @@ mod tests {
             name: Name::new("a").unwrap(),
             token: Token::from_random([7; 16]),
             proposal: Fence::new(1_763_240_000_000_000),
-            label: Stored::label(&Owner {
+            label: StoredLock::label(&Owner {
                 who: "ann@web1".to_owned(),
                 pid: 42,
                 since: Wall::from_micros(1_763_240_000_000_000),
@@ -227,13 +227,13 @@ mod tests {
             }),
             ttl: Duration::from_secs(3),
             tied: false,
-            top_up: false,
+            repair: false,
         };
-        let set = wire(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
-        let raise = wire(&["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+        let set = socket(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
+        let raise = socket(&["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
         assert_eq!(written(|out| acquire(out, &vote)), set + &raise);
         let plain = Acquire { proposal: Fence::NONE, ..vote };
-        let set = wire(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
+        let set = socket(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
         assert_eq!(written(|out| acquire(out, &plain)), set);
     }
 
@@ -249,7 +249,7 @@ mod tests {
                 forced: marks.contains('!'),
             };
             let (name, expected) = (Name::new("a").unwrap(), format!("{token}{marks}"));
-            let expected = wire(&["EVALSHA", "", "1", "a", &expected]);
+            let expected = socket(&["EVALSHA", "", "1", "a", &expected]);
             assert_eq!(written(|out| releases(out, &hashes, [(&name, &call)].into_iter(), false)), expected);
         }
     }

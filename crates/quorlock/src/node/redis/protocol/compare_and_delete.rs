@@ -25,13 +25,13 @@ pub(crate) fn known(answer: &Value) -> Option<FastRelease> {
 
 /// Whether a server's releases may go without the script.
 #[derive(Debug, Default)]
-pub(crate) struct Fast {
+pub(crate) struct CompareAndDelete {
     command: Option<FastRelease>,
     /// Whether nobody waited for anything when that was last looked at. Who waits is told by the script, at once.
     is_unawaited: bool,
 }
 
-impl Fast {
+impl CompareAndDelete {
     pub(crate) fn new(command: Option<FastRelease>) -> Self {
         Self { command, is_unawaited: false }
     }
@@ -42,8 +42,8 @@ impl Fast {
     }
 
     /// Notes whether somebody waits.
-    pub(crate) fn note(&mut self, is_awaited: bool) {
-        self.is_unawaited = !is_awaited;
+    pub(crate) fn note(&mut self, has_waiters: bool) {
+        self.is_unawaited = !has_waiters;
     }
 
     /// The server refuses it: the script has to do.
@@ -67,7 +67,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, with: FastRelease, release: &Command) ->
 }
 
 /// Asks whether somebody waits for anything.
-pub(crate) fn awaited(out: &mut Vec<u8>) {
+pub(crate) fn ask_for_waiters(out: &mut Vec<u8>) {
     Encoder::command(out, 2).arg("EXISTS").arg(WAITING_KEY);
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn it_is_used_only_while_nobody_is_known_to_wait() {
-        let mut fast = Fast::new(Some(FastRelease::Delifeq));
+        let mut fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
         assert_eq!(fast.command(), None, "nobody has looked yet");
         fast.note(false);
         assert_eq!(fast.command(), Some(FastRelease::Delifeq));

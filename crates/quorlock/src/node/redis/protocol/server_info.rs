@@ -17,7 +17,7 @@ pub(crate) const SKIP_SYNC: &str = "no-appendfsync-on-rewrite";
 
 /// The fields of `INFO` that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Survey {
+pub(crate) struct ServerInfo {
     pub(crate) run_id: String,
     /// Such as `redis 7.0.15`.
     pub(crate) version: String,
@@ -33,35 +33,35 @@ pub(crate) struct Survey {
     pub(crate) now: Option<Wall>,
 }
 
-impl Survey {
+impl ServerInfo {
     pub(crate) fn parse(info: &str) -> Self {
-        let mut survey = Self::default();
+        let mut server_info = Self::default();
         let (mut server, mut valkey) = ("redis", None);
         for line in info.lines() {
             let Some((field, value)) = line.trim_end().split_once(':') else {
                 continue;
             };
             match field {
-                "run_id" => survey.run_id = value.to_owned(),
-                "redis_version" => survey.redis_version = value.to_owned(),
+                "run_id" => server_info.run_id = value.to_owned(),
+                "redis_version" => server_info.redis_version = value.to_owned(),
                 "valkey_version" => valkey = Some(value),
                 "server_name" => server = value,
-                "redis_mode" | "server_mode" => survey.mode = value.to_owned(),
-                "role" => survey.role = value.to_owned(),
-                "maxmemory_policy" => survey.policy = value.to_owned(),
-                "loading" | "async_loading" => survey.loading |= value == "1",
-                "server_time_usec" => survey.now = value.parse().ok().map(Wall::from_micros),
-                "aof_enabled" => survey.appends = value == "1",
+                "redis_mode" | "server_mode" => server_info.mode = value.to_owned(),
+                "role" => server_info.role = value.to_owned(),
+                "maxmemory_policy" => server_info.policy = value.to_owned(),
+                "loading" | "async_loading" => server_info.loading |= value == "1",
+                "server_time_usec" => server_info.now = value.parse().ok().map(Wall::from_micros),
+                "aof_enabled" => server_info.appends = value == "1",
                 // Not one that is still copying, as a backup does.
-                _ if is_replica(field) && value.contains("state=online") => survey.replicas += 1,
+                _ if is_replica(field) && value.contains("state=online") => server_info.replicas += 1,
                 _ => {}
             }
         }
-        survey.version = match valkey {
+        server_info.version = match valkey {
             Some(version) => format!("valkey {version}"),
-            None => format!("{server} {}", survey.redis_version),
+            None => format!("{server} {}", server_info.redis_version),
         };
-        survey
+        server_info
     }
 
     /// Refuses servers that would lose locks.
@@ -146,14 +146,14 @@ mod tests {
 
     fn refusal(change: (&str, &str)) -> Option<&'static str> {
         let info = GOOD.replace(change.0, change.1);
-        Survey::parse(&info).check(false).err().map(|e| e.kind())
+        ServerInfo::parse(&info).check(false).err().map(|e| e.kind())
     }
 
     #[test]
     fn a_plain_primary_is_accepted() {
-        let survey = Survey::parse(GOOD);
-        assert_eq!((survey.version.as_str(), survey.run_id.as_str()), ("redis 7.0.15", "ab12"));
-        assert!(survey.check(false).is_ok());
+        let server_info = ServerInfo::parse(GOOD);
+        assert_eq!((server_info.version.as_str(), server_info.run_id.as_str()), ("redis 7.0.15", "ab12"));
+        assert!(server_info.check(false).is_ok());
     }
 
     #[test]
@@ -171,24 +171,25 @@ mod tests {
         ] {
             assert_eq!(refusal(change), Some(kind), "{change:?}");
         }
-        let evicts = Survey::parse(&GOOD.replace("noeviction", "allkeys-lru"));
+        let evicts = ServerInfo::parse(&GOOD.replace("noeviction", "allkeys-lru"));
         assert!(evicts.check(true).is_ok());
     }
 
     #[test]
     fn valkey_tells_its_own_version() {
         let info = GOOD.replace("7.0.15", "7.2.4") + "server_name:valkey\r\nvalkey_version:8.1.0\r\n";
-        assert_eq!(Survey::parse(&info).version, "valkey 8.1.0");
+        assert_eq!(ServerInfo::parse(&info).version, "valkey 8.1.0");
     }
 
     #[test]
     fn durable_needs_an_append_only_file_that_is_always_synced() {
-        let (off, on) = (Survey::parse(GOOD), Survey::parse(&GOOD.replace("aof_enabled:0", "aof_enabled:1")));
+        let (off, on) =
+            (ServerInfo::parse(GOOD), ServerInfo::parse(&GOOD.replace("aof_enabled:0", "aof_enabled:1")));
         assert!(off.check_durable().is_err());
         assert!(on.check_durable().is_ok());
         let replicas = "aof_enabled:1\r\nconnected_slaves:3\r\nslave0:ip=::1,state=online\r\n\
             slave1:ip=::1,state=online\r\nslave2:ip=::1,state=send_bulk\r\nslave_read_repl_offset:1";
-        let followed = Survey::parse(replicas);
+        let followed = ServerInfo::parse(replicas);
         assert!(matches!(followed.check_durable(), Err(NodeError::Replicated { replicas: 2 })));
         let answer = |settings: &[&'static str]| {
             Value::Array(settings.iter().map(|text| Value::Text((*text).into())).collect())

@@ -1,6 +1,6 @@
 //! The call that reads a server's epoch, or begins one.
 
-use crate::context::{CLOCK_TOLERANCE, Surroundings};
+use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, millis};
 use crate::node::redis::protocol::scripts::{Hashes, Script};
 use std::fmt::Write;
@@ -35,11 +35,11 @@ pub(crate) struct VerifyRequest {
 
 impl VerifyRequest {
     /// What may be asked for now. A node gets an epoch only once a majority was heard: it must record what others have.
-    pub(crate) fn new(around: &Surroundings, db: u32, syncs: Syncs) -> Self {
-        let writes = around.begins_epochs;
-        let recorded = if writes { around.longest.recorded() } else { Duration::ZERO };
-        let begins = writes && around.longest.is_settled();
-        let to_begin = if begins { around.longest_to_record() } else { Duration::ZERO };
+    pub(crate) fn new(ctx: &Context, db: u32, syncs: Syncs) -> Self {
+        let writes = ctx.begins_epochs;
+        let recorded = if writes { ctx.longest.recorded() } else { Duration::ZERO };
+        let begins = writes && ctx.longest.is_settled();
+        let to_begin = if begins { ctx.longest_to_record() } else { Duration::ZERO };
         Self { recorded, to_begin, writes, syncs, db, forgot: false }
     }
 
@@ -49,7 +49,7 @@ impl VerifyRequest {
     }
 
     /// Writes the call; without hashes the script is sent whole.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>, hashes: Option<&Hashes>, around: &Surroundings) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>, hashes: Option<&Hashes>, ctx: &Context) {
         let command = Encoder::command(out, 11);
         let command = match hashes {
             Some(hashes) => command.arg("EVALSHA").arg(hashes.of(Script::Verify)),
@@ -60,7 +60,7 @@ impl VerifyRequest {
         .number(millis(self.recorded));
         let command = if self.writes { command.number(millis(self.to_begin)) } else { command.arg("-") };
         command
-            .arg(nonce(around))
+            .arg(nonce(ctx))
             .arg(match self.syncs {
                 Syncs::Unknown => "0",
                 Syncs::Always => "1",
@@ -73,9 +73,9 @@ impl VerifyRequest {
 }
 
 /// A number for a new epoch that nobody else will choose.
-pub(crate) fn nonce(around: &Surroundings) -> String {
+pub(crate) fn nonce(ctx: &Context) -> String {
     let mut random = [0; 16];
-    around.entropy.fill(&mut random);
+    ctx.entropy.fill(&mut random);
     random.iter().fold(String::with_capacity(32), |mut text, byte| {
         // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");

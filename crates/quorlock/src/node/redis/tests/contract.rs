@@ -9,9 +9,9 @@ async fn keeps_the_contract(binary: Binary) {
     if !binary.is_here() {
         return;
     }
-    for around in [calm(), guarded()] {
+    for ctx in [calm(), guarded()] {
         let server = quorlock_testkit::Server::builder().binary(binary).start();
-        let node = connect(&server.url(), around);
+        let node = connect(&server.url(), ctx);
         node.init().await.unwrap();
         let node: Arc<dyn Node> = node;
         contract_without_time(&node, Losers::Raise, Unraised::Alone).await;

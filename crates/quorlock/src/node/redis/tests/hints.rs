@@ -1,48 +1,48 @@
-//! Hints about released names.
+//! Subscribe about released names.
 
 use super::*;
-use crate::node::{Bell, Done};
+use crate::node::{Done, Wakeup};
 
-async fn heard(bell: &Bell) {
-    tokio::time::timeout(PATIENCE, bell.heard()).await.expect("the bell is not rung");
+async fn heard(wakeup: &Wakeup) {
+    tokio::time::timeout(PATIENCE, wakeup.notified()).await.expect("the bell is not rung");
 }
 
 #[tokio::test]
 async fn a_release_rings_the_bell_of_those_who_watch() {
     let server = Server::start(&[]);
-    let around = calm();
-    let (holder, waiter) = (connect(&server.url(), around.clone()), connect(&server.url(), around));
+    let ctx = calm();
+    let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
     ask(&holder, vote("a", 1, 7)).await;
-    let (bell, other) = (Bell::new(), Bell::new());
-    waiter.settle().await;
-    waiter.watch(&name("a"), &bell);
+    let (wakeup, other) = (Wakeup::new(), Wakeup::new());
+    waiter.wait_connected().await;
+    waiter.watch(&name("a"), &wakeup);
     waiter.watch(&name("b"), &other);
     // Commands and confirmations share one order.
     assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
     ask(&holder, release("a", 1)).await;
-    heard(&bell).await;
+    heard(&wakeup).await;
     waiter.unwatch(&name("a"));
     assert!(matches!(ask(&waiter, vote("a", 2, 8)).await, Reply::Done(Done::Raised)));
     ask(&waiter, release("a", 2)).await;
     let silence = Duration::from_millis(50);
-    assert!(tokio::time::timeout(silence, bell.heard()).await.is_err());
-    assert!(tokio::time::timeout(silence, other.heard()).await.is_err());
+    assert!(tokio::time::timeout(silence, wakeup.notified()).await.is_err());
+    assert!(tokio::time::timeout(silence, other.notified()).await.is_err());
 }
 
 #[tokio::test]
 async fn a_watch_outlives_its_connection_and_rings_when_hints_may_have_been_missed() {
     let mut server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    let bell = Bell::new();
-    node.watch(&name("a"), &bell);
-    heard(&bell).await;
+    let wakeup = Wakeup::new();
+    node.watch(&name("a"), &wakeup);
+    heard(&wakeup).await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     server.run();
-    heard(&bell).await;
+    heard(&wakeup).await;
     ask(&node, vote("a", 1, 7)).await;
     ask(&node, release("a", 1)).await;
-    heard(&bell).await;
+    heard(&wakeup).await;
 }
 
 #[tokio::test]
@@ -50,10 +50,10 @@ async fn a_user_without_channels_gets_no_hints_and_everything_else() {
     let server = Server::start(&[]);
     server.run_command("ACL SETUSER bob on >pw ~* +@all resetchannels");
     let node = connect(&(server.url() + "?user=bob&password=pw"), calm());
-    node.settle().await;
-    let bell = Bell::new();
+    node.wait_connected().await;
+    let wakeup = Wakeup::new();
     for _ in 0..3 {
-        node.watch(&name("a"), &bell);
+        node.watch(&name("a"), &wakeup);
         assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(_)));
         node.unwatch(&name("a"));
         assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
@@ -64,23 +64,23 @@ async fn a_user_without_channels_gets_no_hints_and_everything_else() {
 #[tokio::test]
 async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_waits() {
     let server = Server::start(&[]);
-    let around = calm();
-    let (holder, waiter) = (connect(&server.url(), around.clone()), connect(&server.url(), around));
+    let ctx = calm();
+    let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
     let quiet =
         |by| Command::Release { name: name("a"), token: token(by), quiet: true, behind: None, forced: false };
     ask(&holder, vote("a", 1, 7)).await;
     assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Unawaited)));
 
-    let bell = Bell::new();
-    waiter.settle().await;
-    waiter.watch(&name("a"), &bell);
+    let wakeup = Wakeup::new();
+    waiter.wait_connected().await;
+    waiter.watch(&name("a"), &wakeup);
     assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
     ask(&holder, vote("a", 3, 8)).await;
     assert!(matches!(ask(&holder, quiet(3)).await, Reply::Done(Done::Plain)));
-    assert!(tokio::time::timeout(Duration::from_millis(50), bell.heard()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(50), wakeup.notified()).await.is_err());
     ask(&holder, vote("a", 4, 9)).await;
     assert!(matches!(ask(&holder, release("a", 4)).await, Reply::Done(Done::Plain)));
-    heard(&bell).await;
+    heard(&wakeup).await;
 
     // Others wait for another name, or did a moment ago.
     ask(&holder, vote("b", 5, 7)).await;

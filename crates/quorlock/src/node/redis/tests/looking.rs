@@ -1,9 +1,9 @@
 //! How a connected server is looked at: whether it can still be a node, and whether it still answers.
 
 use super::*;
-use crate::node::redis::connection::activity::Watch;
+use crate::node::redis::connection::activity::Activity;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::{Bell, Done};
+use crate::node::{Done, Wakeup};
 
 fn at(seconds: u64) -> Moment {
     Moment::from_boot(Duration::from_secs(seconds))
@@ -17,7 +17,7 @@ async fn a_server_that_can_no_longer_be_a_node_is_given_up() {
     {
         let server = Server::start(&[]);
         let clock = Arc::new(Ahead::default());
-        let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
+        let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });
         assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
         server.run_command(change);
         // The next command makes the node look, because its last look was long ago.
@@ -32,9 +32,9 @@ async fn a_server_that_can_no_longer_be_a_node_is_given_up() {
 async fn an_idle_connection_that_watches_is_kept_and_says_again_that_it_waits() {
     let server = Server::start(&[]);
     let clock = Arc::new(Ahead::default());
-    let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
-    node.settle().await;
-    node.watch(&name("a"), &Bell::new());
+    let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });
+    node.wait_connected().await;
+    node.watch(&name("a"), &Wakeup::new());
     until("it waits openly", || server.text("EXISTS quorlock:waiting").as_deref() == Some("1")).await;
     until("all is answered", || node.health().queued == 0).await;
     let number = || {
@@ -51,7 +51,7 @@ async fn an_idle_connection_that_watches_is_kept_and_says_again_that_it_waits() 
 
 #[test]
 fn a_server_was_heard_when_it_last_answered() {
-    let mut watch = Watch::new(at(10));
+    let mut watch = Activity::new(at(10));
     watch.probe = Some((3, at(12)));
     watch.answered(2, at(13));
     assert_eq!((watch.heard, watch.round_trip), (at(13), None));
@@ -81,7 +81,7 @@ async fn a_list_that_takes_too_long_is_cut_and_says_so() {
     let keys: String = (0..5000).map(|key| format!(" key:{key} 1")).collect();
     assert_eq!(server.run_command(&format!("MSET{keys}")), Value::Okay);
     assert!(connect(&server.url(), calm()).names().await.unwrap().complete);
-    let hurried = Surroundings { clock: Arc::new(Hurried::default()), ..calm() };
+    let hurried = Context { clock: Arc::new(Hurried::default()), ..calm() };
     assert!(!connect(&server.url(), hurried).names().await.unwrap().complete);
 }
 
@@ -90,7 +90,7 @@ async fn a_list_that_takes_too_long_is_cut_and_says_so() {
 async fn the_time_in_which_nothing_was_asked_does_not_count_as_silence() {
     let server = Server::start(&[]);
     let clock = Arc::new(Ahead::default());
-    let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
+    let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });
     ask(&node, inspect("a")).await;
     clock.set(600);
     server.signal(rustix::process::Signal::STOP);
@@ -109,9 +109,9 @@ async fn the_time_in_which_nothing_was_asked_does_not_count_as_silence() {
 #[tokio::test]
 async fn a_dropped_node_gives_up_what_it_owes_to_a_server_that_stays_away() {
     let mut server = Server::start(&[]);
-    let around = Surroundings { connect_timeout: Duration::from_millis(200), ..calm() };
-    let node = connect(&server.url(), around);
-    node.settle().await;
+    let ctx = Context { connect_timeout: Duration::from_millis(200), ..calm() };
+    let node = connect(&server.url(), ctx);
+    node.wait_connected().await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     post(&node, &release("a", 1));

@@ -21,7 +21,7 @@ async fn a_new_server_is_quarantined_and_says_for_how_long() {
 async fn init_lifts_the_quarantine_for_every_link() {
     let server = Server::start(&[]);
     let (first, second) = (connect(&server.url(), guarded()), connect(&server.url(), guarded()));
-    second.settle().await;
+    second.wait_connected().await;
     first.init().await.unwrap();
     assert!(first.health().trouble.is_none());
     assert!(matches!(ask(&first, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
@@ -35,7 +35,7 @@ async fn init_lifts_the_quarantine_for_every_link() {
 async fn a_refill_reaches_a_quarantined_server_and_its_release_too() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
-    let refill = Command::Acquire(Acquire { top_up: true, ..acquire("a", 1, 7) });
+    let refill = Command::Acquire(Acquire { repair: true, ..acquire("a", 1, 7) });
     assert!(matches!(ask(&node, refill.clone()).await, Reply::Done(Done::Raised)));
     assert!(matches!(ask(&node, refill).await, Reply::Denied(Denied::Taken)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
@@ -45,10 +45,10 @@ async fn a_refill_reaches_a_quarantined_server_and_its_release_too() {
 async fn a_flush_between_verification_and_vote_is_caught_and_undone() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
-    let mut alarm = node.link.around.alarm.listen();
+    let mut recheck = node.link.ctx.recheck.listen();
     node.init().await.unwrap();
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
-    alarm.mark_unchanged();
+    recheck.mark_unchanged();
     server.run_command("FLUSHALL");
     let reply = ask(&node, vote("b", 1, 7)).await;
     assert!(
@@ -57,7 +57,7 @@ async fn a_flush_between_verification_and_vote_is_caught_and_undone() {
     );
     until("the vote is undone", || server.text("EXISTS b").unwrap() == "0").await;
     until("it is quarantined", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. }))).await;
-    assert!(alarm.has_changed().unwrap(), "holders are told");
+    assert!(recheck.has_changed().unwrap(), "holders are told");
     let reply = ask(&node, vote("b", 1, 7)).await;
     assert!(
         matches!(&reply, Reply::Failed(cause) if matches!(**cause, NodeError::Quarantined { .. })),
@@ -109,8 +109,8 @@ async fn a_durable_server_votes_on_after_a_restart() {
 #[tokio::test]
 async fn a_longer_ttl_of_another_client_lengthens_the_quarantine_of_all() {
     let server = Server::start(&[]);
-    let long = Surroundings { longest_ttl: Duration::from_secs(300), ..guarded() };
-    connect(&server.url(), long).settle().await;
+    let long = Context { longest_ttl: Duration::from_secs(300), ..guarded() };
+    connect(&server.url(), long).wait_connected().await;
     let node = connect(&server.url(), guarded());
     let NodeError::Quarantined { left } = cause(ask(&node, vote("a", 1, 7)).await) else {
         panic!("another cause");
@@ -135,11 +135,11 @@ impl crate::Clock for Wrong {
 #[tokio::test]
 async fn a_clock_far_from_ours_is_flagged_with_and_without_the_guard() {
     let server = Server::start(&[]);
-    for around in [calm(), guarded()] {
+    for ctx in [calm(), guarded()] {
         let diary = Diary::default();
-        let around = Surroundings { clock: Arc::new(Wrong), ..diary.observe(around) };
-        let node = connect(&server.url(), around);
-        node.settle().await;
+        let ctx = Context { clock: Arc::new(Wrong), ..diary.observe(ctx) };
+        let node = connect(&server.url(), ctx);
+        node.wait_connected().await;
         until("the skew is told", || {
             diary.count(|e| matches!(e, Event::ClockSkew { ahead_micros, .. } if *ahead_micros > 55_000_000))
                 == 1

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::{Bell, Denied, Done, Tie};
+use crate::node::{Denied, Done, Tie, Wakeup};
 
 /// A server that holds the name "a" for the token 1, and its node.
-async fn holding(around: Surroundings) -> (Server, Arc<RedisNode>) {
+async fn holding(ctx: Context) -> (Server, Arc<RedisNode>) {
     let server = Server::start(&[]);
-    let node = connect(&server.url(), around);
+    let node = connect(&server.url(), ctx);
     node.init().await.unwrap();
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     (server, node)
@@ -16,10 +16,11 @@ async fn holding(around: Surroundings) -> (Server, Arc<RedisNode>) {
 /// Goal: a handover within a process costs one round trip, because the next vote finds the name free.
 #[tokio::test]
 async fn a_vote_sent_with_the_release_before_it_finds_the_name_free() {
-    for around in [calm(), guarded()] {
-        let (_server, node) = holding(around).await;
-        let (freed, taken) = tokio::join!(ask(&node, release("a", 1)), ask(&node, vote("a", 2, 8)));
-        assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+    for ctx in [calm(), guarded()] {
+        let (_server, node) = holding(ctx).await;
+        let (freed_unconfirmed, taken) =
+            tokio::join!(ask(&node, release("a", 1)), ask(&node, vote("a", 2, 8)));
+        assert!(matches!(freed_unconfirmed, Reply::Done(_)), "{freed_unconfirmed:?}");
         assert!(matches!(taken, Reply::Done(Done::Raised)), "{taken:?}");
     }
 }
@@ -33,8 +34,8 @@ async fn a_change_sent_with_the_release_before_it_finds_the_name_gone() {
     ];
     for change in changes {
         let (_server, node) = holding(calm()).await;
-        let (freed, changed) = tokio::join!(ask(&node, release("a", 1)), ask(&node, change));
-        assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+        let (freed_unconfirmed, changed) = tokio::join!(ask(&node, release("a", 1)), ask(&node, change));
+        assert!(matches!(freed_unconfirmed, Reply::Done(_)), "{freed_unconfirmed:?}");
         assert!(matches!(changed, Reply::Denied(Denied::Gone)), "{changed:?}");
     }
 }
@@ -42,8 +43,9 @@ async fn a_change_sent_with_the_release_before_it_finds_the_name_gone() {
 #[tokio::test]
 async fn a_call_sent_with_the_release_before_it_comes_after_it() {
     let (_server, node) = holding(calm()).await;
-    let (freed, exists) = tokio::join!(ask(&node, release("a", 1)), node.call(&[b"EXISTS", b"a"]));
-    assert!(matches!(freed, Reply::Done(_)), "{freed:?}");
+    let (freed_unconfirmed, exists) =
+        tokio::join!(ask(&node, release("a", 1)), node.call(&[b"EXISTS", b"a"]));
+    assert!(matches!(freed_unconfirmed, Reply::Done(_)), "{freed_unconfirmed:?}");
     assert_eq!(exists.unwrap(), Value::Integer(0));
 }
 
@@ -83,7 +85,7 @@ async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     relay.hold();
     let nodes: Nodes = [node.clone()];
-    let mut lost = Round::send(&nodes, NodeSet::first(1), release("a", 1), PATIENCE, Enough::ONE);
+    let mut lost = TestRound::send(&nodes, NodeSet::first(1), release("a", 1), PATIENCE, WakeThreshold::ONE);
     until("the release is held up", || relay.holds(token(1).as_bytes())).await;
     relay.hang_up();
     assert!(matches!(lost.next().await.unwrap().1, Reply::Failed(_)));
@@ -96,13 +98,13 @@ async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
 async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    let bell = Bell::new();
-    node.settle().await;
-    node.watch(&name("a"), &bell);
+    let wakeup = Wakeup::new();
+    node.wait_connected().await;
+    node.watch(&name("a"), &wakeup);
     assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
     for word in ["free", "", "3"] {
         server.run_command(&format!("PUBLISH quorlock:free:a {word}"));
-        let heard = tokio::time::timeout(PATIENCE, bell.heard()).await;
+        let heard = tokio::time::timeout(PATIENCE, wakeup.notified()).await;
         assert!(heard.is_ok(), "{word:?} is not heard");
     }
 }
@@ -111,18 +113,18 @@ async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
 async fn hints_are_not_asked_for_where_the_server_is_down_or_the_queue_is_full() {
     let mut server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.signal(rustix::process::Signal::STOP);
     for _ in 0..crate::node::redis::link::state::QUEUE_LIMIT {
         post(&node, &inspect("a"));
     }
     let queued = node.health().queued;
-    node.watch(&name("a"), &Bell::new());
+    node.watch(&name("a"), &Wakeup::new());
     assert_eq!(node.health().queued, queued);
     server.signal(rustix::process::Signal::CONT);
     until("all is answered", || node.health().queued == 0).await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
-    node.watch(&name("b"), &Bell::new());
+    node.watch(&name("b"), &Wakeup::new());
     assert_eq!(node.health().queued, 0);
 }

@@ -1,7 +1,7 @@
 //! Servers that are gone, mute or back again.
 
 use super::*;
-use crate::node::Enough;
+use crate::node::WakeThreshold;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Denied, Done};
 use quorlock_core::NodeSet;
@@ -54,7 +54,7 @@ async fn a_connection_that_the_server_closes_is_replaced_without_a_word() {
     let server = Server::start(&[]);
     let diary = Diary::default();
     let node = connect(&server.url(), diary.observe(calm()));
-    node.settle().await;
+    node.wait_connected().await;
     server.run_command("CLIENT KILL TYPE normal SKIPME yes");
     until("it votes again", || node.health().trouble.is_none()).await;
     let mut replies = Vec::new();
@@ -68,19 +68,24 @@ async fn a_connection_that_the_server_closes_is_replaced_without_a_word() {
 #[tokio::test]
 async fn a_mute_server_is_given_up_and_its_late_acquires_are_undone() {
     let server = Server::start(&[]);
-    let around = Surroundings {
+    let ctx = Context {
         node_timeout: Duration::from_millis(50),
         connect_timeout: Duration::from_millis(300),
         ..calm()
     };
-    let node = connect(&server.url(), around);
-    node.settle().await;
+    let node = connect(&server.url(), ctx);
+    node.wait_connected().await;
     server.signal(Signal::STOP);
     let nodes: Nodes = [node.clone()];
     for number in 0..50 {
         let lock = format!("n{number}");
-        let mut round =
-            Round::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), Duration::from_millis(5), Enough::ONE);
+        let mut round = TestRound::send(
+            &nodes,
+            NodeSet::first(1),
+            vote(&lock, 1, 7),
+            Duration::from_millis(5),
+            WakeThreshold::ONE,
+        );
         let reply = round.next().await.unwrap().1;
         assert!(
             matches!(&reply, Reply::Failed(cause) if matches!(**cause, NodeError::Timeout { .. })),
@@ -103,10 +108,10 @@ async fn a_mute_server_is_given_up_and_its_late_acquires_are_undone() {
 async fn a_server_that_babbles_and_does_not_answer_is_given_up() {
     let server = Server::start(&[]);
     let directory = tempfile::tempdir().unwrap();
-    let around = Surroundings { node_timeout: Duration::from_millis(50), ..calm() };
-    let node = connect(&babble_over(&server, &directory.path().join("socket")), around);
+    let ctx = Context { node_timeout: Duration::from_millis(50), ..calm() };
+    let node = connect(&babble_over(&server, &directory.path().join("socket")), ctx);
     // A vote that waits for the connection longer than a node timeout is not sent.
-    node.settle().await;
+    node.wait_connected().await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     let error = cause(ask(&node, vote("b", 1, 7)).await);
     assert!(matches!(error, NodeError::Disconnected { .. }), "{error}");
@@ -142,7 +147,7 @@ fn babble_over(server: &Server, socket: &Path) -> String {
 async fn a_full_queue_fails_commands_and_still_takes_releases() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.signal(Signal::STOP);
     for _ in 0..crate::node::redis::link::state::QUEUE_LIMIT {
         post(&node, &inspect("a"));
@@ -159,13 +164,14 @@ async fn a_full_queue_fails_commands_and_still_takes_releases() {
 #[tokio::test]
 async fn commands_that_waited_too_long_for_the_connection_are_not_sent() {
     let server = Server::start(&[]);
-    let around = Surroundings { node_timeout: Duration::from_millis(20), ..calm() };
+    let ctx = Context { node_timeout: Duration::from_millis(20), ..calm() };
     server.run_command(&format!("SET b {}", token(1)));
     server.signal(Signal::STOP);
-    let node = connect(&server.url(), around);
+    let node = connect(&server.url(), ctx);
     let nodes: Nodes = [node.clone()];
-    let mut late = Round::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, Enough::ONE);
-    let mut freed = Round::send(&nodes, NodeSet::first(1), release("b", 1), PATIENCE, Enough::ONE);
+    let mut late = TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, WakeThreshold::ONE);
+    let mut freed_unconfirmed =
+        TestRound::send(&nodes, NodeSet::first(1), release("b", 1), PATIENCE, WakeThreshold::ONE);
     tokio::time::sleep(Duration::from_millis(60)).await;
     server.signal(Signal::CONT);
     let reply = late.next().await.unwrap().1;
@@ -173,7 +179,7 @@ async fn commands_that_waited_too_long_for_the_connection_are_not_sent() {
         matches!(&reply, Reply::Failed(cause) if matches!(**cause, NodeError::Timeout { .. })),
         "{reply:?}"
     );
-    assert!(matches!(freed.next().await.unwrap().1, Reply::Done(Done::Plain | Done::Unawaited)));
+    assert!(matches!(freed_unconfirmed.next().await.unwrap().1, Reply::Done(Done::Plain | Done::Unawaited)));
     assert!(
         matches!(ask(&node, inspect("a")).await, Reply::Done(Done::Seen(view)) if view.content == Content::Free)
     );

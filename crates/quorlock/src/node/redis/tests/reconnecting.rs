@@ -1,7 +1,7 @@
 //! What becomes of the connection that a node had before.
 
 use super::*;
-use crate::node::redis::Switchboard;
+use crate::node::redis::SessionCell;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::tests::relay::{Fate, Relay};
 use crate::node::{Denied, Done};
@@ -18,7 +18,7 @@ fn numbers(server: &Server) -> Vec<u64> {
 async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> crate::node::redis::tests::relay::Former {
     relay.hold();
     let nodes: Nodes = [node.clone()];
-    let mut vote = Round::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, Enough::ONE);
+    let mut vote = TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, WakeThreshold::ONE);
     until("the vote is held up", || relay.holds(b"\r\nNX\r\n")).await;
     let former = relay.hang_up();
     let error = cause(vote.next().await.unwrap().1);
@@ -29,10 +29,10 @@ async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> crate::node::redis
 /// Goal: what is still on its way on a connection that the node has left never runs behind what undoes it.
 #[tokio::test]
 async fn a_vote_held_up_on_a_former_connection_never_runs_after_its_undo() {
-    for around in [calm(), guarded()] {
+    for ctx in [calm(), guarded()] {
         let server = Server::start(&[]);
         let relay = Relay::start(&server);
-        let node = connect(&relay.url(), around);
+        let node = connect(&relay.url(), ctx);
         node.init().await.unwrap();
         let before = numbers(&server);
         let former = lose_a_vote(&node, &relay).await;
@@ -55,7 +55,7 @@ fn the_connection_of_a_runtime_that_died_is_ended_by_that_of_the_next() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
     let before = first.block_on(async {
-        node.settle().await;
+        node.wait_connected().await;
         let before = numbers(&server);
         relay.hold();
         post(&node, &vote("a", 1, 7));
@@ -77,11 +77,11 @@ fn the_connection_of_a_runtime_that_died_is_ended_by_that_of_the_next() {
 #[tokio::test]
 async fn a_session_is_ended_by_the_one_that_is_opened_after_it() {
     let server = Server::start(&[]);
-    let mut sessions = Switchboard::new(&server.url().parse().unwrap(), calm()).unwrap();
+    let mut sessions = SessionCell::new(&server.url().parse().unwrap(), calm()).unwrap();
     let mut former = sessions.connect().await.unwrap();
-    assert!(matches!(former.say(&["SET", "x", "1"]).await, Ok(Value::Okay)));
+    assert!(matches!(former.call_raw(&["SET", "x", "1"]).await, Ok(Value::Okay)));
     let mut next = sessions.connect().await.unwrap();
-    assert!(former.say(&["SET", "x", "2"]).await.is_err());
+    assert!(former.call_raw(&["SET", "x", "2"]).await.is_err());
     assert_eq!(next.ask(&["GET", "x"]).await.unwrap().text(), Some(&b"1"[..]));
 }
 
@@ -111,7 +111,7 @@ async fn a_client_that_has_our_number_of_an_earlier_run_is_left_alone() {
         Stranger::new(&server);
     }
     let node = connect(&format!("unix://{}", door.display()), calm());
-    node.settle().await;
+    node.wait_connected().await;
     let [ours] = numbers(&server)[..] else { panic!("not one connection") };
     std::fs::remove_file(&door).unwrap();
     server.kill();
@@ -134,7 +134,7 @@ async fn a_server_whose_numbers_of_connections_went_back_has_forgotten() {
     node.init().await.unwrap();
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     let before = server.text("GET quorlock:epoch").unwrap();
-    node.link.lock().last_visit.as_mut().unwrap().client = Some(1 << 40);
+    node.link.lock().last_connection.as_mut().unwrap().client = Some(1 << 40);
     server.run_command("CLIENT KILL TYPE normal");
     until("it is quarantined", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. }))).await;
     assert_ne!(server.text("GET quorlock:epoch").unwrap(), before);

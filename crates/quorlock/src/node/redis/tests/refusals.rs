@@ -4,8 +4,8 @@ use super::*;
 use crate::node::Done;
 use crate::node::url::NodeUrl;
 
-async fn refusal(url: &str, around: Surroundings) -> NodeError {
-    cause(ask(&connect(url, around), vote("a", 1, 7)).await)
+async fn refusal(url: &str, ctx: Context) -> NodeError {
+    cause(ask(&connect(url, ctx), vote("a", 1, 7)).await)
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_server_that_evicts_is_refused_unless_allowed() {
     let server = Server::start(&["--maxmemory-policy", "allkeys-lru"]);
     let error = refusal(&server.url(), calm()).await;
     assert!(matches!(error, NodeError::Evicts { policy } if &*policy == "allkeys-lru"));
-    let node = connect(&server.url(), Surroundings { allow_eviction: true, ..calm() });
+    let node = connect(&server.url(), Context { allow_eviction: true, ..calm() });
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
 }
 
@@ -39,8 +39,8 @@ async fn a_server_that_is_not_durable_is_not_taken_for_durable() {
     let url = plain.url() + "?durable=yes";
     assert!(matches!(refusal(&url, calm()).await, NodeError::NotDurable { .. }));
     let lazy = Server::start(&["--appendonly", "yes"]);
-    let around = Surroundings { durable: true, ..calm() };
-    let error = refusal(&lazy.url(), around).await;
+    let ctx = Context { durable: true, ..calm() };
+    let error = refusal(&lazy.url(), ctx).await;
     assert!(matches!(error, NodeError::NotDurable { found } if found.contains("everysec")));
     let always = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     always.run_command("ACL SETUSER bob on >pw ~* &* +@all -config");
@@ -67,11 +67,11 @@ async fn one_server_under_two_addresses_votes_once() {
     let server = Server::start(&[]);
     let link = server.socket().with_file_name("other.sock");
     std::os::unix::fs::symlink(server.socket(), &link).unwrap();
-    let around = calm();
-    let first = connect(&server.url(), around.clone());
+    let ctx = calm();
+    let first = connect(&server.url(), ctx.clone());
     assert!(matches!(ask(&first, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     let second = format!("unix://{}", link.display());
-    assert!(matches!(refusal(&second, around).await, NodeError::SameServer { .. }));
+    assert!(matches!(refusal(&second, ctx).await, NodeError::SameServer { .. }));
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn a_database_of_its_own_is_used() {
 async fn errors_of_the_server_are_told_and_leave_the_connection_alone() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.run_command("CONFIG SET maxmemory 1");
     let error = cause(ask(&node, vote("a", 1, 7)).await);
     assert!(matches!(error, NodeError::OutOfMemory { .. }), "{error}");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::node::redis::protocol::compare_and_delete;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::{Bell, Denied, Done, Tie};
+use crate::node::{Denied, Done, Tie, Wakeup};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
@@ -149,13 +149,13 @@ async fn a_release_that_cannot_see_who_waits_gives_a_hint() {
     for rules in ["-exists", "-pubsub", "-exists -pubsub"] {
         let server = Server::start(&[]);
         let (holder, waiter) = (limited(&server, rules), connect(&server.url(), calm()));
-        let bell = Bell::new();
-        waiter.settle().await;
-        waiter.watch(&name("a"), &bell);
+        let wakeup = Wakeup::new();
+        waiter.wait_connected().await;
+        waiter.watch(&name("a"), &wakeup);
         assert!(matches!(ask(&waiter, vote("b", 2, 7)).await, Reply::Done(Done::Raised)));
         assert!(matches!(ask(&holder, vote("a", 1, 7)).await, Reply::Done(Done::Raised)), "{rules}");
         assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Plain)), "{rules}");
-        let heard = tokio::time::timeout(PATIENCE, bell.heard()).await;
+        let heard = tokio::time::timeout(PATIENCE, wakeup.notified()).await;
         assert!(heard.is_ok(), "{rules}: no hint");
     }
 }
@@ -211,7 +211,7 @@ async fn no_hint_is_given_where_the_server_knows_of_no_waiter() {
 async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
     let server = Server::start(&[]);
     let clock = Arc::new(Ahead::default());
-    let node = connect(&server.url(), Surroundings { clock: clock.clone(), ..calm() });
+    let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });
     let mut proposal = 0;
     // Quiet, because a release that has other marks must not keep the counter for that reason.
     let release =

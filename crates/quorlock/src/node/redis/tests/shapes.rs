@@ -1,9 +1,9 @@
 //! Pure parts: what is encoded, remembered and believed.
 
 use super::*;
-use crate::node::redis::pipeline::pending::Releasing;
-use crate::node::redis::pipeline::release_batch::Run;
-use crate::node::redis::pipeline::unacked_releases::Owed;
+use crate::node::redis::pipeline::pending::PendingRelease;
+use crate::node::redis::pipeline::release_batch::ReleaseBatch;
+use crate::node::redis::pipeline::unacked_releases::UnackedReleases;
 use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::{commands, compare_and_delete, replies};
@@ -57,20 +57,20 @@ fn tokens_that_were_not_sent_are_forgotten_before_they_are_too_many() {
         random[..4].copy_from_slice(&number.to_le_bytes());
         Token::from_random(random)
     };
-    let mut owed = Owed::default();
-    (0..4096).for_each(|number| owed.note_unsent(token(number)));
-    assert!(owed.is_unsent(token(0)) && owed.is_unsent(token(4095)));
-    owed.note_unsent(token(4096));
-    assert!(!owed.is_unsent(token(0)) && owed.is_unsent(token(4096)));
+    let mut unacked = UnackedReleases::default();
+    (0..4096).for_each(|number| unacked.note_unsent(token(number)));
+    assert!(unacked.is_unsent(token(0)) && unacked.is_unsent(token(4095)));
+    unacked.note_unsent(token(4096));
+    assert!(!unacked.is_unsent(token(0)) && unacked.is_unsent(token(4096)));
 }
 
 #[test]
 fn a_release_whose_script_is_sent_whole_shares_no_call_with_others() {
-    let release = |whole| Releasing { whole, ..Releasing::unheard(name("a"), token(1)) };
+    let release = |whole| PendingRelease { whole, ..PendingRelease::without_reply(name("a"), token(1)) };
     for whole in [true, false] {
-        let mut run = Run::default();
+        let mut run = ReleaseBatch::default();
         run.push(release(whole));
-        assert!(run.takes(&release(whole)) && !run.takes(&release(!whole)));
+        assert!(run.fits(&release(whole)) && !run.fits(&release(!whole)));
     }
 }
 

@@ -2,26 +2,26 @@
 
 use super::*;
 use crate::node::FastRelease;
-use crate::node::redis::connection::in_flight::Flight;
-use crate::node::redis::link::state::{Phase, Queue};
+use crate::node::redis::connection::in_flight::InFlight;
+use crate::node::redis::link::state::{LinkState, Phase};
 use crate::node::redis::pipeline::outbox::Outbox;
-use crate::node::redis::pipeline::pending::{Change, Releasing, Slot};
+use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingUpdate};
 use crate::node::redis::protocol::commands::{UpdateCall, UpdateKind};
-use crate::node::redis::protocol::compare_and_delete::Fast;
+use crate::node::redis::protocol::compare_and_delete::CompareAndDelete;
 use crate::node::redis::protocol::resp::Value;
 use std::collections::VecDeque;
 
-fn releasing(lock: &str, by: u8) -> Releasing {
-    Releasing::new(Question::unheard(release(lock, by)), token(by), false)
+fn releasing(lock: &str, by: u8) -> PendingRelease {
+    PendingRelease::new(Request::without_reply(release(lock, by)), token(by), false)
 }
 
 /// A release that may go without the script.
-fn plain(lock: &str, by: u8) -> Releasing {
+fn plain(lock: &str, by: u8) -> PendingRelease {
     let vote = acquire(lock, by, 7);
     let behind = Some((vote.proposal, vote.label));
     let command =
         Command::Release { name: vote.name, token: vote.token, quiet: false, behind, forced: false };
-    Releasing::new(Question::unheard(command), token(by), false)
+    PendingRelease::new(Request::without_reply(command), token(by), false)
 }
 
 /// Whether `text` is among `bytes`.
@@ -30,79 +30,79 @@ fn contains(bytes: &[u8], text: &str) -> bool {
 }
 
 /// A queue whose node is connected.
-fn ready() -> Queue {
-    let mut queue = Queue::new(&calm());
-    queue.phase = Phase::Ready;
-    queue
+fn ready() -> LinkState {
+    let mut state = LinkState::new(&calm());
+    state.phase = Phase::Ready;
+    state
 }
 
 /// Goal: what was encoded for a connection that ended is never written to the next, where it would have no one to answer.
 #[test]
 fn nothing_that_was_encoded_outlives_its_connection() {
     let mut outbox = Outbox::default();
-    outbox.command(Question::unheard(vote("a", 1, 7)), true);
+    outbox.command(Request::without_reply(vote("a", 1, 7)), true);
     outbox.release(releasing("b", 2));
-    let left: Vec<Slot> = outbox.empty().collect();
-    assert!(matches!(left.as_slice(), [Slot::Vote(_), Slot::Release(_)]), "{left:?}");
-    let (mut out, mut flight) = (Vec::new(), VecDeque::new());
-    outbox.hand_over(&mut out, &mut flight);
-    assert!(out.is_empty() && flight.is_empty(), "{flight:?}");
+    let left: Vec<Pending> = outbox.empty().collect();
+    assert!(matches!(left.as_slice(), [Pending::Vote(_), Pending::Release(_)]), "{left:?}");
+    let (mut out, mut in_flight) = (Vec::new(), VecDeque::new());
+    outbox.take_over(&mut out, &mut in_flight);
+    assert!(out.is_empty() && in_flight.is_empty(), "{in_flight:?}");
 }
 
 /// Goal: half a write is finished before the next begins.
 #[test]
 fn nothing_is_handed_over_while_something_is_still_to_be_written() {
-    let mut queue = ready();
-    queue.accept(Question::unheard(vote("a", 1, 7)), &calm()).unwrap();
-    let (mut out, mut flight) = (b"half".to_vec(), VecDeque::new());
-    queue.hand_over(&mut out, &mut flight);
-    assert_eq!((out.as_slice(), flight.len(), queue.len()), (&b"half"[..], 0, 1));
+    let mut state = ready();
+    state.accept(Request::without_reply(vote("a", 1, 7)), &calm()).unwrap();
+    let (mut out, mut in_flight) = (b"half".to_vec(), VecDeque::new());
+    state.take_over(&mut out, &mut in_flight);
+    assert_eq!((out.as_slice(), in_flight.len(), state.len()), (&b"half"[..], 0, 1));
     out.clear();
-    queue.hand_over(&mut out, &mut flight);
-    assert!(contains(&out, "NX") && flight.len() == 1);
-    assert_eq!(queue.len(), 1, "what is on its way counts for the limit");
-    queue.end(Phase::Connecting, flight.drain(..), &calm());
-    assert_eq!(queue.len(), 0);
+    state.take_over(&mut out, &mut in_flight);
+    assert!(contains(&out, "NX") && in_flight.len() == 1);
+    assert_eq!(state.len(), 1, "what is on its way counts for the limit");
+    state.end(Phase::Connecting, in_flight.drain(..), &calm());
+    assert_eq!(state.len(), 0);
 }
 
 #[test]
 fn every_kind_of_release_is_owed_when_its_connection_ends() {
-    for slot in [Slot::Release(releasing("a", 1)), Slot::Fast(plain("a", 1))] {
-        let mut queue = ready();
-        queue.end(Phase::Connecting, [slot].into_iter(), &calm());
-        assert!(queue.chores(&calm()).unpaid);
+    for pending in [Pending::Release(releasing("a", 1)), Pending::CompareAndDelete(plain("a", 1))] {
+        let mut state = ready();
+        state.end(Phase::Connecting, [pending].into_iter(), &calm());
+        assert!(state.work(&calm()).has_unacked);
     }
-    let mut queue = ready();
-    queue.accept(Question::unheard(release("a", 1)), &calm()).unwrap();
-    queue.end(Phase::Connecting, std::iter::empty(), &calm());
-    assert!(queue.chores(&calm()).unpaid, "also one that was not handed over");
+    let mut state = ready();
+    state.accept(Request::without_reply(release("a", 1)), &calm()).unwrap();
+    state.end(Phase::Connecting, std::iter::empty(), &calm());
+    assert!(state.work(&calm()).has_unacked, "also one that was not handed over");
 }
 
 /// Goal: a release that a server did, and of which it is not known yet whether a client waits, is not forgotten.
 #[tokio::test]
 async fn a_release_without_the_script_that_was_done_is_among_what_is_left() {
     let node = connect("redis://127.0.0.1:1", calm());
-    let mut flight = Flight::default();
-    flight.slots.extend([Slot::Fast(plain("a", 1)), Slot::Awaited]);
-    flight.take(Value::Integer(1), &node.link).unwrap();
-    let left: Vec<Slot> = flight.drain().collect();
-    assert!(matches!(left.as_slice(), [Slot::Release(_), Slot::Awaited]), "{left:?}");
+    let mut in_flight = InFlight::default();
+    in_flight.pending.extend([Pending::CompareAndDelete(plain("a", 1)), Pending::HasWaiters]);
+    in_flight.on_value(Value::Integer(1), &node.link).unwrap();
+    let left: Vec<Pending> = in_flight.drain().collect();
+    assert!(matches!(left.as_slice(), [Pending::Release(_), Pending::HasWaiters]), "{left:?}");
 }
 
 /// Goal: a program that ends right after its guard still frees the lock, by whatever command.
 #[test]
 fn the_last_write_carries_releases_of_every_kind_and_nothing_else() {
     let mut outbox = Outbox::default();
-    outbox.fast = Fast::new(Some(FastRelease::Delifeq));
+    outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
     outbox.fast.note(false);
     // The first release of a name takes the script.
     outbox.release(plain("a", 1));
-    outbox.hand_over(&mut Vec::new(), &mut VecDeque::new());
-    outbox.command(Question::unheard(vote("v", 4, 7)), false);
+    outbox.take_over(&mut Vec::new(), &mut VecDeque::new());
+    outbox.command(Request::without_reply(vote("v", 4, 7)), false);
     outbox.release(plain("a", 2));
     outbox.release(releasing("b", 3));
     let mut out = Vec::new();
-    outbox.last_words(&mut out);
+    outbox.encode_releases(&mut out);
     assert!(contains(&out, token(2).as_str()) && contains(&out, token(3).as_str()));
     assert!(!contains(&out, token(4).as_str()) && !contains(&out, "DELIFEQ"));
 }
@@ -112,20 +112,20 @@ fn the_last_write_carries_releases_of_every_kind_and_nothing_else() {
 async fn a_script_that_was_sent_whole_is_not_sent_again() {
     let unknown = || Value::Error("NOSCRIPT No matching script. Please use EVAL.".into());
     let node = connect("redis://127.0.0.1:1", calm());
-    let mut flight = Flight::default();
-    let release = Releasing { whole: true, run: 1, ..releasing("a", 1) };
-    flight.slots.push_back(Slot::Release(release));
-    flight.take(unknown(), &node.link).unwrap();
+    let mut in_flight = InFlight::default();
+    let release = PendingRelease { whole: true, run: 1, ..releasing("a", 1) };
+    in_flight.pending.push_back(Pending::Release(release));
+    in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
-    assert!(node.link.lock().chores(&node.link.around).unpaid, "it is owed as any that failed");
+    assert!(node.link.lock().work(&node.link.ctx).has_unacked, "it is owed as any that failed");
 
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
     let kind = UpdateKind::Extend { ttl: PATIENCE };
     let call = UpdateCall { token: token(1), kind, mark: 2, whole: true };
-    let change = Change { question: Question::unheard(extend), call };
-    flight.slots.push_back(Slot::Change(change));
-    flight.take(unknown(), &node.link).unwrap();
+    let change = PendingUpdate { request: Request::without_reply(extend), call };
+    in_flight.pending.push_back(Pending::PendingUpdate(change));
+    in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
 }
 
@@ -133,26 +133,26 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
 async fn an_answer_of_another_shape_to_a_release_ends_the_connection_and_the_release_is_owed() {
     for answer in [Value::Okay, Value::Array(vec![Value::Okay]), Value::Array(vec![Value::Integer(1); 2])] {
         let node = connect("redis://127.0.0.1:1", calm());
-        let mut flight = Flight::default();
-        flight.slots.push_back(Slot::Release(Releasing { run: 1, ..releasing("a", 1) }));
-        assert!(flight.take(answer.clone(), &node.link).is_err(), "{answer:?}");
-        assert!(node.link.lock().chores(&node.link.around).unpaid, "{answer:?}");
+        let mut in_flight = InFlight::default();
+        in_flight.pending.push_back(Pending::Release(PendingRelease { run: 1, ..releasing("a", 1) }));
+        assert!(in_flight.on_value(answer.clone(), &node.link).is_err(), "{answer:?}");
+        assert!(node.link.lock().work(&node.link.ctx).has_unacked, "{answer:?}");
     }
     let node = connect("redis://127.0.0.1:1", calm());
-    let mut flight = Flight::default();
-    flight.slots.push_back(Slot::Fast(plain("a", 1)));
-    assert!(flight.take(Value::Okay, &node.link).is_err());
-    assert!(node.link.lock().chores(&node.link.around).unpaid);
+    let mut in_flight = InFlight::default();
+    in_flight.pending.push_back(Pending::CompareAndDelete(plain("a", 1)));
+    assert!(in_flight.on_value(Value::Okay, &node.link).is_err());
+    assert!(node.link.lock().work(&node.link.ctx).has_unacked);
 }
 
 #[tokio::test]
 async fn a_confirmation_that_was_not_asked_for_answers_nothing() {
     let node = connect("redis://127.0.0.1:1", calm());
-    let mut flight = Flight::default();
-    flight.slots.push_back(Slot::Inspect(Question::unheard(inspect("a"))));
+    let mut in_flight = InFlight::default();
+    in_flight.pending.push_back(Pending::Inspect(Request::without_reply(inspect("a"))));
     for word in ["subscribe", "unsubscribe", "message", "other"] {
-        flight.take(Value::Push(vec![Value::Text(word.into())]), &node.link).unwrap();
-        assert_eq!((flight.slots.len(), flight.answered), (1, 0), "{word}");
+        in_flight.on_value(Value::Push(vec![Value::Text(word.into())]), &node.link).unwrap();
+        assert_eq!((in_flight.pending.len(), in_flight.answered), (1, 0), "{word}");
     }
 }
 
@@ -163,11 +163,11 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
     let node = connect(&server.url(), guarded());
     node.init().await.unwrap();
     let epoch = server.text("GET quorlock:epoch").unwrap();
-    let mut flight = Flight::default();
+    let mut in_flight = InFlight::default();
     for (skip, is_ours) in [(4, true), (3, false), (5, false)] {
-        flight.slots.push_back(Slot::Epoch { skip: 4 });
+        in_flight.pending.push_back(Pending::Epoch { skip: 4 });
         let answer = Value::Text(epoch[skip..].to_owned().into());
-        assert_eq!(flight.take(answer, &node.link).is_ok(), is_ours, "{skip}");
+        assert_eq!(in_flight.on_value(answer, &node.link).is_ok(), is_ours, "{skip}");
     }
 }
 
@@ -179,32 +179,35 @@ async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
     let call = UpdateCall { token: token(1), kind, mark: 7, whole: false };
-    let change = Change { question: Question::unheard(extend), call };
-    let mut flight = Flight::default();
-    flight.slots.push_back(Slot::Change(change));
-    assert!(flight.take(Value::Integer(6), &node.link).is_err(), "another extend's");
-    flight.slots.push_back(Slot::Inspect(Question::unheard(inspect("a"))));
-    flight.take(Value::Integer(1), &node.link).unwrap();
-    flight.take(Value::Integer(-2), &node.link).unwrap();
-    assert!(flight.take(Value::Null, &node.link).is_err(), "no value is a number");
-    for slot in [Slot::Awaited, Slot::Hinted, Slot::Hints, Slot::Waiting] {
-        flight.slots.push_back(slot);
-        assert!(flight.take(Value::Array(Vec::new()), &node.link).is_err());
+    let change = PendingUpdate { request: Request::without_reply(extend), call };
+    let mut in_flight = InFlight::default();
+    in_flight.pending.push_back(Pending::PendingUpdate(change));
+    assert!(in_flight.on_value(Value::Integer(6), &node.link).is_err(), "another extend's");
+    in_flight.pending.push_back(Pending::Inspect(Request::without_reply(inspect("a"))));
+    in_flight.on_value(Value::Integer(1), &node.link).unwrap();
+    in_flight.on_value(Value::Integer(-2), &node.link).unwrap();
+    assert!(in_flight.on_value(Value::Null, &node.link).is_err(), "no value is a number");
+    for pending in [Pending::HasWaiters, Pending::Hint, Pending::Subscribe, Pending::Waiting] {
+        in_flight.pending.push_back(pending);
+        assert!(in_flight.on_value(Value::Array(Vec::new()), &node.link).is_err());
     }
-    assert!(flight.take(Value::Okay, &node.link).is_err(), "nothing was asked");
+    assert!(in_flight.on_value(Value::Okay, &node.link).is_err(), "nothing was asked");
 }
 
 /// What becomes of one release without the script: its reply, and whether something is sent behind it.
-async fn freed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
+async fn freed_unconfirmed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     let node = connect("redis://127.0.0.1:1", calm());
     let vote = acquire("a", 1, 7);
     let behind = Some((vote.proposal, vote.label));
     let command = Command::Release { name: vote.name, token: vote.token, quiet, behind, forced: false };
-    let (question, reply) = Question::channel(command);
-    let mut flight = Flight::default();
-    flight.slots.extend([Slot::Fast(Releasing::new(question, token(1), quiet)), Slot::Awaited]);
+    let (request, reply) = Request::channel(command);
+    let mut in_flight = InFlight::default();
+    in_flight.pending.extend([
+        Pending::CompareAndDelete(PendingRelease::new(request, token(1), quiet)),
+        Pending::HasWaiters,
+    ]);
     for answer in answers {
-        flight.take(answer, &node.link).unwrap();
+        in_flight.on_value(answer, &node.link).unwrap();
     }
     let reply = tokio::time::timeout(PATIENCE, reply).await.expect("it is answered");
     let is_hinted = !node.link.lock().outbox.is_empty();
@@ -215,12 +218,12 @@ async fn freed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
 #[tokio::test]
 async fn a_release_without_the_script_gives_a_hint_unless_no_client_waits() {
     let done = Value::Integer(1);
-    let (reply, is_hinted) = freed(false, [done.clone(), Value::Integer(0)]).await;
+    let (reply, is_hinted) = freed_unconfirmed(false, [done.clone(), Value::Integer(0)]).await;
     assert!(matches!(reply, Reply::Done(crate::node::Done::Unawaited)) && !is_hinted, "{reply:?}");
-    for awaited in [Value::Integer(1), Value::Error("NOPERM".into())] {
-        let (reply, is_hinted) = freed(false, [done.clone(), awaited.clone()]).await;
-        assert!(matches!(reply, Reply::Done(crate::node::Done::Plain)) && is_hinted, "{awaited:?}");
-        let (reply, is_hinted) = freed(true, [done.clone(), awaited]).await;
+    for ask_for_waiters in [Value::Integer(1), Value::Error("NOPERM".into())] {
+        let (reply, is_hinted) = freed_unconfirmed(false, [done.clone(), ask_for_waiters.clone()]).await;
+        assert!(matches!(reply, Reply::Done(crate::node::Done::Plain)) && is_hinted, "{ask_for_waiters:?}");
+        let (reply, is_hinted) = freed_unconfirmed(true, [done.clone(), ask_for_waiters]).await;
         assert!(matches!(reply, Reply::Done(crate::node::Done::Plain)) && !is_hinted, "a quiet one");
     }
 }
@@ -232,11 +235,11 @@ async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
         [("WRONGTYPE Operation against a key", true), ("NOPERM no permissions to run", false)]
     {
         let node = connect("redis://127.0.0.1:1", calm());
-        node.link.lock().outbox.fast = Fast::new(Some(FastRelease::Delifeq));
+        node.link.lock().outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
         node.link.lock().outbox.fast.note(false);
-        let mut flight = Flight::default();
-        flight.slots.push_back(Slot::Fast(plain("a", 1)));
-        flight.take(Value::Error(answer.into()), &node.link).unwrap();
+        let mut in_flight = InFlight::default();
+        in_flight.pending.push_back(Pending::CompareAndDelete(plain("a", 1)));
+        in_flight.on_value(Value::Error(answer.into()), &node.link).unwrap();
         assert_eq!(node.link.lock().outbox.fast.command().is_some(), is_kept, "{answer}");
         assert_eq!(node.link.lock().outbox.len(), 1, "the script is asked");
     }
@@ -246,12 +249,12 @@ async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
 #[test]
 fn the_first_release_of_a_name_takes_the_script_and_the_next_does_not() {
     let mut outbox = Outbox::default();
-    outbox.fast = Fast::new(Some(FastRelease::Delifeq));
+    outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
     outbox.fast.note(false);
     for is_script in [true, false, false] {
         let mut out = Vec::new();
         outbox.release(plain("a", 1));
-        outbox.hand_over(&mut out, &mut VecDeque::new());
+        outbox.take_over(&mut out, &mut VecDeque::new());
         assert_eq!((contains(&out, "EVALSHA"), contains(&out, "DELIFEQ")), (is_script, !is_script));
     }
 }

@@ -1,7 +1,7 @@
 //! The five commands on a healthy server.
 
 use super::*;
-use crate::node::Enough;
+use crate::node::WakeThreshold;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Denied, Done, Tie};
 use quorlock_core::NodeSet;
@@ -136,17 +136,23 @@ async fn many_commands_at_once_are_each_answered_by_their_own_reply() {
     let mut rounds = Vec::new();
     for number in 0..300 {
         let lock = format!("n{number}");
-        rounds.push((Round::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), PATIENCE, Enough::ONE), 'v'));
+        rounds.push((
+            TestRound::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), PATIENCE, WakeThreshold::ONE),
+            'v',
+        ));
         if number % 3 == 0 {
             rounds.push((
-                Round::send(&nodes, NodeSet::first(1), release(&lock, 2), PATIENCE, Enough::ONE),
+                TestRound::send(&nodes, NodeSet::first(1), release(&lock, 2), PATIENCE, WakeThreshold::ONE),
                 't',
             ));
         }
-        rounds.push((Round::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, Enough::ONE), 'r'));
+        rounds.push((
+            TestRound::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, WakeThreshold::ONE),
+            'r',
+        ));
         if number % 7 == 0 {
             rounds.push((
-                Round::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, Enough::ONE),
+                TestRound::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, WakeThreshold::ONE),
                 'g',
             ));
         }
@@ -177,8 +183,9 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];
-    let rounds = ["a", "b", "c"]
-        .map(|lock| Round::send(&nodes, NodeSet::first(1), release(lock, 1), PATIENCE, Enough::ONE));
+    let rounds = ["a", "b", "c"].map(|lock| {
+        TestRound::send(&nodes, NodeSet::first(1), release(lock, 1), PATIENCE, WakeThreshold::ONE)
+    });
     for mut round in rounds {
         let reply = round.next().await.unwrap().1;
         assert!(matches!(reply, Reply::Done(Done::Plain | Done::Unawaited)), "{reply:?}");
@@ -201,8 +208,8 @@ async fn any_command_can_be_called() {
 fn without_a_runtime_a_command_is_abandoned() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    let (question, reply) = Question::channel(vote("a", 1, 7));
-    node.send(question);
+    let (request, reply) = Request::channel(vote("a", 1, 7));
+    node.send(request);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let reply = std::pin::pin!(reply).poll(&mut context);
     assert!(
@@ -228,7 +235,8 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     node.init().await.unwrap();
     server.run_command("CONFIG RESETSTAT");
     let nodes: Nodes = [node.clone()];
-    let send = |command: Command| Round::send(&nodes, NodeSet::first(1), command, PATIENCE, Enough::ONE);
+    let send =
+        |command: Command| TestRound::send(&nodes, NodeSet::first(1), command, PATIENCE, WakeThreshold::ONE);
     let locks: Vec<String> = (0..130).map(|number| format!("n{number}")).collect();
     let votes: Vec<_> = locks.iter().map(|lock| send(vote(lock, 1, 7))).collect();
     let releases: Vec<_> = locks.iter().map(|lock| send(release(lock, 1))).collect();
@@ -250,7 +258,7 @@ async fn what_a_crowd_sends_goes_in_few_writes() {
     const TURNS: usize = 20;
     for is_single in [true, false] {
         let server = Server::start(&[]);
-        let node = connect(&server.url(), Surroundings { is_single, ..guarded() });
+        let node = connect(&server.url(), Context { is_single, ..guarded() });
         node.init().await.unwrap();
         server.run_command("CONFIG RESETSTAT");
         let crowd: Vec<_> = (0..CROWD)

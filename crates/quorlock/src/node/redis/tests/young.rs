@@ -5,7 +5,7 @@ use crate::node::redis::link::state::Phase;
 use crate::node::{Denied, Done};
 
 fn refill(lock: &str, by: u8) -> Command {
-    Command::Acquire(Acquire { top_up: true, ..acquire(lock, by, 7) })
+    Command::Acquire(Acquire { repair: true, ..acquire(lock, by, 7) })
 }
 
 /// Goal: a vote that is on its way while the node learns that the server has forgotten does not count.
@@ -63,7 +63,7 @@ async fn comes_back(mut server: Server) {
 async fn a_release_is_owed_after_a_refill_that_found_the_server_down() {
     let mut server = holding();
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     assert!(matches!(ask(&node, refill("a", 1)).await, Reply::Failed(_)));
@@ -86,12 +86,12 @@ async fn a_release_is_owed_after_a_refill_that_waited_for_a_connection_in_vain()
 async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
     let mut server = holding();
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Failed(_)));
     post(&node, &release("a", 1));
-    assert!(!node.link.lock().chores(&node.link.around).unpaid);
+    assert!(!node.link.lock().work(&node.link.ctx).has_unacked);
     server.run();
     until("the node is back", || node.health().trouble.is_none()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Denied(Denied::Taken)));
@@ -111,7 +111,7 @@ async fn the_undo_of_an_acquire_that_waited_for_a_connection_in_vain_is_not_owed
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("b", 2, 7)).await, Reply::Failed(_)));
     post(&node, &release("b", 2));
-    assert!(!node.link.lock().chores(&node.link.around).unpaid);
+    assert!(!node.link.lock().work(&node.link.ctx).has_unacked);
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn an_epoch_that_cannot_be_verified_begins_a_new_connection() {
 async fn a_server_in_quarantine_is_asked_for_its_epoch_once_a_second() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
-    node.settle().await;
+    node.wait_connected().await;
     server.run_command("CONFIG RESETSTAT");
     let start = std::time::Instant::now();
     for _ in 0..200 {
@@ -211,7 +211,7 @@ async fn counters_are_kept_again_after_a_flush_on_the_same_connection() {
 async fn a_dropped_node_sends_what_it_owes_when_the_server_is_back() {
     let mut server = holding();
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     post(&node, &release("a", 1));
@@ -235,7 +235,7 @@ async fn a_dropped_node_sends_a_release_again_that_the_server_refused() {
 async fn a_dropped_node_waits_for_answers_and_sends_scripts_that_the_server_forgot() {
     let server = holding();
     let node = connect(&server.url(), calm());
-    node.settle().await;
+    node.wait_connected().await;
     server.run_command("SCRIPT FLUSH");
     post(&node, &release("a", 1));
     drop(node);
