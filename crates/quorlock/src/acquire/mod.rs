@@ -328,8 +328,8 @@ impl<'a> Acquirer<'a> {
 
     /// Asks who has the lock, for the wait and for the error; tells what was seen last.
     async fn inspect_holder(&mut self) -> Option<&Inspection> {
-        let inspect_holder = inspect(self.nodes, self.params.name, Hear::Majority);
-        if let Ok(seen) = timeout(self.left(), inspect_holder).await {
+        let inspection = inspect(self.nodes, self.params.name, Hear::Majority);
+        if let Ok(seen) = timeout(self.left(), inspection).await {
             let holder = seen.as_ref().ok().filter(|seen| seen.is_held());
             if let Some(seen) = holder {
                 self.emit_waiting(seen);
@@ -373,8 +373,8 @@ impl<'a> Acquirer<'a> {
     async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
         let (lock, quorum) = (self.params.name.clone(), self.nodes.quorum);
         // What is left of the limit bounds this last look, too.
-        let inspect_holder = inspect(self.nodes, self.params.name, Hear::Majority);
-        let seen = match timeout(self.grace(), inspect_holder).await {
+        let inspection = inspect(self.nodes, self.params.name, Hear::Majority);
+        let seen = match timeout(self.grace(), inspection).await {
             Ok(Ok(seen)) => Some(seen),
             Ok(Err(InspectError { nodes, .. })) => {
                 let answered =

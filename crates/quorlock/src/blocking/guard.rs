@@ -126,7 +126,7 @@ impl Held {
         self.0.is_held()
     }
 
-    /// BufferedEntropy until the lock is lost, at most `limit` long; `None` if it was not.
+    /// Blocks until the lock is lost, at most `limit` long; `None` if it was not.
     pub fn lost_within(&self, limit: Duration) -> Option<Lost> {
         let held = self.0.share();
         wait(async move { timeout(limit, held.lost()).await.ok() })

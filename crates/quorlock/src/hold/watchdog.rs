@@ -22,7 +22,7 @@ pub(crate) fn watch_over(
     recheck_due: bool,
 ) {
     let mut watchdog = Watchdog::new(hold, since, recheck, recheck_due);
-    tokio::spawn(async move { while watchdog.inspect_holder().await {} });
+    tokio::spawn(async move { while watchdog.step().await {} });
 }
 
 /// When the watch over a hold began, by both clocks that its watchdog compares.
@@ -84,7 +84,7 @@ impl Watchdog {
     }
 
     /// Sleeps until there is something to do and does it. `false` when there is nothing left to watch.
-    async fn inspect_holder(&mut self) -> bool {
+    async fn step(&mut self) -> bool {
         let wake_at =
             if self.extends() { self.extend_at.min(self.announce_at()) } else { self.announce_at() };
         let woken = tokio::select! {

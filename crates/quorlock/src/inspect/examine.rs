@@ -32,9 +32,9 @@ pub(crate) async fn examine(nodes: &Nodes) -> Vec<Examination> {
     }
     let mut found: Vec<Result<Facts, NodeError>> =
         nodes.all.iter().map(|_| Err(NodeError::Abandoned)).collect();
-    while let Some(inspect_holder) = looks.join_next().await {
+    while let Some(look) = looks.join_next().await {
         // A look that panicked stays abandoned.
-        if let Ok((number, facts)) = inspect_holder {
+        if let Ok((number, facts)) = look {
             found[number] = facts;
         }
     }

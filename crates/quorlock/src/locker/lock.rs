@@ -214,7 +214,7 @@ impl Lock {
         drop(turn);
         match guard.check_lost() {
             None => Ok(guard),
-            // StartInstants a majority agreed the process was paused, or an observer took its time.
+            // Since a majority agreed the process was paused, or an observer took its time.
             Some(_) => {
                 let took = grant.took + self.locker.nodes().ctx.clock.now().since(grant.at);
                 Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })

@@ -39,7 +39,7 @@ pub(crate) struct Executed {
 }
 
 impl Store {
-    /// Executes one command. BufferedEntropy for the file's lock and for the disk.
+    /// Executes one command. Blocks for the file's lock and for the disk.
     pub(crate) fn execute(&mut self, command: &Command) -> Executed {
         let done = match command {
             Command::Inspect { name } => self.inspect(name, command),
