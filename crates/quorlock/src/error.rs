@@ -2,7 +2,7 @@
 
 use crate::node::{NodeError, UrlError};
 use quorlock_core::{
-    DriftError, Fence, Loss, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError, Vote,
+    DriftError, Fence, Loss, Name, NameError, Owner, Quorum, QuorumError, Rounded, Token, TtlError, Vote,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub enum AcquireError {
     },
     /// Several clients want the lock, and none of them has a majority of the nodes. Try again: unlike after
     /// [`AcquireError::Held`], it is not certain that another client does the work.
-    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {waited:?}")]
+    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {}", Rounded(*.waited))]
     Contended {
         /// The lock.
         lock: Name,
@@ -124,7 +124,7 @@ pub enum AcquireError {
         nodes: Vec<NodeReport>,
     },
     /// The nodes agreed too late: the time of the lock was over. Use a longer ttl, or faster nodes.
-    #[error("lock `{lock}`: a majority agreed only after {took:?}, too late for its ttl of {ttl:?}")]
+    #[error("lock `{lock}`: a majority agreed only after {}, too late for its ttl of {ttl:?}", Rounded(*.took))]
     TooSlow {
         /// The lock.
         lock: Name,
@@ -270,7 +270,7 @@ impl fmt::Display for NodeReport {
 }
 
 fn for_another(left: Option<Duration>) -> String {
-    left.map(|left| format!(" for another {left:?}")).unwrap_or_default()
+    left.map(|left| format!(" for another {}", Rounded(left))).unwrap_or_default()
 }
 
 pub(crate) fn listed(nodes: &[NodeReport]) -> String {

@@ -117,8 +117,8 @@ pub use locker::Locker;
 #[doc(hidden)]
 pub use planted::Planted;
 pub use quorlock_core::{
-    Drift, DriftError, Fence, Label, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Standing,
-    Stored, Token, TokenError, TtlError, Wall, advised_ttl,
+    Drift, DriftError, Fence, Label, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Rounded,
+    Standing, Stored, Token, TokenError, TtlError, Wall, advised_ttl,
 };
 pub use release::Release;
 pub use surroundings::RestartGuard;

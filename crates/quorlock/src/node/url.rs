@@ -128,6 +128,15 @@ impl NodeUrl {
         }
     }
 
+    /// Whether the address holds a password, so that it must be kept from others.
+    pub fn has_password(&self) -> bool {
+        match &self.place {
+            Place::Server(server) => server.password.is_some(),
+            Place::Cluster(cluster) => cluster.login.is_some(),
+            Place::Directory(_) | Place::Process(_) => false,
+        }
+    }
+
     /// A text that is the same for two spellings of one node, to find duplicates.
     ///
     /// Two databases of one server are one node: they fail together.
@@ -289,6 +298,14 @@ pub enum UrlError {
     Scheme {
         /// What stands where the scheme should be; empty if there is none.
         scheme: String,
+    },
+    /// A host, perhaps with a port, and nothing that chooses the kind of node.
+    #[error("`{address}` has no scheme; did you mean `{scheme}://{address}`?")]
+    NoScheme {
+        /// What was given.
+        address: String,
+        /// The scheme that suits the port.
+        scheme: &'static str,
     },
     /// This program was built without that kind of node.
     #[error("`{scheme}://` is not part of this program; build it with the feature `{feature}`")]
