@@ -6,6 +6,7 @@ use super::terminal::Terminal;
 use super::warden::{Ward, Warden};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::settings;
 use crate::signals::ends;
 use crate::tie::spawn_tied;
 use quorlock::Guard;
@@ -56,6 +57,7 @@ impl Child {
             .env("QUORLOCK_TOKEN", guard.token().as_str())
             .env("QUORLOCK_FENCE", guard.fence().to_string())
             .env("QUORLOCK_EXPIRES_AT", (guard.expires_at().as_micros() / 1_000_000).to_string());
+        settings::withhold_passwords(&mut command);
         if terminal.parts() {
             command.process_group(0);
         }
