@@ -1,12 +1,15 @@
 //! What the user asked for, checked before anything happens.
 
 use super::slack;
-use crate::args::{OnLost, Run};
+use crate::args::{Cli, OnLost, Run};
 use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::{Settings, Source};
+use clap::Parser;
+use clap::error::ErrorKind;
 use quorlock::{Builder, Guard, Lock, Locker};
+use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
@@ -32,6 +35,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn make(args: &Run, mut settings: Settings) -> Result<Self, Failure> {
+        has_name(args)?;
         settings.ttl.set(args.terms.ttl, "--ttl");
         settings.wait.set(args.terms.wait, "--wait");
         settings.kill_grace.set(args.kill_grace.map(Some), "--kill-grace");
@@ -92,6 +96,19 @@ impl Plan {
         let program = Path::new(&self.command[0]);
         program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
     }
+}
+
+/// Refuses `quorlock run -- CMD ARG`: it would run ARG under a lock named CMD. A name that begins with a dash can only be given
+/// behind the `--`.
+fn has_name(args: &Run) -> Result<(), Failure> {
+    let before = env::args_os().take_while(|arg| arg != "--");
+    let is_missing = matches!(Cli::try_parse_from(before), Err(error) if error.kind() == ErrorKind::MissingRequiredArgument);
+    if !is_missing || args.name.starts_with('-') {
+        return Ok(());
+    }
+    let command: Vec<_> = args.command.iter().map(|arg| arg.to_string_lossy()).collect();
+    let command = format!("{} {}", args.name, command.join(" "));
+    Err(Failure::usage("no lock name was given").help(format!("quorlock run NAME -- {}", command.trim_end())))
 }
 
 fn command(args: &Run) -> Result<Vec<OsString>, Failure> {
