@@ -5,14 +5,19 @@ use crate::args::{Cli, OnLost, Run};
 use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::screen::Screen;
 use crate::settings::{Settings, Source};
 use clap::Parser;
 use clap::error::ErrorKind;
 use quorlock::{Builder, Guard, Lock, Locker};
+use rustix::process::geteuid;
 use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
+
+/// Programs that run a command as another user, usually as root.
+const USER_SWITCHES: [&str; 4] = ["sudo", "su", "doas", "pkexec"];
 
 /// What to run, under which lock, on which terms.
 #[derive(Debug)]
@@ -89,6 +94,17 @@ impl Plan {
             Some(reason) => lock.reason(reason.as_str()),
             None => lock.reason(self.program()),
         })
+    }
+
+    /// Warns if the command will run as another user, whom we could not keep from working on without the lock.
+    pub(super) fn warn_of_other_user(&self, screen: Screen) {
+        let program = self.program();
+        if USER_SWITCHES.contains(&program.as_str()) && !geteuid().is_root() && self.on_lost != OnLost::Warn {
+            screen.warn(format_args!(
+                "`{program}` runs the command as another user, so it cannot be stopped if the lock is lost; start it \
+                 with `{program} quorlock run ...` instead"
+            ));
+        }
     }
 
     /// The program without its arguments, which may hold secrets, for people who ask why a lock is held.
