@@ -26,19 +26,18 @@ const MAX_SIZE: u64 = 1 << 20;
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) contents: Contents,
-    /// Whether others than its owner may read it.
-    is_exposed: bool,
+    /// The mode that it should have, if users read it who need not.
+    exposed: Option<&'static str>,
 }
 
 impl Found {
     /// What the user should know of a file that shows a password to others.
     pub(super) fn warning(&self) -> Option<String> {
+        let mode = self.exposed?;
+        let path = self.path.display();
         let has_password = self.contents.nodes.iter().flatten().any(|url| has_password(url));
-        (self.is_exposed && has_password).then(|| {
-            let path = self.path.display();
-            format!(
-                "the configuration file `{path}` holds a password and can be read by others; `chmod 600` it"
-            )
+        has_password.then(|| {
+            format!("the configuration file `{path}` holds a password and can be read by others; `chmod {mode}` it")
         })
     }
 }
@@ -164,13 +163,11 @@ fn read(path: &Path, owners: Owners) -> Result<Option<Found>, Failure> {
         Failure::usage(format!("the configuration file `{}` cannot be used: {cause}", path.display()))
             .help("settings and their meaning: quorlock config --help")
     })?;
-    let is_exposed = data.mode() & 0o044 != 0 && !is_credential(path);
-    Ok(Some(Found { path: path.to_owned(), contents, is_exposed }))
-}
-
-/// Whether systemd protects `path`. It lets the service read the file through an ACL, which looks like a group that may.
-fn is_credential(path: &Path) -> bool {
-    env::var_os("CREDENTIALS_DIRECTORY").is_some_and(|dir| !dir.is_empty() && path.starts_with(dir))
+    let is_ours = data.uid() == geteuid().as_raw();
+    // The file of another user is for us only through its group (a secret of Kubernetes) or an ACL, which looks like one.
+    let readers = if is_ours { 0o044 } else { 0o004 };
+    let exposed = (data.mode() & readers != 0).then_some(if is_ours { "600" } else { "640" });
+    Ok(Some(Found { path: path.to_owned(), contents, exposed }))
 }
 
 fn parse(text: &str) -> Result<Contents, String> {

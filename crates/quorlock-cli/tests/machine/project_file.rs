@@ -2,7 +2,7 @@
 
 use crate::allows;
 use crate::kit::{Answer, Home};
-use crate::users::{ANN, BEN, as_user, quorlock_in};
+use crate::users::{ANN, BEN, GROUP, as_user, quorlock_in};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 use std::path::Path;
@@ -67,6 +67,24 @@ fn both_a_link_and_what_it_names_must_be_trusted() {
         lchown(&link, number(link_of), None).unwrap();
         chown(&target, number(target_of), None).unwrap();
         show(ANN, dir.path()).exits(code);
+    }
+}
+
+/// Goal: a secret that root lends to a group, as Kubernetes does, is no cause for a warning; one that all may read is.
+#[test]
+fn a_file_of_root_with_a_password_may_be_read_by_a_group() {
+    if !has_users() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let file = dir.path().join("quorlock.toml");
+    fs::write(&file, "nodes = [\"redis://:hunter2@a\"]\n").unwrap();
+    chown(&file, None, Some(GROUP)).unwrap();
+    for (mode, warns) in [(0o440, false), (0o444, true)] {
+        fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        let said = show(ANN, dir.path()).exits(0).err;
+        assert_eq!(said.contains("chmod 640"), warns, "{mode:o}: {said}");
     }
 }
 
