@@ -109,7 +109,8 @@ pub(crate) enum Command {
 
 const FILES: &str = "\
 Files, the first being stronger: quorlock.toml in this directory or one above it, then quorlock/config.toml in \
-$XDG_CONFIG_HOME or ~/.config, then /etc/quorlock/config.toml. Or one file alone: --config FILE, or QUORLOCK_CONFIG. Everything may be left out:
+$XDG_CONFIG_HOME or ~/.config, then /etc/quorlock/config.toml. Or one file alone: --config FILE, or QUORLOCK_CONFIG. A \
+quorlock.toml of another user than you and root is refused unless it is named so. Everything may be left out:
 
   nodes = [\"redis://a\", \"redis://b\", \"redis://c\"]
   require_nodes = false       whether to fail where no nodes are configured

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
-    let collect = || settings::Settings::collect(&cli.global);
+    let collect = || settings::Settings::collect(&cli.global, screen);
     let settings = || collect().and_then(|settings| settings.has_required_nodes().map(|()| settings));
     match &cli.command {
         Command::Run(args) => run::run(args, settings()?, screen),

@@ -6,15 +6,19 @@ use crate::args::{Global, OnLost};
 use crate::failure::Failure;
 use crate::screen::Screen;
 use file::{Contents, Found};
-use quorlock::node::split_list;
+use quorlock::node::{NodeUrl, split_list};
 use quorlock::{Builder, ConfigError, Locker, RestartGuard};
 use std::env;
 use std::fmt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 /// The variable that names the nodes.
 const NODES: &str = "QUORLOCK_NODES";
+/// The variable that a command under `run` gets instead of [`NODES`] with a password, so that a `quorlock` there does not
+/// silently lock within this machine.
+const WITHHELD: &str = "QUORLOCK_NODES_WITHHELD";
 /// The variable that names a configuration file.
 const CONFIG: &str = "QUORLOCK_CONFIG";
 /// For users who lock on one machine without having said so: under cron the environment is empty.
@@ -66,14 +70,22 @@ pub(crate) struct Settings {
     pub(crate) on_lost: Setting<OnLost>,
     /// The configuration files that were read, the most important first.
     pub(crate) files: Vec<PathBuf>,
+    /// What the user should know of these files.
+    pub(crate) warnings: Vec<String>,
 }
 
 impl Settings {
-    /// Collects the settings that hold for all commands.
+    /// Collects the settings that hold for all commands, and warns of what is wrong with the files.
     ///
     /// # Errors
     /// A configuration file that cannot be read or understood; file, line and key are named.
-    pub(crate) fn collect(global: &Global) -> Result<Self, Failure> {
+    pub(crate) fn collect(global: &Global, screen: Screen) -> Result<Self, Failure> {
+        let settings = Self::read(global)?;
+        settings.warnings.iter().for_each(|warning| screen.warn(warning));
+        Ok(settings)
+    }
+
+    fn read(global: &Global) -> Result<Self, Failure> {
         let given = global
             .config
             .clone()
@@ -94,6 +106,7 @@ impl Settings {
             allow_eviction: layers.or(|file| file.allow_eviction, false),
             kill_grace: layers.or(|file| file.kill_grace.map(|span| Some(span.0)), None),
             on_lost: layers.or(|file| file.on_lost, OnLost::Term),
+            warnings: layers.0.iter().filter_map(Found::warning).collect(),
             files: layers.0.into_iter().map(|found| found.path).collect(),
         };
         if let Some(urls) = nodes_variable()? {
@@ -114,7 +127,17 @@ impl Settings {
 
     /// Refuses to lock on this machine alone where nodes are required.
     pub(crate) fn has_required_nodes(&self) -> Result<(), Failure> {
-        if !self.require_nodes.value || self.nodes.source != Source::Default {
+        if self.nodes.source != Source::Default {
+            return Ok(());
+        }
+        if env::var_os(WITHHELD).is_some() {
+            let message =
+                format!("no nodes are configured: `quorlock run` removed {NODES}, as it held a password");
+            return Err(Failure::usage(message).help(
+                "name the nodes in a configuration file of mode 600, or give --nodes file: to lock within this machine",
+            ));
+        }
+        if !self.require_nodes.value {
             return Ok(());
         }
         let required = &self.require_nodes.source;
@@ -218,6 +241,22 @@ impl Layers {
             Some((value, path)) => Setting { value, source: Source::File(path.clone()) },
             None => Setting { value: default, source: Source::Default },
         }
+    }
+}
+
+/// Keeps the passwords in [`NODES`] from `command`.
+pub(crate) fn withhold_passwords(command: &mut Command) {
+    let nodes = env::var_os(NODES).unwrap_or_default();
+    if split_list(&nodes.to_string_lossy()).iter().any(|url| has_password(url)) {
+        command.env_remove(NODES).env(WITHHELD, "1");
+    }
+}
+
+/// Whether a password stands in `url`. One that cannot be read may hold one.
+fn has_password(url: &str) -> bool {
+    match url.parse::<NodeUrl>() {
+        Ok(url) => url.has_password(),
+        Err(_) => url.contains('@') || url.contains("password="),
     }
 }
 

@@ -56,7 +56,7 @@ mod tests {
         let table = [
             (noon - 125, "11:57:55 (2m5s ago)"),
             (noon, "12:00:00 (0s ago)"),
-            (noon - DAY, "2024-10-03 12:00:00 (1day ago)"),
+            (noon - DAY, "2024-10-03 12:00:00 (1d ago)"),
             (noon + 5, "12:00:05 (0s ago)"),
         ];
         for (past, text) in table {

@@ -21,6 +21,20 @@ pub(crate) fn locks_table(locks: &[Inspection], now: Wall) -> String {
     table::text(&table)
 }
 
+/// The values of `lock` that [`locks_table`] cuts, whole, one line each; empty if there are none.
+pub(crate) fn whole_values(lock: &Inspection) -> String {
+    let reason = match &lock.holder {
+        Holder::Owner { owner, .. } => owner.reason.as_deref().map(plain),
+        _ => None,
+    };
+    let values =
+        [("name", Some(lock.name.to_string())), ("holder", Some(who(&lock.holder))), ("reason", reason)];
+    let long = values
+        .into_iter()
+        .filter_map(|(what, value)| Some((what, value.filter(|it| table::cut(it.clone()) != *it)?)));
+    long.map(|(what, value)| format!("{what}: {value}\n")).collect()
+}
+
 /// What each node stores for `lock`, one line each.
 pub(crate) fn nodes_table(lock: &Inspection) -> String {
     let holder = token_of(&lock.holder);
@@ -109,7 +123,8 @@ fn row(lock: &Inspection, now: Wall) -> [String; 7] {
     };
     let fence = fence_of(&lock.holder).map_or_else(dash, |fence| fence.to_string());
     let votes = format!("{}/{}", lock.votes, lock.quorum.nodes());
-    [lock.name.to_string(), who(&lock.holder), since, remaining(lock.left), fence, votes, reason]
+    let [name, holder, reason] = [lock.name.to_string(), who(&lock.holder), reason].map(table::cut);
+    [name, holder, since, remaining(lock.left), fence, votes, reason]
 }
 
 fn said(node: &NodeView, holder: Option<Token>) -> String {
@@ -120,7 +135,7 @@ fn said(node: &NodeView, holder: Option<Token>) -> String {
             "holds it".to_owned()
         }
         Ok(View { content: Content::Lock(stored), .. }) => {
-            plain(&format!("held by {} (pid {})", stored.owner.who, stored.owner.pid))
+            table::cut(plain(&format!("held by {} (pid {})", stored.owner.who, stored.owner.pid)))
         }
         Ok(View { content: Content::Foreign(value), .. }) => {
             plain(&format!("held by another program (value `{value}`)"))

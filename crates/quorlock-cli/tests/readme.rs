@@ -16,15 +16,27 @@ struct Step {
 
 #[test]
 fn the_journeys_of_the_readme_work_as_shown() {
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
-    let blocks = blocks(&readme);
-    assert_eq!(blocks.len(), 6, "six journeys");
+    let blocks = journeys();
     std::thread::scope(|scope| {
         for block in &blocks {
             scope.spawn(move || walk(block));
         }
     });
+}
+
+/// Goal: readers paste one journey after the other into the same shell, in any order and again, and none disturbs the next.
+#[test]
+fn the_journeys_of_the_readme_work_one_after_the_other_in_one_shell() {
+    let all = journeys().into_iter().chain(journeys().into_iter().rev());
+    walk(&all.flatten().collect::<Vec<_>>());
+}
+
+fn journeys() -> Vec<Vec<Step>> {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
+    let blocks = blocks(&readme);
+    assert_eq!(blocks.len(), 6, "six journeys");
+    blocks
 }
 
 /// The steps of every console block.

@@ -23,6 +23,6 @@ pub use name::{Name, NameError};
 pub use node_set::NodeSet;
 pub use owner::{Label, Owner, Signature, StoredLock};
 pub use tally::{Quorum, QuorumError, Tally, Verdict, Vote};
-pub use time::{Moment, Wall};
+pub use time::{Moment, Rounded, Wall};
 pub use token::{Token, TokenError};
 pub use ttl::{Drift, DriftError, Ttl, TtlError, advised_ttl};

@@ -90,6 +90,31 @@ impl fmt::Display for Wall {
     }
 }
 
+/// A measured duration as messages show it: `250ms`, `1.2s`, `1m30s`, `2h5m`. What is left out is cut off.
+///
+/// Not for settings, which must be shown as they were given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded(pub Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, millis) = (self.0.as_secs(), self.0.subsec_millis());
+        match seconds {
+            0 => return write!(f, "{millis}ms"),
+            1..60 if millis < 100 => return write!(f, "{seconds}s"),
+            1..60 => return write!(f, "{seconds}.{}s", millis / 100),
+            _ => {}
+        }
+        let parts = [
+            ("d", seconds / 86_400),
+            ("h", seconds / 3600 % 24),
+            ("m", seconds / 60 % 60),
+            ("s", seconds % 60),
+        ];
+        parts.iter().filter(|(_, count)| *count > 0).try_for_each(|(unit, count)| write!(f, "{count}{unit}"))
+    }
+}
+
 fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -106,6 +131,24 @@ mod tests {
         assert_eq!(start - Duration::from_secs(5), Moment::default());
         assert!(start + Duration::MAX > start);
         assert_eq!(start.since(start + Duration::from_secs(1)), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_duration_is_shown_without_noise() {
+        for (micros, text) in [
+            (0, "0ms"),
+            (400, "0ms"),
+            (250_999, "250ms"),
+            (1_000_000, "1s"),
+            (1_234_567, "1.2s"),
+            (59_999_999, "59.9s"),
+            (88_262_619, "1m28s"),
+            (3_600_000_000, "1h"),
+            (93_784_000_000, "1d2h3m4s"),
+        ] {
+            assert_eq!(Rounded(Duration::from_micros(micros)).to_string(), text);
+        }
+        assert!(Rounded(Duration::MAX).to_string().ends_with('s'));
     }
 
     #[test]

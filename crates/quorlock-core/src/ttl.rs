@@ -1,6 +1,6 @@
 //! How long a lock lives, and how much of that a holder may count on.
 
-use crate::time::Moment;
+use crate::time::{Moment, Rounded};
 use std::time::Duration;
 
 /// What a ttl loses to clock granularity on the nodes, whatever its length.
@@ -131,7 +131,8 @@ pub enum TtlError {
     },
     /// So little would be left after drift and slow answers that the lock is useless.
     #[error(
-        "a ttl of {ttl:?} leaves {validity:?} to work in, but with a node timeout of {node_timeout:?} at least {needed:?} are needed"
+        "a ttl of {ttl:?} leaves {} to work in, but with a node timeout of {node_timeout:?} at least {} are needed",
+        Rounded(*.validity), Rounded(*.needed)
     )]
     TooShort {
         /// The ttl that was refused.

@@ -13,7 +13,11 @@ use std::time::Duration;
 /// before the lock's time is over; then the exit code is 79.
 ///
 /// The command finds QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the lock
-/// protects) and QUORLOCK_EXPIRES_AT (Unix time in seconds, unless extended) in its environment.
+/// protects) and QUORLOCK_EXPIRES_AT (Unix time in seconds, unless extended) in its environment. QUORLOCK_NODES is removed
+/// from it if a node has a password there.
+///
+/// A command that runs as another user cannot be stopped: write `sudo quorlock run NAME -- CMD`, not
+/// `quorlock run NAME -- sudo CMD`.
 #[derive(Args, Debug)]
 #[command(override_usage = USAGE, after_long_help = AFTER)]
 pub(crate) struct Run {

@@ -48,9 +48,11 @@ async fn show_all(locker: &Locker, screen: Screen) -> Result<Exit, Failure> {
 
 /// One lock for people: who has it, and what each node says.
 pub(super) fn one(lock: &Inspection, now: Wall) -> String {
-    let summary =
-        if lock.is_held() { view::locks_table(std::slice::from_ref(lock), now) } else { view::free(lock) };
-    format!("{summary}\n\n{}", view::nodes_table(lock))
+    if !lock.is_held() {
+        return format!("{}\n\n{}", view::free(lock), view::nodes_table(lock));
+    }
+    let summary = view::locks_table(std::slice::from_ref(lock), now);
+    format!("{summary}\n{}\n{}", view::whole_values(lock), view::nodes_table(lock))
 }
 
 /// All held locks for people.

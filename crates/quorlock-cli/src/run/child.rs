@@ -6,9 +6,11 @@ use super::terminal::Terminal;
 use super::warden::{Ward, Warden};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::settings;
 use crate::signals::ends;
 use crate::tie::spawn_tied;
 use quorlock::Guard;
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_current_process_group, kill_process, kill_process_group,
     set_child_subreaper, wait,
@@ -32,6 +34,12 @@ pub(super) struct Child {
     warden: Option<Warden>,
     /// When the warden kills the command.
     end_at: Option<Instant>,
+    /// Whether the command has ended. From then on its number may be that of another process.
+    has_ended: bool,
+    /// Processes that the kernel did not let us signal, because they run as another user.
+    refused: Vec<Pid>,
+    /// How many of them the user knows of.
+    reported: usize,
 }
 
 /// What became of the command.
@@ -56,6 +64,7 @@ impl Child {
             .env("QUORLOCK_TOKEN", guard.token().as_str())
             .env("QUORLOCK_FENCE", guard.fence().to_string())
             .env("QUORLOCK_EXPIRES_AT", (guard.expires_at().as_micros() / 1_000_000).to_string());
+        settings::withhold_passwords(&mut command);
         if terminal.parts() {
             command.process_group(0);
         }
@@ -79,7 +88,15 @@ impl Child {
             terminal.take_back();
             Failure::new(exit, kind, format!("cannot run `{name}`: {error}"))
         })?;
-        let mut child = Self { pid: Pid::from_child(&spawned), terminal, warden, end_at: None };
+        let mut child = Self {
+            pid: Pid::from_child(&spawned),
+            terminal,
+            warden,
+            end_at: None,
+            has_ended: false,
+            refused: Vec::new(),
+            reported: 0,
+        };
         child.must_end_in(plan.left_to_kill(guard));
         Ok(child)
     }
@@ -99,7 +116,7 @@ impl Child {
     }
 
     /// What became of the command since the last call. Orphans that ended are reaped on the way.
-    pub(super) fn changes(&self) -> Vec<Change> {
+    pub(super) fn changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::new();
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             if pid != self.pid {
@@ -114,20 +131,22 @@ impl Child {
                 changes.push(Change::Stopped(status.stopping_signal()));
             }
         }
+        self.has_ended |= changes.iter().any(|change| matches!(change, Change::Ended(_)));
         changes
     }
 
-    /// Passes on a signal that we were sent. What is stopped is continued to be ended by it.
-    pub(super) fn pass_on(&self, signal: Signal) {
+    /// Passes on a signal that we were sent. What is stopped is continued to be ended by it. `false` if the command runs as
+    /// another user and does not get it.
+    pub(super) fn pass_on(&self, signal: Signal) -> bool {
         let signals = [Some(signal), ends(signal).then_some(Signal::CONT)];
+        let mut is_refused = false;
         for signal in signals.into_iter().flatten() {
-            if self.terminal.parts() {
-                let _ = kill_process_group(self.pid, signal);
-            } else if ![Signal::INT, Signal::QUIT].contains(&signal) {
-                // Those two the terminal has sent to all of our group already.
-                let _ = kill_process(self.pid, signal);
+            // Those two the terminal has sent to all of our group already.
+            if self.terminal.parts() || ![Signal::INT, Signal::QUIT].contains(&signal) {
+                is_refused |= self.signal_command(signal) == Err(Errno::PERM);
             }
         }
+        !is_refused
     }
 
     /// Stops with the command, until somebody continues us, if the terminal stopped it: so that the shell gets the terminal
@@ -153,16 +172,16 @@ impl Child {
     }
 
     /// Asks the command and all that came from it to end. What is stopped is continued, or it could not.
-    pub(super) fn ask_to_end(&self) {
+    pub(super) fn ask_to_end(&mut self) {
         self.signal_family(Signal::TERM);
         self.signal_family(Signal::CONT);
     }
 
-    /// Ends the command and all that came from it.
-    pub(super) async fn kill(&self) {
+    /// Ends the command and all that came from it, but for what runs as another user.
+    pub(super) async fn kill(&mut self) {
         for _ in 0..MOST_SWEEPS {
             self.signal_family(Signal::KILL);
-            if self.family().is_empty() {
+            if self.family().iter().all(|process| self.refused.contains(process)) {
                 return;
             }
             sleep(Duration::from_millis(1)).await;
@@ -174,19 +193,58 @@ impl Child {
         !self.family().is_empty()
     }
 
+    /// The processes that refused a signal since the last call.
+    pub(super) fn newly_refused(&mut self) -> Vec<Pid> {
+        let new = self.refused[self.reported..].to_vec();
+        self.reported = self.refused.len();
+        new
+    }
+
+    /// The processes that still run although they were signalled, because they run as another user.
+    pub(super) fn unstoppable(&self) -> Vec<Pid> {
+        let family = self.family();
+        // Where `/proc` hides processes of other users, only the command itself is known.
+        let runs = |process: &Pid| family.contains(process) || (*process == self.pid && !self.has_ended);
+        self.refused.iter().copied().filter(runs).collect()
+    }
+
+    /// Whether all that still runs is [`Child::unstoppable`].
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        let is_refused = |process: &Pid| self.refused.contains(process);
+        (self.has_ended || is_refused(&self.pid)) && self.family().iter().all(is_refused)
+    }
+
     /// Everything that came from the command and lives.
     fn family(&self) -> Vec<Pid> {
         let warden = self.warden.as_ref().map(|warden| warden.pid);
         family::alive().into_iter().filter(|process| Some(*process) != warden).collect()
     }
 
-    fn signal_family(&self, signal: Signal) {
-        if self.terminal.parts() {
-            let _ = kill_process_group(self.pid, signal);
+    fn signal_family(&mut self, signal: Signal) {
+        if self.signal_command(signal) == Err(Errno::PERM) && !self.has_ended {
+            self.refuses(self.pid);
         }
         // Also those that left the group. They may have ended meanwhile.
         for process in self.family() {
-            let _ = kill_process(process, signal);
+            if kill_process(process, signal) == Err(Errno::PERM) {
+                self.refuses(process);
+            }
+        }
+    }
+
+    /// Signals the process group of the command, or the command alone where it shares ours. A group refuses a signal if no
+    /// process of it may be signalled.
+    fn signal_command(&self, signal: Signal) -> rustix::io::Result<()> {
+        match self.terminal.parts() {
+            true => kill_process_group(self.pid, signal),
+            false if self.has_ended => Ok(()),
+            false => kill_process(self.pid, signal),
+        }
+    }
+
+    fn refuses(&mut self, process: Pid) {
+        if !self.refused.contains(&process) {
+            self.refused.push(process);
         }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn run(args: &Run, settings: Settings, screen: Screen) -> Result<Exit
     let plan = Plan::make(args, settings)?;
     let is_shared = args.skip || args.at_least.is_some() || args.terms.wait.is_some();
     let notice = plan.settings.local_notice(is_shared, screen);
+    plan.warn_of_other_user(screen);
     let done = runtime::start()?.block_on(live(&plan, notice, screen));
     done.map_err(|failure| failure.notice(notice))
 }

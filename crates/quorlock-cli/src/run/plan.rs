@@ -1,15 +1,23 @@
 //! What the user asked for, checked before anything happens.
 
 use super::slack;
-use crate::args::{OnLost, Run};
+use crate::args::{Cli, OnLost, Run};
 use crate::duration::show;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::screen::Screen;
 use crate::settings::{Settings, Source};
+use clap::Parser;
+use clap::error::ErrorKind;
 use quorlock::{Builder, Guard, Lock, Locker};
+use rustix::process::geteuid;
+use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
+
+/// Programs that run a command as another user, usually as root.
+const USER_SWITCHES: [&str; 4] = ["sudo", "su", "doas", "pkexec"];
 
 /// What to run, under which lock, on which terms.
 #[derive(Debug)]
@@ -32,6 +40,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn make(args: &Run, mut settings: Settings) -> Result<Self, Failure> {
+        has_name(args)?;
         settings.ttl.set(args.terms.ttl, "--ttl");
         settings.wait.set(args.terms.wait, "--wait");
         settings.kill_grace.set(args.kill_grace.map(Some), "--kill-grace");
@@ -87,11 +96,35 @@ impl Plan {
         })
     }
 
+    /// Warns if the command will run as another user, whom we could not keep from working on without the lock.
+    pub(super) fn warn_of_other_user(&self, screen: Screen) {
+        let program = self.program();
+        if USER_SWITCHES.contains(&program.as_str()) && !geteuid().is_root() && self.on_lost != OnLost::Warn {
+            screen.warn(format_args!(
+                "`{program}` runs the command as another user, so it cannot be stopped if the lock is lost; start it \
+                 with `{program} quorlock run ...` instead"
+            ));
+        }
+    }
+
     /// The program without its arguments, which may hold secrets, for people who ask why a lock is held.
     fn program(&self) -> String {
         let program = Path::new(&self.command[0]);
         program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
     }
+}
+
+/// Refuses `quorlock run -- CMD ARG`: it would run ARG under a lock named CMD. A name that begins with a dash can only be given
+/// behind the `--`.
+fn has_name(args: &Run) -> Result<(), Failure> {
+    let before = env::args_os().take_while(|arg| arg != "--");
+    let is_missing = matches!(Cli::try_parse_from(before), Err(error) if error.kind() == ErrorKind::MissingRequiredArgument);
+    if !is_missing || args.name.starts_with('-') {
+        return Ok(());
+    }
+    let command: Vec<_> = args.command.iter().map(|arg| arg.to_string_lossy()).collect();
+    let command = format!("{} {}", args.name, command.join(" "));
+    Err(Failure::usage("no lock name was given").help(format!("quorlock run NAME -- {}", command.trim_end())))
 }
 
 fn command(args: &Run) -> Result<Vec<OsString>, Failure> {

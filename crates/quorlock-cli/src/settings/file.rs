@@ -1,5 +1,6 @@
 //! Configuration files: where they are, and what stands in them.
 
+use super::has_password;
 use crate::args::OnLost;
 use crate::duration::Span;
 use crate::failure::Failure;
@@ -8,8 +9,8 @@ use rustix::process::geteuid;
 use serde::Deserialize;
 use std::env;
 use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
@@ -25,6 +26,20 @@ const MAX_SIZE: u64 = 1 << 20;
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) contents: Contents,
+    /// The mode that it should have, if users read it who need not.
+    exposed: Option<&'static str>,
+}
+
+impl Found {
+    /// What the user should know of a file that shows a password to others.
+    pub(super) fn warning(&self) -> Option<String> {
+        let mode = self.exposed?;
+        let path = self.path.display();
+        let has_password = self.contents.nodes.iter().flatten().any(|url| has_password(url));
+        has_password.then(|| {
+            format!("the configuration file `{path}` holds a password and can be read by others; `chmod {mode}` it")
+        })
+    }
 }
 
 /// What a configuration file may say. Everything may be left out.
@@ -66,17 +81,14 @@ impl From<Guard> for RestartGuard {
 /// Reads the file that was `given`; without one the project's, the user's and the machine's, as far as they exist.
 pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
     if let Some(path) = given {
-        return Ok(vec![read(path)?.ok_or_else(|| missing(path))?]);
+        return Ok(vec![read(path, Owners::Any)?.ok_or_else(|| missing(path))?]);
     }
     let mut found = Vec::new();
     let project = project_file();
-    if let Some(path) = project.as_deref().filter(|path| is_planted(path)) {
-        let message = format!("the configuration file `{}` is not trusted", path.display());
-        return Err(Failure::usage(format!("{message}: somebody else put it where anybody may write"))
-            .help("remove it, or name the right one with --config or QUORLOCK_CONFIG"));
-    }
-    for path in places(project, user_file()) {
-        found.extend(read(&path)?);
+    for path in places(project.clone(), user_file()) {
+        // Only the project's file is found wherever the user happens to be.
+        let owners = if Some(&path) == project.as_ref() { Owners::Trusted } else { Owners::Any };
+        found.extend(read(&path, owners)?);
     }
     Ok(found)
 }
@@ -96,12 +108,25 @@ fn project_file() -> Option<PathBuf> {
     here.ancestors().map(|dir| dir.join(PROJECT_FILE)).find(|path| path.exists())
 }
 
-/// Whether another user may have put `path` into a directory such as /tmp, to have us lock on nodes of their choice.
-fn is_planted(path: &Path) -> bool {
-    let Ok(file) = fs::symlink_metadata(path) else { return false };
-    let is_open =
-        path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| dir.mode() & 0o002 != 0);
-    is_open && ![0, geteuid().as_raw()].contains(&file.uid())
+/// Whose files are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owners {
+    /// Those of any user: the file was named.
+    Any,
+    /// Those of this user and of root. A file of another user, who could have us lock on other nodes, is refused.
+    Trusted,
+}
+
+impl Owners {
+    fn include(self, owner: u32) -> bool {
+        self == Owners::Any || [0, geteuid().as_raw()].contains(&owner)
+    }
+}
+
+fn not_trusted(path: &Path) -> Failure {
+    let message = format!("the configuration file `{}` is not trusted", path.display());
+    Failure::usage(format!("{message}: it, or the link to it, belongs to another user"))
+        .help("name it with --config or QUORLOCK_CONFIG to use it; or go to another directory, or remove it")
 }
 
 fn user_file() -> Option<PathBuf> {
@@ -111,24 +136,38 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// Reads one file; `None` if there is none.
-fn read(path: &Path) -> Result<Option<Found>, Failure> {
+fn read(path: &Path, owners: Owners) -> Result<Option<Found>, Failure> {
     let unreadable = |error: io::Error| {
         Failure::usage(format!("the configuration file `{}` cannot be read: {error}", path.display()))
     };
-    match fs::metadata(path) {
+    // A pipe may never open otherwise.
+    let opened = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(error)),
-        // A pipe may never end, nor even open.
-        Ok(data) if !data.is_file() => return Err(unreadable(io::Error::other("it is no regular file"))),
-        Ok(data) if data.len() > MAX_SIZE => return Err(unreadable(io::Error::other("it is over 1 MiB"))),
-        Ok(_) => {}
+        opened => opened.map_err(unreadable)?,
+    };
+    // Of the open file, as another may have its name by now.
+    let data = file.metadata().map_err(unreadable)?;
+    let link = fs::symlink_metadata(path).map_err(unreadable)?;
+    if !owners.include(data.uid()) || !owners.include(link.uid()) {
+        return Err(not_trusted(path));
     }
-    let text = fs::read_to_string(path).map_err(unreadable)?;
+    if !data.is_file() {
+        return Err(unreadable(io::Error::other("it is no regular file")));
+    }
+    if data.len() > MAX_SIZE {
+        return Err(unreadable(io::Error::other("it is over 1 MiB")));
+    }
+    let text = io::read_to_string(file.take(MAX_SIZE)).map_err(unreadable)?;
     let contents = parse(&text).map_err(|cause| {
         Failure::usage(format!("the configuration file `{}` cannot be used: {cause}", path.display()))
             .help("settings and their meaning: quorlock config --help")
     })?;
-    Ok(Some(Found { path: path.to_owned(), contents }))
+    let is_ours = data.uid() == geteuid().as_raw();
+    // The file of another user is for us only through its group (a secret of Kubernetes) or an ACL, which looks like one.
+    let readers = if is_ours { 0o044 } else { 0o004 };
+    let exposed = (data.mode() & readers != 0).then_some(if is_ours { "600" } else { "640" });
+    Ok(Some(Found { path: path.to_owned(), contents, exposed }))
 }
 
 fn parse(text: &str) -> Result<Contents, String> {

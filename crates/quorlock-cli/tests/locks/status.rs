@@ -136,3 +136,31 @@ fn an_answer_that_cannot_be_written_is_an_error() {
         assert!(done.err.contains("No space left"), "{args:?}: {done:?}");
     }
 }
+
+/// Goal: one lock with a long name, owner or reason leaves the table readable, and no value is lost.
+#[test]
+fn long_values_are_cut_in_tables_and_whole_for_programs_and_alone() {
+    let home = Home::new();
+    let (long, reason, user) = ("n".repeat(200), "r".repeat(150), "u".repeat(150));
+    let mut theirs = home.command(&["acquire", &long, "--reason", &reason]);
+    Running::new(theirs.env("USER", &user)).end().exits(0);
+    home.run(&["acquire", "short", "--reason", "why"]).exits(0);
+    let table = home.run(&["status"]).text();
+    let lines: Vec<&str> = table.lines().collect();
+    assert_eq!(lines.len(), 3, "one line per lock: {table}");
+    for (header, values) in [("VOTES", ["1/1", "1/1"]), ("REASON", ["rrr", "why"])] {
+        let at = lines[0].split(header).next().unwrap().chars().count();
+        assert!(at < 160, "{table}");
+        for (line, value) in lines[1..].iter().zip(values) {
+            assert_eq!(line.chars().skip(at).take(3).collect::<String>(), value, "{table}");
+        }
+    }
+    assert_eq!(table.matches('\u{2026}').count(), 3, "an ellipsis for each value that was cut: {table}");
+    let one = home.run(&["status", &long]).text();
+    for value in [&long, &reason, &user] {
+        assert!(one.contains(value), "{one}");
+    }
+    let object = &home.run(&["status", "--json"]).json()["locks"][0];
+    assert_eq!((&object["name"], &object["holder"]["reason"]), (&long.into(), &reason.into()));
+    assert!(!home.run(&["status", "short"]).text().contains('\u{2026}'));
+}

@@ -6,6 +6,8 @@ mod directory;
 #[path = "../kit/mod.rs"]
 mod kit;
 mod namespaces;
+mod other_user;
+mod project_file;
 mod syncs;
 mod users;
 

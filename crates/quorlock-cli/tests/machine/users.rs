@@ -7,23 +7,35 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const ANN: &str = "65533";
-const BEN: &str = "65534";
-const GROUP: u32 = 65_432;
+/// Two users.
+pub(crate) const ANN: &str = "65533";
+pub(crate) const BEN: &str = "65534";
+/// The group of both.
+pub(crate) const GROUP: u32 = 65_432;
 
 /// What runs `quorlock` as another user, a member of [`GROUP`].
-fn as_user(user: &'static str) -> Vec<String> {
+pub(crate) fn as_user(user: &'static str) -> Vec<String> {
     [format!("--reuid={user}"), format!("--regid={user}"), format!("--groups={GROUP}")].to_vec()
 }
 
-fn quorlock(user: &'static str, dir: &Path, args: &[&str]) -> Running {
-    let mut command = Command::new("setpriv");
+/// `quorlock` of `user`, with locks in `dir`.
+pub(crate) fn quorlock(user: &'static str, dir: &Path, args: &[&str]) -> Running {
     let nodes = format!("file:{}", dir.display());
+    start(user, Path::new("/"), args, &nodes)
+}
+
+/// `quorlock` of `user`, whose working directory is `dir`.
+pub(crate) fn quorlock_in(user: &'static str, dir: &Path, args: &[&str]) -> Running {
+    start(user, dir, args, "file:")
+}
+
+fn start(user: &'static str, dir: &Path, args: &[&str], nodes: &str) -> Running {
+    let mut command = Command::new("setpriv");
     command
         .args(as_user(user))
         .arg(program())
         .args(args)
-        .current_dir("/")
+        .current_dir(dir)
         .env("QUORLOCK_NODES", nodes)
         .env("HOME", "/nonexistent")
         .env_remove("XDG_CONFIG_HOME")

@@ -6,7 +6,7 @@ use rustix::fs::{CWD, Mode, mkfifoat};
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::PermissionsExt;
 
 #[test]
 fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
@@ -14,6 +14,8 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
     for (args, word) in [
         (&["run", "x"][..], "no command was given"),
         (&["run"], "NAME"),
+        (&["run", "--", "true"], "no lock name was given"),
+        (&["run", "--wait", "1s", "--", "echo", "hi"], "no lock name was given"),
         (&["run", "a\u{7}b", "--", "true"], "control character"),
         (&["run", "", "--", "true"], "name"),
         (&["run", "quorlock:fence:x", "--", "true"], "reserved"),
@@ -28,6 +30,8 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
         (&["run", "x", "-c", "true", "--", "true"], "cannot be used with"),
         (&["run", "x", "--skip", "-E", "3", "--", "true"], "cannot be used with"),
         (&["run", "x", "--nodes", "http://a", "--", "true"], "no kind of node"),
+        (&["run", "x", "--nodes", "127.0.0.1:6379", "--", "true"], "did you mean `redis://127.0.0.1:6379`?"),
+        (&["run", "x", "--nodes", "redis-1", "--", "true"], "did you mean `redis://redis-1`?"),
         (&["run", "x", "--nodes", "redis://a,file:", "--", "true"], "different kinds"),
         (&["run", "x", "--nodes", "redis://a,redis://a", "--", "true"], "named twice"),
         (&["run", "x", "--config", "nowhere.toml", "--", "true"], "does not exist"),
@@ -62,6 +66,36 @@ fn a_mistake_is_told_as_json_if_asked_for() {
     assert_eq!(done.out, "");
 }
 
+/// Goal: a name that begins with a dash can only be given after `--`.
+#[test]
+fn a_lock_name_after_the_dashes_may_begin_with_a_dash() {
+    let home = Home::new();
+    assert_eq!(home.run(&["run", "--", "-x", "echo", "mine"]).text(), "mine");
+    let refused = home.run(&["run", "--json", "--", "echo", "hi"]).exits(2).json_aside();
+    assert_eq!(refused["error"]["message"], "no lock name was given");
+    assert!(refused["error"]["help"].as_str().unwrap().contains("quorlock run NAME -- echo hi"), "{refused}");
+}
+
+/// Goal: others cannot read the password of a node, and the user learns if they can.
+#[test]
+fn a_configuration_file_with_a_password_that_others_may_read_gets_a_warning() {
+    let home = Home::new();
+    let file = home.file("quorlock.toml");
+    let show = |text: &str, mode: u32| {
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, PermissionsExt::from_mode(mode)).unwrap();
+        home.run(&["config", "show", "--quiet"]).exits(0).err
+    };
+    let secret = "nodes = [\"redis://a\", \"redis://:hunter2@b\"]\n";
+    for mode in [0o644, 0o640, 0o604] {
+        let said = show(secret, mode);
+        assert!(said.contains("chmod 600") && said.contains("quorlock.toml"), "{mode:o}: {said}");
+        assert!(said.lines().count() == 1 && !said.contains("hunter2"), "{mode:o}: {said}");
+    }
+    assert_eq!(show(secret, 0o600), "");
+    assert_eq!(show("nodes = [\"redis://user@a\"]\n", 0o644), "");
+}
+
 #[test]
 fn a_bad_configuration_file_is_named_with_line_and_key() {
     let home = Home::new();
@@ -86,23 +120,6 @@ fn a_configuration_that_is_a_pipe_or_holds_a_password_is_refused_with_care() {
     let done = home.run(&["run", "x", "--", "true"]).exits(2);
     done.complains(&["line 1", "nodes = "]);
     assert!(!done.err.contains("hunter2"), "{done:?}");
-}
-
-/// Goal: in /tmp nobody else decides which nodes we lock on.
-#[test]
-fn a_project_file_that_somebody_else_put_where_anybody_may_write_is_refused() {
-    let home = Home::new();
-    let file = home.file("quorlock.toml");
-    fs::write(&file, "wait = \"3s\"\n").unwrap();
-    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
-    home.run(&["config", "show"]).exits(0);
-    if chown(&file, Some(65_534), None).is_err() {
-        return; // Only root can give a file away.
-    }
-    home.run(&["run", "x", "--", "true"]).exits(2).complains(&["quorlock.toml", "not trusted", "--config"]);
-    home.run(&["--config", file.to_str().unwrap(), "config", "show"]).exits(0);
-    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    home.run(&["config", "show"]).exits(0);
 }
 
 /// Goal: nodes that were meant but cannot be read are never replaced by a lock within this machine.

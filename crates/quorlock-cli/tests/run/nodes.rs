@@ -1,6 +1,6 @@
 //! Nodes that nobody configured: the user is warned, or the command fails where nodes are required.
 
-use crate::kit::Home;
+use crate::kit::{Home, Running, program};
 use quorlock_testkit::Servers;
 use std::fs;
 
@@ -81,4 +81,58 @@ fn a_longest_ttl_below_the_default_ttl_can_be_used() {
     fs::write(config, "ttl = \"20s\"\nnode_timeout = \"150ms\"\n").unwrap();
     home.run(&["run", "y", "--longest-ttl", "10s", "--", "true"]).exits(2);
     home.run(&["status", "--longest-ttl", "10s"]).exits(0);
+}
+
+fn under_nodes(home: &Home, nodes: &str, script: &str) -> Running {
+    let args = ["run", "x", "--nodes", "file:", "--", "sh", "-c", script];
+    Running::new(home.command(&args).env("QUORLOCK_NODES", nodes))
+}
+
+/// Goal: a command has no use for the passwords of the nodes, and its children and crash reports would show them.
+#[test]
+fn a_command_does_not_see_the_passwords_of_the_nodes() {
+    let home = Home::new();
+    for nodes in [
+        "redis://a,redis://:hunter2@b",
+        "redis://user:hunter2@a",
+        "unix:///s?user=u&password=hunter2",
+        "etcd://root:hunter2@a,b",
+        "redis://:hunter2@b:port",
+    ] {
+        let seen = under_nodes(&home, nodes, "env").end().exits(0);
+        assert!(
+            !seen.out.contains("hunter2") && !seen.out.contains("\nQUORLOCK_NODES="),
+            "{nodes}: {seen:?}"
+        );
+    }
+    let kept = "redis://user@a,redis://b/3?durable=yes";
+    let seen = under_nodes(&home, kept, "echo $QUORLOCK_NODES").end();
+    assert_eq!(seen.text(), kept);
+}
+
+/// Goal: a `quorlock` of the command that misses the nodes does not fall back to a lock of this machine alone.
+#[test]
+fn a_quorlock_under_a_quorlock_that_kept_the_nodes_for_itself_fails() {
+    let home = Home::new();
+    let (quorlock, secret) = (program().display(), "redis://:hunter2@a");
+    let inner = format!("unset QUORLOCK_STATE_DIR; {quorlock} run y -- touch ran");
+    let refused = under_nodes(&home, secret, &inner).end().exits(2);
+    refused.complains(&["QUORLOCK_NODES", "password", "configuration file"]);
+    assert!(!home.file("ran").exists());
+    under_nodes(&home, secret, &format!("{quorlock} run y --nodes file: -- touch ran")).end().exits(0);
+    assert!(home.file("ran").exists());
+    under_nodes(&home, "redis://a", &format!("unset QUORLOCK_NODES; {quorlock} run y -- true"))
+        .end()
+        .exits(0);
+}
+
+/// Goal: people read a time, not all digits that a clock has.
+#[test]
+fn durations_in_messages_are_rounded() {
+    let servers = Servers::start(3);
+    let home = Home::with_nodes(&servers.urls());
+    let done = home.run(&["run", "x", "--no-wait", "--", "true"]).exits(69);
+    let span = done.err.split("quarantined for another ").nth(1).unwrap().split([',', ' ']).next().unwrap();
+    let digits = span.chars().filter(char::is_ascii_digit).count();
+    assert!((1..=3).contains(&digits) && span.ends_with('s'), "{span}: {done:?}");
 }

@@ -6,7 +6,7 @@ pub(crate) mod url;
 use crate::error::node::NodeError;
 use crate::error::url::UrlError;
 use quorlock_core::{
-    DriftError, Fence, LossReason, Name, NameError, Owner, Quorum, QuorumError, Token, TtlError,
+    DriftError, Fence, LossReason, Name, NameError, Owner, Quorum, QuorumError, Rounded, Token, TtlError,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub enum AcquireError {
     },
     /// Several clients want the lock, and none of them has a majority of the nodes. Try again: unlike after
     /// [`AcquireError::Held`], it is not certain that another client does the work.
-    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {waited:?}")]
+    #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {}", Rounded(*.waited))]
     Contended {
         /// The lock.
         lock: Name,
@@ -128,7 +128,7 @@ pub enum AcquireError {
         nodes: Vec<NodeReport>,
     },
     /// The nodes agreed too late: the time of the lock was over. Use a longer ttl, or faster nodes.
-    #[error("lock `{lock}`: a majority agreed only after {took:?}, too late for its ttl of {ttl:?}")]
+    #[error("lock `{lock}`: a majority agreed only after {}, too late for its ttl of {ttl:?}", Rounded(*.took))]
     TooSlow {
         /// The lock.
         lock: Name,
@@ -264,7 +264,7 @@ impl fmt::Display for NodeReport {
 }
 
 fn for_another(left: Option<Duration>) -> String {
-    left.map(|left| format!(" for another {left:?}")).unwrap_or_default()
+    left.map(|left| format!(" for another {}", Rounded(left))).unwrap_or_default()
 }
 
 pub(crate) fn listed(nodes: &[NodeReport]) -> String {

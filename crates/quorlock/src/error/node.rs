@@ -1,5 +1,6 @@
 //! Why a node gave no vote, each cause with what to do about it.
 
+use quorlock_core::Rounded;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::io;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum NodeError {
     /// It did not answer in time.
-    #[error("no answer within {after:?}")]
+    #[error("no answer within {}", Rounded(*.after))]
     Timeout {
         /// The limit that passed.
         after: Duration,
@@ -41,7 +42,8 @@ pub enum NodeError {
     },
     /// It restarted or lost its memory, and must not vote until every lock that it may have forgotten is over.
     #[error(
-        "quarantined for another {left:?}, as it restarted or is new; if it is known to be fresh, initialise it once to skip this"
+        "quarantined for another {}, as it restarted or is new; if it is known to be fresh, initialise it once to skip this",
+        Rounded(*.left)
     )]
     Quarantined {
         /// How long until it votes.

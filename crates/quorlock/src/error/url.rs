@@ -14,6 +14,14 @@ pub enum UrlError {
         /// What stands where the scheme should be; empty if there is none.
         scheme: String,
     },
+    /// A host, perhaps with a port, and nothing that chooses the kind of node.
+    #[error("`{address}` has no scheme; did you mean `{scheme}://{address}`?")]
+    NoScheme {
+        /// What was given.
+        address: String,
+        /// The scheme that suits the port.
+        scheme: &'static str,
+    },
     /// This program was built without that kind of node.
     #[error("`{scheme}://` is not part of this program; build it with the feature `{feature}`")]
     NotBuilt {

@@ -44,7 +44,7 @@ use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
 use crate::node::{MAX_BULK, NodeError, NodeUrl, SessionCell};
 use attempt::{Outcome, Purpose, attempt, read};
-use quorlock_core::{Backoff, Moment};
+use quorlock_core::{Backoff, Moment, Rounded};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -86,7 +86,8 @@ pub struct Updated {
 pub enum UpdateError<E = Infallible> {
     /// Somebody else changed the key during every attempt. Try later; if it happens often, take a lock.
     #[error(
-        "`{key}` was changed by others during each of {attempts} attempts in {waited:?}; try later, or take a lock if that is usual"
+        "`{key}` was changed by others during each of {attempts} attempts in {}; try later, or take a lock if that is usual",
+        Rounded(*.waited)
     )]
     Contended {
         /// The key.
@@ -97,7 +98,7 @@ pub enum UpdateError<E = Infallible> {
         waited: Duration,
     },
     /// Other calls of this store took the whole time. Try later, or make more stores.
-    #[error("other updates of this store took all of {waited:?}; try later, or open more stores")]
+    #[error("other updates of this store took all of {}; try later, or open more stores", Rounded(*.waited))]
     Busy {
         /// How long this call waited for its turn.
         waited: Duration,

@@ -125,6 +125,15 @@ impl NodeUrl {
         }
     }
 
+    /// Whether the address holds a password, so that it must be kept from others.
+    pub fn has_password(&self) -> bool {
+        match &self.place {
+            Place::Server(server) => server.password.is_some(),
+            Place::Cluster(cluster) => cluster.login.is_some(),
+            Place::Directory(_) | Place::Process(_) => false,
+        }
+    }
+
     /// A text that is the same for two spellings of one node, to find duplicates.
     ///
     /// Two databases of one server are one node: they fail together.

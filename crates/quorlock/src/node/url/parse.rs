@@ -19,6 +19,10 @@ const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 /// The place that `text` names.
 pub(crate) fn parse(text: &str) -> Result<Place, UrlError> {
     let text = text.trim();
+    if let Some(port) = bare_address(text) {
+        let scheme = if port == ETCD_PORT { "etcd" } else { "redis" };
+        return Err(UrlError::NoScheme { address: text.into(), scheme });
+    }
     let (scheme, rest) = text.split_once(':').ok_or_else(|| unknown_scheme(text))?;
     match scheme.to_ascii_lowercase().as_str() {
         "redis" | "valkey" => tcp(scheme, rest, None),
@@ -31,9 +35,17 @@ pub(crate) fn parse(text: &str) -> Result<Place, UrlError> {
         "etcds" => cluster(scheme, rest, Some(TlsFiles::default())),
         "file" => file(rest),
         "memory" => Ok(Place::Process(decode(rest.trim_start_matches('/'), "label")?)),
-        // `host:6379` has no scheme but looks like one; the text after it may hold a secret.
+        // The text after it may hold a secret.
         _ => Err(unknown_scheme(scheme)),
     }
+}
+
+/// The port of a text that is a host, perhaps with a port, and nothing else. Such a text holds no password.
+fn bare_address(text: &str) -> Option<u16> {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let (host, port) = host_and_port(text, REDIS_PORT).ok()?;
+    let is_host = host.parse::<std::net::Ipv6Addr>().is_ok() || host.chars().all(is_bare);
+    (is_host && !text.ends_with(':') && !matches!(host.as_str(), "" | "file" | "memory")).then_some(port)
 }
 
 /// Without a known scheme the text may be anything, a password included: only a bare word is shown.

@@ -154,7 +154,7 @@ fn spellings_of_one_server_have_one_identity() {
 #[test]
 fn nonsense_is_refused_by_name() {
     assert!(matches!(refused("http://a"), UrlError::Scheme { scheme } if scheme == "http"));
-    assert!(matches!(refused("localhost"), UrlError::Scheme { .. }));
+    assert!(matches!(refused("reds:/a"), UrlError::Scheme { scheme } if scheme == "reds"));
     assert!(matches!(refused("redis://a:99999"), UrlError::Port { .. }));
     assert!(matches!(refused("redis://a:0"), UrlError::Port { .. }));
     assert!(matches!(refused("redis://a/x"), UrlError::Database { .. }));
@@ -163,6 +163,40 @@ fn nonsense_is_refused_by_name() {
     assert!(matches!(refused("redis://"), UrlError::Missing { .. }));
     assert!(matches!(refused("unix://"), UrlError::Missing { .. }));
     assert!(matches!(refused("redis://u:%zz@a"), UrlError::Encoding { part: "password" }));
+}
+
+#[test]
+fn an_address_without_a_scheme_gets_a_hint() {
+    for (given, meant) in [
+        ("localhost", "redis://localhost"),
+        ("127.0.0.1:6379", "redis://127.0.0.1:6379"),
+        ("redis:6379", "redis://redis:6379"),
+        ("[::1]:7000", "redis://[::1]:7000"),
+        ("etcd-1:2379", "etcd://etcd-1:2379"),
+    ] {
+        let error = refused(given).to_string();
+        assert!(error.ends_with(&format!("did you mean `{meant}`?")), "{error}");
+    }
+    for given in ["redis:", "", "host:port", "u:hunter2", "file", "memory"] {
+        assert!(!matches!(given.parse::<NodeUrl>(), Err(UrlError::NoScheme { .. })), "{given}");
+    }
+    assert!("memory:7".parse::<NodeUrl>().is_ok());
+}
+
+#[test]
+fn only_an_address_with_a_password_has_one() {
+    for (text, has_one) in [
+        ("redis://a", false),
+        ("redis://user@a", false),
+        ("redis://:secret@a", true),
+        ("unix:///s?password=secret", true),
+        ("etcd://user:secret@a,b", true),
+        ("file:/d", false),
+    ] {
+        if let Ok(url) = text.parse::<NodeUrl>() {
+            assert_eq!(url.has_password(), has_one, "{text}");
+        }
+    }
 }
 
 #[test]
