@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, Sub};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A point on one machine's boot clock. It goes on counting while the machine sleeps and never jumps.
 ///
@@ -80,6 +80,20 @@ impl Add<Duration> for Wall {
     fn add(self, span: Duration) -> Wall {
         let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         Wall(self.0.saturating_add(micros))
+    }
+}
+
+impl From<Wall> for SystemTime {
+    fn from(wall: Wall) -> Self {
+        UNIX_EPOCH + Duration::from_micros(wall.0)
+    }
+}
+
+impl From<SystemTime> for Wall {
+    /// Times before 1970 count as 1970.
+    fn from(time: SystemTime) -> Self {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
     }
 }
 

@@ -73,14 +73,15 @@ mod store;
 pub use context::RestartGuard;
 pub use context::clock::{Clock, SystemClock};
 pub use context::entropy::{Entropy, SystemEntropy};
-pub use context::event::{Event, Observer};
+pub use context::event::{Event, GaveUpReason, Observer, ReleaseKind};
 #[cfg(feature = "injected-bugs")]
 #[doc(hidden)]
 pub use context::injected_bug::InjectedBug;
 pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeOutcome, NodeReport};
 pub use hold::extend_by_token::ExtendOutcome;
-pub use hold::guard::{Guard, Held};
-pub use hold::handle::Handle;
+pub use hold::guard::Guard;
+pub use hold::handle::LockHandle;
+pub use hold::lease::Lease;
 pub use hold::release::ReleaseOutcome;
 pub use inspect::examine::Examination;
 pub use inspect::list::{ListError, Listing};

@@ -11,7 +11,7 @@ use crate::acquire::hint_backoff::stagger;
 use crate::acquire::hint_subscription::HintSubscription;
 use crate::acquire::name_queue::{NameQueue, QueueTurn};
 use crate::context::entropy;
-use crate::context::event::Event;
+use crate::context::event::{Event, GaveUpReason};
 use crate::context::options::Options;
 use crate::error::{AcquireError, Holder, NodeOutcome};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
@@ -146,7 +146,7 @@ impl<'a> Acquirer<'a> {
             }),
             Err(error) => self.nodes.ctx.emit(&Event::GaveUp {
                 name: self.params.name.clone(),
-                why: error.kind(),
+                reason: gave_up_reason(error),
                 waited: self.waited(),
                 attempts: self.attempts,
             }),
@@ -169,7 +169,7 @@ impl<'a> Acquirer<'a> {
                 Ok(Some(turn)) => self.turn = Some(turn),
                 Ok(None) => return Box::pin(self.give_up()).await,
                 Err(waiters) => {
-                    return Err(AcquireError::Crowded { lock: self.params.name.clone(), waiters });
+                    return Err(AcquireError::TooManyWaiters { lock: self.params.name.clone(), waiters });
                 }
             }
         }
@@ -409,6 +409,18 @@ impl<'a> Acquirer<'a> {
 
     fn random(&self) -> u64 {
         entropy::number(self.nodes.ctx.entropy.as_ref())
+    }
+}
+
+fn gave_up_reason(error: &AcquireError) -> GaveUpReason {
+    match error {
+        AcquireError::Held { .. } => GaveUpReason::Held,
+        AcquireError::Contended { .. } => GaveUpReason::Contended,
+        AcquireError::NoQuorum { .. } => GaveUpReason::NoQuorum,
+        AcquireError::TooSlow { .. } => GaveUpReason::TooSlow,
+        AcquireError::Cancelled { .. } => GaveUpReason::Cancelled,
+        AcquireError::TooManyWaiters { .. } => GaveUpReason::TooManyWaiters,
+        AcquireError::Config { .. } => GaveUpReason::Config,
     }
 }
 

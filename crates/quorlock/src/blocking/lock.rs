@@ -1,8 +1,8 @@
 //! The blocking twin of the lock.
 
 use crate::blocking::runtime::wait;
-use crate::blocking::{Guard, Held};
-use crate::error::{AcquireError, ConfigError, ExtendError};
+use crate::blocking::{Guard, Lease};
+use crate::error::{AcquireError, ExtendError};
 use crate::hold::extend_by_token::ExtendOutcome;
 use crate::hold::release::ReleaseOutcome;
 use crate::inspect::{InspectError, Inspection};
@@ -47,14 +47,14 @@ impl Lock {
 
     /// Runs `work` while the lock is held, and releases it.
     ///
-    /// Blocking work cannot be cancelled from outside, so look at [`Held::is_held`] between its steps and before its
+    /// Blocking work cannot be cancelled from outside, so look at [`Lease::is_held`] between its steps and before its
     /// last write; what to do when the lock is lost is the work's decision. What it returns comes back as it is.
     ///
     /// # Errors
     /// [`AcquireError`] if the lock could not be taken; the work was then not started.
-    pub fn run<T>(&self, work: impl FnOnce(&Held) -> T) -> Result<T, AcquireError> {
+    pub fn run<T>(&self, work: impl FnOnce(&Lease) -> T) -> Result<T, AcquireError> {
         let guard = self.acquire()?;
-        let result = work(&guard);
+        let result = work(&guard.lease());
         let _outcome = guard.release();
         Ok(result)
     }
@@ -82,26 +82,23 @@ impl Lock {
         let lock = self.0.clone();
         wait(async move { lock.force_release(token).await })
     }
+}
 
+/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with [`AcquireError::Config`].
+impl Lock {
     /// How long the nodes keep the lock without hearing from its holder.
-    ///
-    /// # Errors
-    /// [`ConfigError::Ttl`] if it cannot be used.
-    pub fn ttl(self, ttl: Duration) -> Result<Self, ConfigError> {
-        self.0.ttl(ttl).map(Self)
+    pub fn ttl(self, ttl: Duration) -> Self {
+        Self(self.0.ttl(ttl))
     }
 
     /// How long [`Lock::acquire`] waits at most.
-    pub fn wait(self, limit: Duration) -> Self {
-        Self(self.0.wait(limit))
+    pub fn wait_timeout(self, limit: Duration) -> Self {
+        Self(self.0.wait_timeout(limit))
     }
 
-    /// How many attempts [`Lock::acquire`] makes at most.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is zero.
-    pub fn attempts(self, attempts: u32) -> Result<Self, ConfigError> {
-        self.0.attempts(attempts).map(Self)
+    /// How many attempts [`Lock::acquire`] makes at most, at least 1.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        Self(self.0.max_attempts(attempts))
     }
 
     /// Whether the lock is extended in the background.
@@ -109,20 +106,14 @@ impl Lock {
         Self(self.0.watchdog(on))
     }
 
-    /// How long the lock may be held at most, however often it is extended.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is zero.
-    pub fn max_hold(self, hold: Duration) -> Result<Self, ConfigError> {
-        self.0.max_hold(hold).map(Self)
+    /// How long the lock may be held at most, however often it is extended; more than zero.
+    pub fn max_hold(self, hold: Duration) -> Self {
+        Self(self.0.max_hold(hold))
     }
 
-    /// How long before the deadline a loss is announced.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is over half of the validity.
-    pub fn loss_margin(self, margin: Duration) -> Result<Self, ConfigError> {
-        self.0.loss_margin(margin).map(Self)
+    /// How long before the deadline a loss is announced; at most half of the validity.
+    pub fn loss_margin(self, margin: Duration) -> Self {
+        Self(self.0.loss_margin(margin))
     }
 
     /// Who takes the lock, for people who ask who holds it (default `user@host`).

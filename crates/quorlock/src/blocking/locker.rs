@@ -3,7 +3,7 @@
 use crate::blocking::runtime::wait;
 use crate::blocking::{Guard, Lock};
 use crate::error::{ConfigError, ExtendError};
-use crate::hold::handle::Handle;
+use crate::hold::handle::LockHandle;
 use crate::inspect::examine::Examination;
 use crate::inspect::list::{ListError, Listing};
 use crate::locker::builder::Builder;
@@ -20,18 +20,23 @@ impl From<crate::Locker> for Locker {
     }
 }
 
-impl Locker {
-    /// Starts a configuration.
-    pub fn builder() -> Builder<Locker> {
-        Builder::default()
+impl Builder {
+    /// Checks everything and makes a locker whose calls block. Connects to no node yet.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build_blocking(self) -> Result<Locker, ConfigError> {
+        self.build().map(Locker)
     }
+}
 
+impl Locker {
     /// A locker with default settings on the nodes that `QUORLOCK_NODES` names, separated by commas.
     ///
     /// # Errors
     /// [`ConfigError`] if the variable is missing or its nodes cannot be used.
     pub fn from_env() -> Result<Self, ConfigError> {
-        Builder::from_env()?.build()
+        Builder::from_env()?.build_blocking()
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -46,7 +51,7 @@ impl Locker {
     ///
     /// # Errors
     /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
-    pub fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+    pub fn adopt(&self, handle: &LockHandle) -> Result<Guard, ExtendError> {
         let (locker, handle) = (self.0.clone(), handle.clone());
         wait(async move { locker.adopt(&handle).await }).map(Guard::new)
     }

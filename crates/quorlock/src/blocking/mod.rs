@@ -5,10 +5,10 @@
 //! within an async runtime, whose thread they then block.
 //!
 //! ```no_run
-//! use quorlock::blocking::Locker;
+//! use quorlock::Locker;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let locker = Locker::builder().nodes(["file:"]).build()?;
+//! let locker = Locker::builder().nodes(["file:"]).build_blocking()?;
 //! let guard = locker.named("nightly-report")?.acquire()?;
 //! println!("fence {}", guard.fence());
 //! println!("{}", guard.release());
@@ -16,10 +16,12 @@
 //! ```
 
 mod guard;
+mod lease;
 mod lock;
 mod locker;
 mod runtime;
 
-pub use guard::{Guard, Held};
+pub use guard::Guard;
+pub use lease::Lease;
 pub use lock::Lock;
 pub use locker::Locker;

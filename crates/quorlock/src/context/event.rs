@@ -68,8 +68,8 @@ pub enum Event {
     GaveUp {
         /// The lock.
         name: Name,
-        /// A stable word: `held`, `contended`, `no_quorum`, `too_slow`, `cancelled`, `crowded`.
-        why: &'static str,
+        /// Why.
+        reason: GaveUpReason,
         /// From the call to the error.
         waited: Duration,
         /// How many attempts were made.
@@ -124,8 +124,8 @@ pub enum Event {
         name: Name,
         /// Its fence.
         fence: Fence,
-        /// A stable word: `released`, `already_gone`, `unconfirmed`, `dropped`.
-        outcome: &'static str,
+        /// What became of the release, as far as it was waited for.
+        outcome: ReleaseKind,
         /// How long it was held.
         held: Duration,
         /// Why it had been lost before, if it had; [`Event::Lost`] has told.
@@ -187,6 +187,67 @@ pub enum Event {
         /// By how much.
         by: Duration,
     },
+}
+
+/// Why an acquire call gave up, for [`Event::GaveUp`]. The error of the call says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GaveUpReason {
+    /// Another client kept the lock.
+    Held,
+    /// Several clients wanted it, and none had a majority.
+    Contended,
+    /// Too few nodes could vote.
+    NoQuorum,
+    /// The nodes agreed too late.
+    TooSlow,
+    /// The caller cancelled.
+    Cancelled,
+    /// Too many tasks of this process waited already.
+    TooManyWaiters,
+    /// A setting of the lock cannot be used.
+    Config,
+}
+
+impl GaveUpReason {
+    /// A stable word for it, for logs and metrics.
+    pub fn kind(self) -> &'static str {
+        match self {
+            GaveUpReason::Held => "held",
+            GaveUpReason::Contended => "contended",
+            GaveUpReason::NoQuorum => "no_quorum",
+            GaveUpReason::TooSlow => "too_slow",
+            GaveUpReason::Cancelled => "cancelled",
+            GaveUpReason::TooManyWaiters => "too_many_waiters",
+            GaveUpReason::Config => "config",
+        }
+    }
+}
+
+/// What became of a release, for [`Event::Released`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReleaseKind {
+    /// A majority of nodes released it.
+    Released,
+    /// A majority of nodes did not have it.
+    AlreadyGone,
+    /// Too few nodes answered.
+    Unconfirmed,
+    /// The guard was dropped: the release was sent, and no answer was waited for.
+    Dropped,
+}
+
+impl ReleaseKind {
+    /// A stable word for it, for logs and metrics.
+    pub fn kind(self) -> &'static str {
+        match self {
+            ReleaseKind::Released => "released",
+            ReleaseKind::AlreadyGone => "already_gone",
+            ReleaseKind::Unconfirmed => "unconfirmed",
+            ReleaseKind::Dropped => "dropped",
+        }
+    }
 }
 
 /// Listens to events. It is called in place, so it must be quick and must not block. A panic in it is caught and logged.

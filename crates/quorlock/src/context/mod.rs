@@ -3,6 +3,7 @@
 pub(crate) mod clock;
 pub(crate) mod entropy;
 pub(crate) mod event;
+mod event_text;
 pub(crate) mod identity;
 pub(crate) mod injected_bug;
 pub(crate) mod longest_ttl;

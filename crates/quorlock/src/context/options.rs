@@ -41,6 +41,8 @@ pub(crate) struct Options {
     pub(crate) signature: Arc<Signature>,
     pub(crate) tied: bool,
     pub(crate) cancel: Option<CancellationToken>,
+    /// The first value that a lock was given and that cannot be used.
+    pub(crate) invalid: Option<Box<ConfigError>>,
 }
 
 impl Options {

@@ -68,8 +68,8 @@ fn trace_taking(event: &Event) {
         Event::Waiting { name, holder, left } => {
             trace!(target: "quorlock", lock = %name, ?holder, ?left, "waiting");
         }
-        Event::GaveUp { name, why, waited, attempts } => {
-            debug!(target: "quorlock", lock = %name, why, ?waited, attempts, "gave up");
+        Event::GaveUp { name, reason, waited, attempts } => {
+            debug!(target: "quorlock", lock = %name, reason = reason.kind(), ?waited, attempts, "gave up");
         }
         Event::Adopted { name, fence } => debug!(target: "quorlock", lock = %name, %fence, "adopted"),
         _ => {}
@@ -92,7 +92,7 @@ fn trace_holding(event: &Event) {
             warn!(target: "quorlock", lock = %name, %fence, %reason, ?held, "lock lost");
         }
         Event::Released { name, fence, outcome, held, lost } => {
-            debug!(target: "quorlock", lock = %name, %fence, outcome, ?held, ?lost, "released");
+            debug!(target: "quorlock", lock = %name, %fence, outcome = outcome.kind(), ?held, ?lost, "released");
         }
         Event::GivenAway { name, fence, held } => {
             debug!(target: "quorlock", lock = %name, %fence, ?held, "given away");

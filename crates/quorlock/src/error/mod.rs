@@ -143,9 +143,17 @@ pub enum AcquireError {
         /// The lock.
         lock: Name,
     },
+    /// A setting of the lock cannot be used. Fix the program.
+    #[error("lock `{lock}`: {source}")]
+    Config {
+        /// The lock.
+        lock: Name,
+        /// What is wrong, and what is allowed.
+        source: ConfigError,
+    },
     /// Too many tasks of this process wait for the lock already.
     #[error("{waiters} tasks of this process wait for lock `{lock}` already")]
-    Crowded {
+    TooManyWaiters {
         /// The lock.
         lock: Name,
         /// How many wait.
@@ -162,7 +170,8 @@ impl AcquireError {
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::TooSlow { .. } => "too_slow",
             AcquireError::Cancelled { .. } => "cancelled",
-            AcquireError::Crowded { .. } => "crowded",
+            AcquireError::TooManyWaiters { .. } => "too_many_waiters",
+            AcquireError::Config { .. } => "config",
         }
     }
 }

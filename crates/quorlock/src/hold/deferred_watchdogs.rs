@@ -64,7 +64,7 @@ impl Deferred {
 
 impl DeferredWatchdogs {
     /// Sees to it that `hold`, which was granted just now, is watched over.
-    pub(crate) fn take(&self, hold: &Arc<HeldLock>, granted: Moment) {
+    pub(crate) fn insert(&self, hold: &Arc<HeldLock>, granted: Moment) {
         // The clocks are read here: a sleep before a watchdog's first step must not go unseen.
         let since = StartInstants::at(granted);
         if since.first_check(hold) < 2 * DEFER {

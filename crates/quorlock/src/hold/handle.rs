@@ -3,32 +3,34 @@
 use crate::hold::HeldLock;
 use quorlock_core::{Fence, Name, Token, Wall};
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// A held lock as data. Whoever has it can take the lock over, so keep it as secret as the token in it.
+/// A held lock as data, for [serde](https://serde.rs). A client that has it can take the lock over, so keep it as secret
+/// as the token in it.
 ///
-/// Made by [`Guard::into_handle`](crate::Guard::into_handle), taken over by
-/// [`Locker::adopt`](crate::Locker::adopt), on the same machine or another. It is meant to be adopted once: two
-/// processes that adopt the same handle share one lock and one fence, and nothing can tell them apart. A maximal hold
-/// starts anew with the adoption.
+/// [`Guard::into_handle`](crate::Guard::into_handle) makes it, and [`Locker::adopt`](crate::Locker::adopt) takes the lock
+/// over, on the same machine or another. Adopt a handle once: two processes that adopt the same one share one lock and one
+/// fence, and nothing distinguishes them. A maximal hold starts anew with the adoption.
+///
+/// ```
+/// # async fn example(guard: quorlock::Guard, locker: quorlock::Locker) -> Result<(), Box<dyn std::error::Error>> {
+/// let handle = guard.into_handle().await?;
+/// let text = serde_json::to_string(&handle)?; // send it to the other process
+/// let guard = locker.adopt(&serde_json::from_str(&text)?).await?;
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[must_use = "the lock stays held until its ttl is over unless somebody adopts it"]
-#[non_exhaustive]
-pub struct Handle {
-    /// The lock.
-    pub name: Name,
-    /// The proof of ownership.
-    pub token: Token,
-    /// The fence.
-    pub fence: Fence,
-    /// How long the nodes keep it after each extension, in milliseconds.
-    pub ttl_ms: u64,
-    /// Until when it was sure to be held, by the wall clock of the process that gave it up, in microseconds since
-    /// 1970. For people: whoever adopts the lock asks the nodes.
-    pub expires_at: Wall,
+#[must_use = "the lock stays held until its ttl is over unless a process adopts it"]
+pub struct LockHandle {
+    name: Name,
+    token: Token,
+    fence: Fence,
+    ttl_ms: u64,
+    /// In microseconds since 1970.
+    expires_at: Wall,
 }
 
-impl Handle {
+impl LockHandle {
     pub(crate) fn of(hold: &HeldLock) -> Self {
         Self {
             name: hold.name.clone(),
@@ -39,8 +41,29 @@ impl Handle {
         }
     }
 
+    /// The lock.
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The proof of ownership.
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The fence.
+    pub fn fence(&self) -> Fence {
+        self.fence
+    }
+
     /// How long the nodes keep the lock after each extension.
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
+    }
+
+    /// Until when it was sure to be held, by the wall clock of the process that gave it up. For people: an adoption asks
+    /// the nodes.
+    pub fn expires_at(&self) -> SystemTime {
+        self.expires_at.into()
     }
 }

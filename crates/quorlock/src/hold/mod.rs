@@ -7,12 +7,13 @@ pub(crate) mod extend_by_token;
 pub(crate) mod guard;
 pub(crate) mod handle;
 pub(crate) mod keeper;
+pub(crate) mod lease;
 pub(crate) mod once_signal;
 pub(crate) mod release;
 pub(crate) mod watchdog;
 
 use crate::acquire::name_queue::{LocalHolder, NameQueue};
-use crate::context::event::Event;
+use crate::context::event::{Event, ReleaseKind};
 use crate::context::options::Options;
 use crate::error::Lost;
 use crate::hold::keeper::Keeper;
@@ -306,7 +307,7 @@ impl HeldLock {
         }
     }
 
-    pub(crate) fn emit_released<T>(&self, outcome: &'static str, ended: &Ended<T>) {
+    pub(crate) fn emit_released<T>(&self, outcome: ReleaseKind, ended: &Ended<T>) {
         let (name, fence, held, lost) = (self.name.clone(), ended.fence, ended.held, ended.lost);
         self.nodes.ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }

@@ -1,6 +1,7 @@
 //! Releasing: compare-and-delete on all nodes, an outcome at the quorum.
 
 use crate::context::entropy;
+use crate::context::event::ReleaseKind;
 use crate::error::{NodeReport, listed};
 use crate::node::{Done, Reply};
 use crate::quorum::Nodes;
@@ -34,10 +35,14 @@ pub enum ReleaseOutcome {
 impl ReleaseOutcome {
     /// A stable word for the outcome, for logs and metrics.
     pub fn kind(&self) -> &'static str {
+        self.event_kind().kind()
+    }
+
+    pub(crate) fn event_kind(&self) -> ReleaseKind {
         match self {
-            ReleaseOutcome::Released => "released",
-            ReleaseOutcome::AlreadyGone => "already_gone",
-            ReleaseOutcome::Unconfirmed { .. } => "unconfirmed",
+            ReleaseOutcome::Released => ReleaseKind::Released,
+            ReleaseOutcome::AlreadyGone => ReleaseKind::AlreadyGone,
+            ReleaseOutcome::Unconfirmed { .. } => ReleaseKind::Unconfirmed,
         }
     }
 }

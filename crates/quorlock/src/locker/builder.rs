@@ -17,14 +17,28 @@ use crate::node::{Node, NodeUrl, split_list};
 use crate::quorum::Nodes;
 use quorlock_core::{Drift, Quorum};
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The settings of a [`Locker`], or of a blocking one. Each has a sane default; the nodes have none.
+/// The settings of a [`Locker`]. Each has a sane default; the nodes have none.
+///
+/// [`Builder::build`] checks them all: nothing else that configures a locker can fail. `build_blocking` does the same for
+/// code without async.
+///
+/// ```
+/// use quorlock::Locker;
+/// use std::time::Duration;
+///
+/// # fn main() -> Result<(), quorlock::ConfigError> {
+/// let locker = Locker::builder()
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .ttl(Duration::from_secs(10))
+///     .wait_timeout(Duration::from_secs(5))
+///     .build()?;
+/// # Ok(()) }
+/// ```
 #[must_use = "a builder does nothing until `build`"]
-pub struct Builder<L = Locker> {
-    makes: PhantomData<fn() -> L>,
+pub struct Builder {
     urls: Vec<String>,
     nodes: Vec<Arc<dyn Node>>,
     observers: Vec<Arc<dyn Observer>>,
@@ -46,10 +60,9 @@ pub struct Builder<L = Locker> {
     who: Option<Arc<str>>,
 }
 
-impl<L> Default for Builder<L> {
+impl Default for Builder {
     fn default() -> Self {
         Self {
-            makes: PhantomData,
             urls: Vec::new(),
             nodes: Vec::new(),
             observers: Vec::new(),
@@ -73,7 +86,7 @@ impl<L> Default for Builder<L> {
     }
 }
 
-impl<L: From<Locker>> Builder<L> {
+impl Builder {
     /// A configuration with the nodes that `QUORLOCK_NODES` names, separated by commas.
     ///
     /// # Errors
@@ -124,19 +137,19 @@ impl<L: From<Locker>> Builder<L> {
     }
 
     /// How long [`Lock::acquire`](crate::Lock::acquire) waits at most (default 10 s).
-    pub fn wait(mut self, limit: Duration) -> Self {
+    pub fn wait_timeout(mut self, limit: Duration) -> Self {
         self.wait = limit;
         self
     }
 
     /// How many attempts [`Lock::acquire`](crate::Lock::acquire) makes at most (default 10 000).
-    pub fn attempts(mut self, attempts: u32) -> Self {
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
     /// How much faster a node's clock may run than ours (default 0.01; 0.001 with good NTP).
-    pub fn drift(mut self, factor: f64) -> Self {
+    pub fn drift_factor(mut self, factor: f64) -> Self {
         self.drift = factor;
         self
     }
@@ -189,7 +202,7 @@ impl<L: From<Locker>> Builder<L> {
         self
     }
 
-    /// Whether locks get a fence (default on). Without, [`Held::fence`](crate::Held::fence) is 0, a holder that was
+    /// Whether locks get a fence (default on). Without, [`Guard::fence`](crate::Guard::fence) is 0, a holder that was
     /// paused cannot be told from the next one, and votes cost the servers somewhat less. Such locks are not
     /// [listed](Locker::list), as servers know names by their counters.
     pub fn fences(mut self, on: bool) -> Self {
@@ -222,7 +235,7 @@ impl<L: From<Locker>> Builder<L> {
     }
 
     /// Tells `observer` what happens to locks and nodes.
-    pub fn observe(mut self, observer: impl Observer) -> Self {
+    pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
         self
     }
@@ -233,7 +246,7 @@ impl<L: From<Locker>> Builder<L> {
     pub fn metrics(mut self, metrics: crate::metrics::Metrics) -> Self {
         let watch = metrics.node_watch();
         self.node_watch = Some(watch.clone());
-        self.observe(metrics).observe(watch)
+        self.observer(metrics).observer(watch)
     }
 
     /// Replaces the clock, for tests.
@@ -260,7 +273,7 @@ impl<L: From<Locker>> Builder<L> {
     ///
     /// # Errors
     /// [`ConfigError`], which names the value that is wrong and what is allowed.
-    pub fn build(self) -> Result<L, ConfigError> {
+    pub fn build(self) -> Result<Locker, ConfigError> {
         let urls = self.urls.iter().map(|url| url.parse()).collect::<Result<Vec<NodeUrl>, _>>()?;
         let node_timeout = self.node_timeout.unwrap_or_else(|| default_timeout(&urls, self.ttl));
         check_timeout("a node timeout", node_timeout)?;
@@ -284,6 +297,7 @@ impl<L: From<Locker>> Builder<L> {
             reason: self.reason,
             tied: true,
             cancel: None,
+            invalid: None,
         };
         let count = urls.len() + self.nodes.len();
         let default_guard = if count > 1 { RestartGuard::Strict } else { RestartGuard::Off };
@@ -303,11 +317,11 @@ impl<L: From<Locker>> Builder<L> {
         if let Some(watch) = &self.node_watch {
             watch.look_at(&nodes.all);
         }
-        Ok(Locker::new(nodes, options, rules).into())
+        Ok(Locker::new(nodes, options, rules))
     }
 }
 
-impl<L> fmt::Debug for Builder<L> {
+impl fmt::Debug for Builder {
     /// URLs may carry passwords, so only their number is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nodes = self.urls.len() + self.nodes.len();

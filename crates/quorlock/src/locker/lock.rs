@@ -10,8 +10,9 @@ use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
 use crate::hold::HeldLock;
 use crate::hold::extend::extend;
 use crate::hold::extend_by_token::{ExtendOutcome, extend_token};
-use crate::hold::guard::{Guard, Held};
-use crate::hold::handle::Handle;
+use crate::hold::guard::Guard;
+use crate::hold::handle::LockHandle;
+use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, hear_release};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::locker::Locker;
@@ -56,15 +57,16 @@ impl Lock {
 
     /// Takes the lock, waiting for it if somebody else has it.
     ///
-    /// Waits at most the [wait limit](Lock::wait) (10 s by default) and makes at most so many
-    /// [attempts](Lock::attempts). Tasks of one process get their turn in the order in which they asked; a call whose
+    /// Waits at most the [wait limit](Lock::wait_timeout) (10 s by default) and makes at most so many
+    /// [attempts](Lock::max_attempts). Tasks of one process get their turn in the order in which they asked; a call whose
     /// turn has come keeps it until it is done or dropped, so do not hold on to this future without polling it.
     ///
     /// Over all names, 256 attempts of a locker are under way at most; the others wait for their turn, which is no
     /// attempt and counts as waiting.
     ///
     /// # Errors
-    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, or too many waiters.
+    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, too many waiters,
+    /// or a setting that cannot be used.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
@@ -99,9 +101,9 @@ impl Lock {
     ///
     /// ```
     /// # async fn example(lock: quorlock::Lock) -> Result<(), Box<dyn std::error::Error>> {
-    /// let rows = lock.run(|held| async move { update_report(held.fence()).await }).await??;
+    /// let rows = lock.run(|lease| async move { update_report(lease.fence()).await }).await??;
     /// # Ok(()) }
-    /// # async fn update_report(fence: u64) -> Result<u32, std::io::Error> { Ok(1) }
+    /// # async fn update_report(fence: quorlock::Fence) -> Result<u32, std::io::Error> { Ok(1) }
     /// ```
     ///
     /// # Errors
@@ -111,11 +113,11 @@ impl Lock {
     /// Cancel safe: dropped half-way, it drops the work and releases the lock.
     pub async fn run<W, F, T>(&self, work: W) -> Result<T, RunError>
     where
-        W: FnOnce(Held) -> F,
+        W: FnOnce(Lease) -> F,
         F: Future<Output = T>,
     {
         let guard = self.acquire().await?;
-        let result = until_lost(&guard, work(guard.share())).await;
+        let result = until_lost(&guard.lease(), work(guard.lease())).await;
         // The outcome goes to the observers; it must not hide what the work returned.
         let _outcome = guard.release().await;
         result
@@ -181,12 +183,14 @@ impl Lock {
     }
 
     /// Takes over a lock that is held under `handle`, by extending it on a majority of nodes.
-    pub(crate) async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
+    pub(crate) async fn adopt(&self, handle: &LockHandle) -> Result<Guard, ExtendError> {
+        self.check()?;
         let clock = &self.locker.nodes().ctx.clock;
         self.locker.nodes().wait_connected().await;
         let (start, wall) = (clock.now(), clock.wall());
         let options = &self.options;
-        let lease = LeaseTerms::new(handle.token, handle.fence, options.ttl, options.max_hold, start, wall);
+        let lease =
+            LeaseTerms::new(handle.token(), handle.fence(), options.ttl, options.max_hold, start, wall);
         let label = Label::new(options.signature.clone(), wall);
         let hold = self.hold((lease, 0), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
@@ -204,6 +208,9 @@ impl Lock {
     }
 
     async fn acquire_loop(&self, limits: Limits) -> Result<Guard, AcquireError> {
+        if let Err(source) = self.check() {
+            return Err(AcquireError::Config { lock: self.name.clone(), source });
+        }
         let queue = self.queue();
         let params = AttemptParams { name: &self.name, options: &self.options, fences: self.locker.fences() };
         let mut acquirer = Acquirer::new(self.locker.nodes(), params, queue, limits);
@@ -238,57 +245,41 @@ impl Lock {
     }
 }
 
-/// Settings of this lock alone.
+/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with [`AcquireError::Config`].
 impl Lock {
     /// How long the nodes keep the lock without hearing from its holder.
-    ///
-    /// # Errors
-    /// [`ConfigError::Ttl`] if it cannot be used.
-    pub fn ttl(mut self, ttl: Duration) -> Result<Self, ConfigError> {
-        let ttl = self.locker.rules().check(ttl)?;
-        self.set().ttl = ttl;
-        Ok(self)
+    pub fn ttl(self, ttl: Duration) -> Self {
+        let checked = self.locker.rules().check(ttl);
+        self.set_checked(checked, |options, ttl| options.ttl = ttl)
     }
 
     /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the nodes do.
-    pub fn wait(mut self, limit: Duration) -> Self {
+    pub fn wait_timeout(mut self, limit: Duration) -> Self {
         self.set().wait = limit;
         self
     }
 
-    /// How many attempts [`Lock::acquire`] makes at most. Waiting for a hint costs none.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is zero.
-    pub fn attempts(mut self, attempts: u32) -> Result<Self, ConfigError> {
-        self.set().attempts = check_attempts(attempts)?;
-        Ok(self)
+    /// How many attempts [`Lock::acquire`] makes at most, at least 1. Waiting for a hint costs none.
+    pub fn max_attempts(self, attempts: u32) -> Self {
+        self.set_checked(check_attempts(attempts), |options, attempts| options.attempts = attempts)
     }
 
     /// Whether the lock is extended in the background. If not, it is lost at its deadline unless
-    /// [`Held::extend`] is called.
+    /// [`Guard::extend`] is called.
     pub fn watchdog(mut self, on: bool) -> Self {
         self.set().watchdog = on;
         self
     }
 
-    /// How long the lock may be held at most, however often it is extended.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is zero.
-    pub fn max_hold(mut self, hold: Duration) -> Result<Self, ConfigError> {
-        self.set().max_hold = Some(check_max_hold(hold)?);
-        Ok(self)
+    /// How long the lock may be held at most, however often it is extended; more than zero.
+    pub fn max_hold(self, hold: Duration) -> Self {
+        self.set_checked(check_max_hold(hold), |options, hold| options.max_hold = Some(hold))
     }
 
-    /// How long before the deadline a loss is announced; 2 % of the ttl by default.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] if it is over half of the validity.
-    pub fn loss_margin(mut self, margin: Duration) -> Result<Self, ConfigError> {
-        let margin = check_margin(margin, self.options.ttl)?;
-        self.set().loss_margin = Some(margin);
-        Ok(self)
+    /// How long before the deadline a loss is announced: at most half of the validity, 2 % of the ttl by default.
+    pub fn loss_margin(self, margin: Duration) -> Self {
+        let checked = check_margin(margin, self.options.ttl);
+        self.set_checked(checked, |options, margin| options.loss_margin = Some(margin))
     }
 
     /// Who takes the lock, for people who ask who holds it (default `user@host`).
@@ -312,7 +303,7 @@ impl Lock {
     }
 
     /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that another
-    /// process can [adopt](Locker::adopt) it. Only the file node can tell; on servers it is always so.
+    /// process can [adopt](Locker::adopt) it. Only the file node distinguishes; on servers it is always so.
     pub fn outlives_process(mut self, outlives: bool) -> Self {
         self.set().tied = !outlives;
         self
@@ -321,17 +312,36 @@ impl Lock {
     fn set(&mut self) -> &mut Options {
         Arc::make_mut(&mut self.options)
     }
+
+    /// Applies a value that was checked, or keeps the first error for [`Lock::acquire`].
+    fn set_checked<T>(
+        mut self,
+        checked: Result<T, ConfigError>,
+        apply: impl FnOnce(&mut Options, T),
+    ) -> Self {
+        match checked {
+            Ok(value) => apply(self.set(), value),
+            Err(error) if self.options.invalid.is_none() => self.set().invalid = Some(Box::new(error)),
+            Err(_) => {}
+        }
+        self
+    }
+
+    /// The first setting that cannot be used.
+    fn check(&self) -> Result<(), ConfigError> {
+        self.options.invalid.as_deref().cloned().map_or(Ok(()), Err)
+    }
 }
 
 /// Runs `work` to its end, or drops it once the lock is lost.
-async fn until_lost<T>(held: &Held, work: impl Future<Output = T>) -> Result<T, RunError> {
-    let (mut lost, mut work) = (pin!(held.lost()), pin!(work));
+async fn until_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T, RunError> {
+    let (mut lost, mut work) = (pin!(lease.lost()), pin!(work));
     poll_fn(|context| {
         if let Poll::Ready(lost) = lost.as_mut().poll(context) {
             return Poll::Ready(Err(lost.into()));
         }
         // After a pause the work may be woken before any timer: the clock decides whether it may go on.
-        match held.check_lost() {
+        match lease.check_lost() {
             Some(lost) => Poll::Ready(Err(lost.into())),
             None => work.as_mut().poll(context).map(Ok),
         }

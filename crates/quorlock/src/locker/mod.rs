@@ -8,7 +8,7 @@ use crate::acquire::name_queue::NameQueues;
 use crate::context::options::{Defaults, Options, TtlRules, check_longest};
 use crate::error::{ConfigError, ExtendError};
 use crate::hold::guard::Guard;
-use crate::hold::handle::Handle;
+use crate::hold::handle::LockHandle;
 use crate::hold::keeper::Keeper;
 use crate::inspect::examine::{Examination, examine};
 use crate::inspect::list::{ListError, Listing, list};
@@ -70,16 +70,16 @@ impl Locker {
 
     /// Takes over a lock that another process gave away with
     /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held. Adopt a handle
-    /// once: see [`Handle`].
+    /// once: see [`LockHandle`].
     ///
     /// # Errors
     /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the lock stays as the handle describes it.
-    pub async fn adopt(&self, handle: &Handle) -> Result<Guard, ExtendError> {
-        let lock = self.lock(handle.name.clone());
-        lock.ttl(handle.ttl())?.adopt(handle).await
+    pub async fn adopt(&self, handle: &LockHandle) -> Result<Guard, ExtendError> {
+        let lock = self.lock(handle.name().clone());
+        lock.ttl(handle.ttl()).adopt(handle).await
     }
 
     /// Connects, and waits until a majority of nodes can answer or every node has been tried.

@@ -81,10 +81,10 @@ impl Metrics {
             Event::Waiting { name, .. } => {
                 counter!(w::WAITS, "resource" => self.names.label(name)).increment(1);
             }
-            Event::GaveUp { name, why, waited, .. } => {
+            Event::GaveUp { name, reason, waited, .. } => {
                 let resource = self.names.label(name);
                 histogram!(w::WAIT, "resource" => resource.clone()).record(*waited);
-                counter!(w::GAVE_UP, "resource" => resource, "reason" => *why).increment(1);
+                counter!(w::GAVE_UP, "resource" => resource, "reason" => reason.kind()).increment(1);
             }
             Event::Adopted { name, .. } => {
                 let resource = self.names.label(name);
@@ -113,7 +113,8 @@ impl Metrics {
             }
             Event::Released { name, outcome, held, lost, .. } => {
                 let resource = self.names.label(name);
-                counter!(w::RELEASES, "resource" => resource.clone(), "outcome" => *outcome).increment(1);
+                counter!(w::RELEASES, "resource" => resource.clone(), "outcome" => outcome.kind())
+                    .increment(1);
                 // A lost lock was counted when it was lost.
                 if lost.is_none() {
                     held_for(resource, *held);
