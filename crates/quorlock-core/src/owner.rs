@@ -6,6 +6,7 @@ use crate::token::Token;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The longest host part and reason that are stored, in bytes; longer ones are cut.
 const MAX_LABEL: usize = 200;
@@ -18,7 +19,7 @@ pub struct Owner {
     /// The process on that host.
     pub pid: u32,
     /// When the attempt began, by the holder's wall clock.
-    pub since: Wall,
+    pub since: SystemTime,
     /// Why, if the holder said so.
     pub reason: Option<String>,
 }
@@ -92,7 +93,7 @@ impl Label {
         Owner {
             who: who.to_owned(),
             pid: pid.parse().unwrap_or_default(),
-            since,
+            since: since.into(),
             reason: after.strip_prefix(' ').map(str::to_owned),
         }
     }
@@ -109,7 +110,7 @@ impl StoredLock {
     /// What the owner tells of itself.
     pub fn label(owner: &Owner) -> Label {
         let signature = Signature::new(&owner.who, owner.pid, owner.reason.as_deref());
-        Label::new(Arc::new(signature), owner.since)
+        Label::new(Arc::new(signature), owner.since.into())
     }
 
     /// The whole value as it is stored.
@@ -126,7 +127,7 @@ impl StoredLock {
             owner: Owner {
                 who: parts.next()?.to_owned(),
                 pid: parts.next()?.parse().ok()?,
-                since: Wall::from_micros(parts.next()?.parse().ok()?),
+                since: Wall::from_micros(parts.next()?.parse().ok()?).into(),
                 reason: parts.next().map(str::to_owned),
             },
         })
@@ -154,7 +155,7 @@ mod tests {
             owner: Owner {
                 who: who.to_owned(),
                 pid: 42,
-                since: Wall::from_micros(1_763_240_000_000_000),
+                since: Wall::from_micros(1_763_240_000_000_000).into(),
                 reason: reason.map(str::to_owned),
             },
         }

@@ -77,13 +77,13 @@ pub use context::event::{Event, GaveUpReason, Observer, ReleaseKind};
 #[cfg(feature = "injected-bugs")]
 #[doc(hidden)]
 pub use context::injected_bug::InjectedBug;
-pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NodeOutcome, NodeReport};
+pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NoQuorum, NodeOutcome, NodeReport};
 pub use hold::extend_by_token::ExtendOutcome;
 pub use hold::guard::Guard;
 pub use hold::handle::LockHandle;
 pub use hold::lease::Lease;
 pub use hold::release::ReleaseOutcome;
-pub use inspect::examine::Examination;
+pub use inspect::examine::NodeExamination;
 pub use inspect::list::{ListError, Listing};
 pub use inspect::{InspectError, Inspection, NodeView};
 pub use locker::Locker;
@@ -91,7 +91,7 @@ pub use locker::builder::Builder;
 pub use locker::lock::{Lock, RunError};
 pub use quorlock_core::{
     Drift, DriftError, Fence, Label, LeaseState, LossReason, Moment, Name, NameError, Owner, Quorum,
-    QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, Wall, advised_ttl,
+    QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, advised_ttl,
 };
 pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;

@@ -2,12 +2,12 @@
 
 use crate::blocking::runtime::wait;
 use crate::blocking::{Guard, Lock};
-use crate::error::{ConfigError, ExtendError};
+use crate::error::{ConfigError, ExtendError, NoQuorum, NodeReport};
 use crate::hold::handle::LockHandle;
-use crate::inspect::examine::Examination;
+use crate::inspect::examine::NodeExamination;
 use crate::inspect::list::{ListError, Listing};
 use crate::locker::builder::Builder;
-use crate::node::{Health, NodeError};
+use crate::node::NodeHealth;
 use quorlock_core::{NameError, Quorum};
 
 /// Nodes and configuration: where locks come from. The blocking twin of [`crate::Locker`].
@@ -57,9 +57,12 @@ impl Locker {
     }
 
     /// Connects; see [`crate::Locker::connect`].
-    pub fn connect(&self) {
+    ///
+    /// # Errors
+    /// [`NoQuorum`] if too few nodes can vote.
+    pub fn connect(&self) -> Result<(), NoQuorum> {
         let locker = self.0.clone();
-        wait(async move { locker.connect().await });
+        wait(async move { locker.connect().await })
     }
 
     /// Waits until every node has answered all that it was sent; see [`crate::Locker::flush`].
@@ -69,7 +72,7 @@ impl Locker {
     }
 
     /// Declares all nodes fresh; see [`crate::Locker::init_fresh_nodes`].
-    pub fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
+    pub fn init_fresh_nodes(&self) -> Vec<NodeReport> {
         let locker = self.0.clone();
         wait(async move { locker.init_fresh_nodes().await })
     }
@@ -84,13 +87,13 @@ impl Locker {
     }
 
     /// Looks at each node from all sides; see [`crate::Locker::examine`].
-    pub fn examine(&self) -> Vec<Examination> {
+    pub fn examine(&self) -> Vec<NodeExamination> {
         let locker = self.0.clone();
         wait(async move { locker.examine().await })
     }
 
     /// What is known about each node right now, without asking any.
-    pub fn health(&self) -> Vec<(String, Health)> {
+    pub fn health(&self) -> Vec<NodeHealth> {
         self.0.health()
     }
 

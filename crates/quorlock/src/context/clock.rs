@@ -2,7 +2,7 @@
 
 use quorlock_core::{Moment, Wall};
 use std::fmt;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Where time comes from. Replace it only to test: every lease is judged on it.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -10,7 +10,14 @@ pub trait Clock: fmt::Debug + Send + Sync + 'static {
     fn now(&self) -> Moment;
 
     /// The wall clock, for labels and fence proposals.
-    fn wall(&self) -> Wall;
+    fn wall_time(&self) -> SystemTime;
+}
+
+impl dyn Clock {
+    /// The wall clock in the unit of labels and fences.
+    pub(crate) fn wall(&self) -> Wall {
+        self.wall_time().into()
+    }
 }
 
 /// The machine's own clocks: `CLOCK_BOOTTIME` and the wall clock.
@@ -25,9 +32,8 @@ impl Clock for SystemClock {
         Moment::from_boot(Duration::new(seconds, nanos))
     }
 
-    fn wall(&self) -> Wall {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Wall::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+    fn wall_time(&self) -> SystemTime {
+        SystemTime::now()
     }
 }
 
@@ -47,6 +53,6 @@ mod tests {
     fn the_boot_clock_never_goes_back() {
         let first = SystemClock.now();
         assert!(SystemClock.now() >= first);
-        assert!(SystemClock.wall() > Wall::from_micros(1_700_000_000_000_000));
+        assert!(Wall::from(SystemClock.wall_time()) > Wall::from_micros(1_700_000_000_000_000));
     }
 }

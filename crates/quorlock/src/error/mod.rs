@@ -240,6 +240,26 @@ pub enum ExtendError {
     Config(#[from] ConfigError),
 }
 
+/// Too few nodes can vote. Wake an operator: each node's cause is in it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{quorum} nodes are needed but only {answered} can vote: {}", listed(.nodes))]
+#[non_exhaustive]
+pub struct NoQuorum {
+    /// How many must vote, of how many.
+    pub quorum: Quorum,
+    /// How many can.
+    pub answered: usize,
+    /// What each node answered.
+    pub nodes: Vec<NodeReport>,
+}
+
+impl NoQuorum {
+    pub(crate) fn check(quorum: Quorum, nodes: Vec<NodeReport>) -> Result<(), Self> {
+        let answered = nodes.iter().filter(|report| matches!(report.outcome, NodeOutcome::Yes)).count();
+        if answered >= quorum.needed() { Ok(()) } else { Err(Self { quorum, answered, nodes }) }
+    }
+}
+
 /// What one node said in a round that failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -260,6 +280,12 @@ pub enum NodeOutcome {
     No,
     /// It gave no vote.
     Failed(NodeError),
+}
+
+impl From<Result<(), NodeError>> for NodeOutcome {
+    fn from(result: Result<(), NodeError>) -> Self {
+        result.map_or_else(NodeOutcome::Failed, |()| NodeOutcome::Yes)
+    }
 }
 
 impl fmt::Display for NodeReport {

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 /// What was found out about one node.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct Examination {
+pub struct NodeExamination {
     /// The node.
     pub node: String,
     /// What it is like, or why it could not be asked. A server that can be asked but refuses to be a node is found
@@ -20,7 +20,7 @@ pub struct Examination {
 }
 
 /// Asks all nodes at the same time; in the order of configuration.
-pub(crate) async fn examine(nodes: &Nodes) -> Vec<Examination> {
+pub(crate) async fn examine(nodes: &Nodes) -> Vec<NodeExamination> {
     // Connecting and asking have a limit each; a node of somebody else's making has none of its own.
     let limit = 2 * nodes.ctx.connect_timeout + Duration::from_secs(1);
     let mut looks = JoinSet::new();
@@ -38,10 +38,10 @@ pub(crate) async fn examine(nodes: &Nodes) -> Vec<Examination> {
             found[number] = facts;
         }
     }
-    let mut examined: Vec<Examination> = found
+    let mut examined: Vec<NodeExamination> = found
         .into_iter()
         .enumerate()
-        .map(|(number, found)| Examination { node: nodes.all[number].id().to_owned(), found })
+        .map(|(number, found)| NodeExamination { node: nodes.all[number].id().to_owned(), found })
         .collect();
     refuse_twins(&mut examined);
     refuse_copies(&mut examined);
@@ -49,8 +49,8 @@ pub(crate) async fn examine(nodes: &Nodes) -> Vec<Examination> {
 }
 
 /// Refuses all servers that have the same epoch as another: one was started from a copy of the other's files.
-fn refuse_copies(examined: &mut [Examination]) {
-    let epoch = |examination: &Examination| {
+fn refuse_copies(examined: &mut [NodeExamination]) {
+    let epoch = |examination: &NodeExamination| {
         let facts = server(examination)?;
         Some((facts.run_id.clone(), facts.epoch.as_ref()?.nonce.clone()))
     };
@@ -70,7 +70,7 @@ fn refuse_copies(examined: &mut [Examination]) {
 }
 
 /// Refuses each server that an earlier node is already.
-fn refuse_twins(examined: &mut [Examination]) {
+fn refuse_twins(examined: &mut [NodeExamination]) {
     for at in 1..examined.len() {
         let (earlier, rest) = examined.split_at_mut(at);
         let Some(facts) = server_mut(&mut rest[0]) else { continue };
@@ -83,14 +83,14 @@ fn refuse_twins(examined: &mut [Examination]) {
     }
 }
 
-fn server(examination: &Examination) -> Option<&ServerFacts> {
+fn server(examination: &NodeExamination) -> Option<&ServerFacts> {
     match &examination.found {
         Ok(Facts::Server(facts)) => Some(facts),
         _ => None,
     }
 }
 
-fn server_mut(examination: &mut Examination) -> Option<&mut ServerFacts> {
+fn server_mut(examination: &mut NodeExamination) -> Option<&mut ServerFacts> {
     match &mut examination.found {
         Ok(Facts::Server(facts)) => Some(facts),
         _ => None,

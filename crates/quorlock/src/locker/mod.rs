@@ -6,15 +6,15 @@ pub(crate) mod lock;
 
 use crate::acquire::name_queue::NameQueues;
 use crate::context::options::{Defaults, Options, TtlRules, check_longest};
-use crate::error::{ConfigError, ExtendError};
+use crate::error::{ConfigError, ExtendError, NoQuorum, NodeOutcome, NodeReport};
 use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
 use crate::hold::keeper::Keeper;
-use crate::inspect::examine::{Examination, examine};
+use crate::inspect::examine::{NodeExamination, examine};
 use crate::inspect::list::{ListError, Listing, list};
 use crate::locker::builder::Builder;
 use crate::locker::lock::Lock;
-use crate::node::{BoxFuture, Command, Health, Node, NodeError};
+use crate::node::{BoxFuture, Command, Node, NodeError, NodeHealth};
 use crate::quorum::Nodes;
 use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
 use std::sync::{Arc, Mutex};
@@ -88,8 +88,18 @@ impl Locker {
     ///
     /// # Cancel safety
     /// Cancel safe.
-    pub async fn connect(&self) {
-        self.0.nodes.wait_connected().await;
+    ///
+    /// # Errors
+    /// [`NoQuorum`] if too few nodes can vote: each one's cause is in it. The locker goes on trying to reach them.
+    pub async fn connect(&self) -> Result<(), NoQuorum> {
+        let nodes = &self.0.nodes;
+        nodes.wait_connected().await;
+        let health = nodes.all.iter().map(|node| (node.id(), node.health().trouble));
+        let report = |(node, trouble): (&str, Option<NodeError>)| NodeReport {
+            node: node.into(),
+            outcome: trouble.map_or(NodeOutcome::Yes, NodeOutcome::Failed),
+        };
+        NoQuorum::check(nodes.quorum, health.map(report).collect())
     }
 
     /// Waits until every node has answered all that it was sent so far, or has had its node timeout for it.
@@ -112,7 +122,7 @@ impl Locker {
     ///
     /// # Cancel safety
     /// Dropped half-way, some nodes may have been declared fresh.
-    pub async fn init_fresh_nodes(&self) -> Vec<(String, Result<(), NodeError>)> {
+    pub async fn init_fresh_nodes(&self) -> Vec<NodeReport> {
         self.on_each_node(|node| Box::pin(async move { node.init().await })).await
     }
 
@@ -126,10 +136,7 @@ impl Locker {
     ///
     /// # Cancel safety
     /// Dropped half-way, some nodes may have recorded it, which does no harm.
-    pub async fn raise_longest_ttl(
-        &self,
-        longest: Duration,
-    ) -> Result<Vec<(String, Result<(), NodeError>)>, ConfigError> {
+    pub async fn raise_longest_ttl(&self, longest: Duration) -> Result<Vec<NodeReport>, ConfigError> {
         check_longest(longest)?;
         let act = move |node: Arc<dyn Node>| -> BoxFuture<'static, _> {
             Box::pin(async move { node.raise_longest_ttl(longest).await })
@@ -142,19 +149,19 @@ impl Locker {
     async fn on_each_node(
         &self,
         act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
-    ) -> Vec<(String, Result<(), NodeError>)> {
+    ) -> Vec<NodeReport> {
         let nodes = &self.0.nodes.all;
         let settling: JoinSet<()> =
             nodes.iter().cloned().map(|node| async move { node.wait_connected().await }).collect();
         settling.join_all().await;
         let mut acts = JoinSet::new();
         for (number, node) in nodes.iter().enumerate() {
-            let (id, act) = (node.id().to_owned(), act(node.clone()));
-            acts.spawn(async move { (number, id, act.await) });
+            let (id, act) = (node.id().into(), act(node.clone()));
+            acts.spawn(async move { (number, NodeReport { node: id, outcome: act.await.into() }) });
         }
         let mut results = acts.join_all().await;
         results.sort_by_key(|(number, ..)| *number);
-        results.into_iter().map(|(_, node, result)| (node, result)).collect()
+        results.into_iter().map(|(_, report)| report).collect()
     }
 
     /// Which locks are held by anybody, as a majority of nodes tells.
@@ -185,14 +192,14 @@ impl Locker {
     ///
     /// # Cancel safety
     /// Cancel safe.
-    pub async fn examine(&self) -> Vec<Examination> {
+    pub async fn examine(&self) -> Vec<NodeExamination> {
         examine(&self.0.nodes).await
     }
 
     /// What is known about each node right now, without asking any.
-    pub fn health(&self) -> Vec<(String, Health)> {
+    pub fn health(&self) -> Vec<NodeHealth> {
         let nodes = self.0.nodes.all.iter();
-        nodes.map(|node| (node.id().to_owned(), node.health())).collect()
+        nodes.map(|node| NodeHealth { node: node.id().into(), health: node.health() }).collect()
     }
 
     /// Now, on the boot clock that its leases are counted on.

@@ -19,16 +19,13 @@ mod wakeup;
 pub use crate::error::node::NodeError;
 pub use crate::error::url::UrlError;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
-#[cfg(feature = "etcd")]
-pub use etcd::EtcdNode;
 pub use facts::{
     Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
     StoreFacts,
 };
-pub use file::FileNode;
 pub use memory::MemoryNode;
 pub use names::Names;
-pub use redis::RedisNode;
+pub(crate) use redis::RedisNode;
 pub(crate) use redis::{MAX_BULK, Session, SessionCell, Value};
 pub use request::Request;
 pub(crate) use request::{Replies, RoundReplies, WakeThreshold};
@@ -36,6 +33,9 @@ pub use url::{NodeKind, NodeUrl, split_list};
 pub use wakeup::Wakeup;
 
 use crate::context::Context;
+#[cfg(feature = "etcd")]
+use etcd::EtcdNode;
+use file::FileNode;
 use quorlock_core::Name;
 use std::fmt;
 use std::future::Future;
@@ -111,6 +111,16 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     fn health(&self) -> Health {
         Health::default()
     }
+}
+
+/// One node of a locker and what is known about it right now.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NodeHealth {
+    /// The node.
+    pub node: Arc<str>,
+    /// What is known about it.
+    pub health: Health,
 }
 
 /// What is known about a node right now.

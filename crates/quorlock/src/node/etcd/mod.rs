@@ -37,7 +37,7 @@ const PATIENCE: u32 = 4;
 /// It speaks the JSON interface of etcd 3.4 and later on the client port, from a thread of its own.
 ///
 /// Dropping the node while commands are under way waits for them as long as the cluster may take to answer.
-pub struct EtcdNode {
+pub(crate) struct EtcdNode {
     id: Arc<str>,
     worker: Worker,
 }

@@ -55,7 +55,7 @@ const PATIENCE: u32 = 4;
 /// Dropping the node does not wait. Commands sent before are still executed, unless the process ends first: then
 /// a tied lock is free at once as its process is gone, and any other ends at its deadline.
 #[derive(Debug)]
-pub struct FileNode {
+pub(crate) struct FileNode {
     id: Arc<str>,
     dir: PathBuf,
     clock: Arc<dyn Clock>,

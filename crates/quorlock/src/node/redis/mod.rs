@@ -34,7 +34,7 @@ use tokio::time::timeout;
 ///
 /// It connects with the first command, in a task of the Tokio runtime from which that command came. Dropping it
 /// flushes what was sent within one connect timeout, as long as that runtime lives.
-pub struct RedisNode {
+pub(crate) struct RedisNode {
     link: Arc<Link>,
 }
 
