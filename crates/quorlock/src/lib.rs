@@ -118,7 +118,7 @@ pub use locker::Locker;
 pub use planted::Planted;
 pub use quorlock_core::{
     Drift, DriftError, Fence, Label, Loss, Moment, Name, NameError, Owner, Quorum, QuorumError, Rounded,
-    Standing, Stored, Token, TokenError, TtlError, Wall, advised_ttl,
+    Standing, Stored, Token, TokenError, TtlError, Wall, advised_ttl, printable,
 };
 pub use release::Release;
 pub use surroundings::RestartGuard;

@@ -17,6 +17,7 @@ mod redis;
 mod stream;
 mod tls;
 mod url;
+mod words;
 
 pub use bell::Bell;
 pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};

@@ -4,6 +4,7 @@ use super::api::Api;
 use super::cluster::Header;
 use super::http::{Opened, lost};
 use super::store::Store;
+use crate::node::words::words;
 use crate::node::{Bell, NodeError};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -137,9 +138,9 @@ pub(super) async fn ring(mut watch: Option<Watch>, store: Store, name: Name, bel
 
 fn news(line: &[u8]) -> Result<News, NodeError> {
     let line: Line = serde_json::from_slice(line)
-        .map_err(|error| protocol(&format!("a watch cannot be read: {error}")))?;
+        .map_err(|error| protocol(&format!("a watch cannot be read: {}", words(error.to_string()))))?;
     match line.error {
-        Some(error) => Err(protocol(&format!("the watch was ended: {error}"))),
+        Some(error) => Err(protocol(&format!("the watch was ended: {}", words(error.to_string())))),
         None if line.result.canceled => Err(protocol("the watch was ended")),
         None => Ok(line.result),
     }

@@ -9,6 +9,7 @@ use super::needs;
 use super::resp::Value;
 use super::session::Session;
 use super::survey::{FSYNC, SKIP_SYNC, SYNC, Survey, check_sync, field, setting};
+use crate::node::words::words;
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use crate::surroundings::RestartGuard;
 use quorlock_core::Wall;
@@ -145,7 +146,7 @@ impl Look<'_> {
             longest_ttl: epoch.longest,
             is_of_this_run,
             quarantine,
-            nonce: String::from_utf8_lossy(epoch.nonce()).into_owned(),
+            nonce: words(epoch.nonce()),
         }))
     }
 
@@ -153,8 +154,8 @@ impl Look<'_> {
         Ok(fast::known(&self.say(&fast::WHICH).await?))
     }
 
-    async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
-        Ok(plain(&self.say(words).await?))
+    async fn text(&mut self, question: &[&str]) -> Result<Option<String>, NodeError> {
+        Ok(self.say(question).await?.text().map(words))
     }
 
     /// Asks what a server may refuse to answer.
@@ -175,8 +176,4 @@ fn is_a_setting(cause: &NodeError) -> bool {
 /// Whether a command was refused to us and not to everybody.
 fn is_a_right(cause: &NodeError) -> bool {
     matches!(cause, NodeError::NoPermission { .. } | NodeError::Server { .. })
-}
-
-fn plain(value: &Value) -> Option<String> {
-    value.text().map(|text| String::from_utf8_lossy(text).into_owned())
 }
