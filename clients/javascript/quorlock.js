@@ -14,8 +14,9 @@
  * The sidecar is named by `new Client({ url })`, else by QUORLOCK_SIDECAR ("http://127.0.0.1:7420" or
  * "unix:/run/quorlock.sock"), and its token by `new Client({ token })`, else by QUORLOCK_SIDECAR_TOKEN.
  *
- * Time is read from /proc/uptime, which goes on while the machine sleeps. Without that file, as outside Linux, it is
- * `performance.now()`, which may not: there, let a machine that sleeps take no locks.
+ * Time is read from /proc/uptime, which goes on while the machine sleeps. Without that file it is `performance.now()`,
+ * which goes on as well on macOS and Windows. It does not on a Linux without /proc: there, let a machine that sleeps take
+ * no locks.
  */
 
 import fs from "node:fs";
@@ -38,8 +39,8 @@ const LONGEST = 16 << 20;
 const LET_GO_MS = 2_000;
 /** Why a hold is lost whose time is over. */
 const OVER = "its time ran out and the sidecar did not extend it";
-/** Timers cannot wait longer. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** Timers stand still while the machine sleeps, so the deadline is looked at once a second. */
+const LONGEST_TIMER_MS = 1_000;
 
 /** What went wrong, and what to do about it. `code` is the sidecar's word for it. */
 export class QuorlockError extends Error {

@@ -24,6 +24,7 @@ import json
 import os
 import socket
 import ssl
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -664,8 +665,13 @@ def _ms(time_: Optional[Seconds]) -> Optional[int]:
     return None if time_ is None else round(_span(time_) * 1000)
 
 
-def _now() -> float:
-    """A clock that goes on while the machine sleeps, where there is one."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-    return time.monotonic()
+def _clock(clocks: Any, platform: str) -> Callable[[], float]:
+    """Reads a clock that goes on while the machine sleeps."""
+    if hasattr(clocks, "CLOCK_BOOTTIME"):
+        return lambda: clocks.clock_gettime(clocks.CLOCK_BOOTTIME)
+    if platform == "darwin":
+        return lambda: clocks.clock_gettime(clocks.CLOCK_MONOTONIC_RAW)
+    return clocks.monotonic
+
+
+_now = _clock(time, sys.platform)

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import fs from "node:fs";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -105,6 +106,20 @@ test("an event that was read late extends nothing", async (t) => {
   assert.equal(await caller.line(), "0 0");
   next.check();
   await next.release();
+});
+
+test("a machine that slept over the deadline aborts the signal soon after it wakes", async (t) => {
+  const hold = await client.hold("slept", { ttlMs: 30_000 });
+  const read = fs.readSync;
+  t.after(() => (fs.readSync = read));
+  // The clock of the machine went on for an hour, and that of timers did not.
+  fs.readSync = (file, bytes, ...where) => {
+    const uptime = Number.parseFloat(bytes.toString("latin1", 0, read(file, bytes, ...where)));
+    return bytes.write((uptime + 3600).toFixed(2), "latin1");
+  };
+  await once(hold.signal, "abort", { signal: AbortSignal.timeout(6_000) });
+  assert.throws(() => hold.check(), LockLost);
+  await hold.release();
 });
 
 test("a hold is lost when its last deadline is over, even if comments come", async (t) => {

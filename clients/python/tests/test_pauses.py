@@ -3,6 +3,7 @@
 import signal
 import time
 import unittest
+from types import SimpleNamespace
 
 import kit
 import quorlock
@@ -105,6 +106,15 @@ class Pauses(unittest.TestCase):
         # A thousandth of the time that was measured on two clocks.
         another = quorlock._end({**said, "deadline_boot_ms": arrived + 9e9}, asked)
         self.assertAlmostEqual(another, asked + 105 - 0.1)
+
+    def test_the_clock_goes_on_while_the_machine_sleeps(self):
+        """Goal: no system is read by a clock that stands still, where it has one that does not."""
+        linux = SimpleNamespace(CLOCK_BOOTTIME=7, CLOCK_MONOTONIC_RAW=4, clock_gettime=lambda clock: clock)
+        self.assertEqual(quorlock._clock(linux, "linux")(), 7)
+        macos = SimpleNamespace(CLOCK_MONOTONIC_RAW=4, clock_gettime=lambda clock: clock, monotonic=None)
+        self.assertEqual(quorlock._clock(macos, "darwin")(), 4, "`monotonic` stands still there")
+        windows = SimpleNamespace(monotonic=lambda: 1)
+        self.assertEqual(quorlock._clock(windows, "win32")(), 1)
 
     def test_an_event_that_was_read_late_extends_nothing(self):
         """Goal: what the sidecar said before a pause is as old afterwards as it is."""

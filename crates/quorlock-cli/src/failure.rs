@@ -3,7 +3,7 @@
 use crate::duration;
 use crate::exit::Exit;
 use crate::shell;
-use crate::text::plain;
+use crate::text::plain_lines;
 use quorlock::{
     AcquireError, ConfigError, ExtendError, Holder, InspectError, ListError, Name, NameError, NodeReport,
     Said,
@@ -23,7 +23,8 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, kind: &'static str, message: impl Into<String>) -> Self {
-        Self { exit, kind, message: message.into(), help: None, details: Map::new() }
+        // It may quote an argument, a path or a configuration file.
+        Self { exit, kind, message: plain_lines(&message.into()), help: None, details: Map::new() }
     }
 
     /// Something that the user wrote cannot be used.
@@ -115,7 +116,7 @@ impl From<AcquireError> for Failure {
                 };
                 let status = shell::line("status", &lock, None);
                 let exit = if holder == Holder::Nobody { Exit::Contended } else { Exit::Busy };
-                Self::new(exit, kind, plain(&message))
+                Self::new(exit, kind, message)
                     .help(format!("wait longer with --wait, or see who has it with `{status}`"))
                     .detail("name", lock.as_str())
                     .detail("holder", holder_json(&holder))

@@ -1,13 +1,15 @@
-//! Text that others wrote, made harmless.
+//! Arguments, paths and configuration files as they may be shown. What comes from nodes is printable already.
 
-/// `text` that cannot play tricks on a terminal: nodes store what any client wrote there.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect()
-}
+use quorlock::printable;
 
-/// Whether `c` shows nothing and changes how what follows is shown: another direction, or no width.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+/// The most that is shown, in bytes: more than all nodes of a configuration need.
+const MAX_SHOWN: usize = 64 * 1024;
+
+/// `text` with nothing but line feeds to control the terminal: a checkout of someone else's files may contain any path and any
+/// configuration.
+pub(crate) fn plain_lines(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| printable(line, MAX_SHOWN)).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -15,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_plays_tricks_on_a_terminal_is_a_space() {
-        assert_eq!(plain("a\u{1b}[31mb\nc\u{202e}d\u{200b}e é 잠"), "a [31mb c d e é 잠");
+    fn only_line_feeds_are_left_of_what_controls_a_terminal() {
+        assert_eq!(plain_lines("a\u{1b}[31mb\nc\u{202e}d é 잠"), "a\u{fffd}[31mb\nc\u{fffd}d é 잠");
     }
 }

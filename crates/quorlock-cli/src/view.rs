@@ -4,7 +4,6 @@ use crate::duration::show;
 use crate::failure::{holder_json, millis};
 use crate::since;
 use crate::table;
-use crate::text::plain;
 use quorlock::node::{Content, View};
 use quorlock::{Holder, Inspection, NodeView, Token, Wall};
 use serde_json::{Value, json};
@@ -24,7 +23,7 @@ pub(crate) fn locks_table(locks: &[Inspection], now: Wall) -> String {
 /// The values of `lock` that [`locks_table`] cuts, whole, one line each; empty if there are none.
 pub(crate) fn whole_values(lock: &Inspection) -> String {
     let reason = match &lock.holder {
-        Holder::Owner { owner, .. } => owner.reason.as_deref().map(plain),
+        Holder::Owner { owner, .. } => owner.reason.clone(),
         _ => None,
     };
     let values =
@@ -57,8 +56,8 @@ pub(crate) fn free(lock: &Inspection) -> String {
 /// Who has a lock, for people, without the reason.
 pub(crate) fn who(holder: &Holder) -> String {
     match holder {
-        Holder::Owner { owner, .. } => plain(&format!("{} (pid {})", owner.who, owner.pid)),
-        Holder::Foreign(value) => plain(&format!("another program (value `{value}`)")),
+        Holder::Owner { owner, .. } => format!("{} (pid {})", owner.who, owner.pid),
+        Holder::Foreign(value) => format!("another program (value `{value}`)"),
         _ => "nobody".to_owned(),
     }
 }
@@ -117,7 +116,7 @@ fn row(lock: &Inspection, now: Wall) -> [String; 7] {
     let dash = || "-".to_owned();
     let (since, reason) = match &lock.holder {
         Holder::Owner { owner, .. } => {
-            (since::told(owner.since, now), owner.reason.as_deref().map_or_else(dash, plain))
+            (since::told(owner.since, now), owner.reason.clone().unwrap_or_else(dash))
         }
         _ => (dash(), dash()),
     };
@@ -129,16 +128,16 @@ fn row(lock: &Inspection, now: Wall) -> [String; 7] {
 
 fn said(node: &NodeView, holder: Option<Token>) -> String {
     match &node.view {
-        Err(cause) => plain(&format!("cannot tell: {cause}")),
+        Err(cause) => format!("cannot tell: {cause}"),
         Ok(View { content: Content::Free, .. }) => "free".to_owned(),
         Ok(View { content: Content::Lock(stored), .. }) if Some(stored.token) == holder => {
             "holds it".to_owned()
         }
         Ok(View { content: Content::Lock(stored), .. }) => {
-            table::cut(plain(&format!("held by {} (pid {})", stored.owner.who, stored.owner.pid)))
+            table::cut(format!("held by {} (pid {})", stored.owner.who, stored.owner.pid))
         }
         Ok(View { content: Content::Foreign(value), .. }) => {
-            plain(&format!("held by another program (value `{value}`)"))
+            format!("held by another program (value `{value}`)")
         }
         Ok(_) => "something unknown".to_owned(),
     }

@@ -1,5 +1,6 @@
 //! The name of a lock, checked once when it is made.
 
+use crate::text::is_shown;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,7 +10,8 @@ use std::sync::Arc;
 /// Names of quorlock's own keys start with this, so no lock may.
 pub const RESERVED: &str = "quorlock:";
 
-/// The name of a lock: 1 to 512 bytes of text without control characters.
+/// The name of a lock: 1 to 512 bytes of text without control characters and invisible ones such as direction overrides
+/// ([`is_shown`]).
 ///
 /// Cheap to clone. On Redis and Valkey it is the key itself, so other Redlock clients that use the same name
 /// exclude us and are excluded by us.
@@ -27,8 +29,8 @@ impl Name {
     /// Checks `text` and makes it a name.
     ///
     /// # Errors
-    /// [`NameError`] if it is empty, longer than [`Name::MAX_BYTES`], holds a control character, or starts
-    /// with the reserved prefix `quorlock:`.
+    /// [`NameError`] if it is empty, longer than [`Name::MAX_BYTES`], holds a control character or an invisible one, or
+    /// starts with the reserved prefix `quorlock:`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
         let text = text.as_ref();
         if text.is_empty() {
@@ -37,8 +39,10 @@ impl Name {
         if text.len() > Self::MAX_BYTES {
             return Err(NameError::TooLong { bytes: text.len() });
         }
-        if let Some((at, found)) = text.char_indices().find(|(_, c)| c.is_control()) {
-            return Err(NameError::Control { at, found });
+        match text.char_indices().find(|(_, c)| !is_shown(*c)) {
+            Some((at, found)) if found.is_control() => return Err(NameError::Control { at, found }),
+            Some((at, found)) => return Err(NameError::Invisible { at, found }),
+            None => {}
         }
         if text.starts_with(RESERVED) {
             return Err(NameError::Reserved { name: text.to_owned() });
@@ -143,6 +147,16 @@ pub enum NameError {
         /// The character.
         found: char,
     },
+    /// The text holds a character that is not shown, such as a direction override: it could look like another name.
+    #[error(
+        "a lock name cannot contain the invisible character {found:?} (at byte {at}): it could look like another name"
+    )]
+    Invisible {
+        /// Where it stands, in bytes.
+        at: usize,
+        /// The character.
+        found: char,
+    },
     /// The text starts with the prefix of quorlock's own keys.
     #[error("the lock name `{name}` starts with `quorlock:`, which is reserved for quorlock's own keys")]
     Reserved {
@@ -161,12 +175,22 @@ mod tests {
         assert_eq!(Name::new(""), Err(NameError::Empty));
         assert_eq!(Name::new("x".repeat(513)), Err(NameError::TooLong { bytes: 513 }));
         assert_eq!(Name::new("a\nb"), Err(NameError::Control { at: 1, found: '\n' }));
+        assert_eq!(Name::new("a\u{202e}b"), Err(NameError::Invisible { at: 1, found: '\u{202e}' }));
+        assert_eq!(Name::new("\u{2028}"), Err(NameError::Invisible { at: 0, found: '\u{2028}' }));
         assert!(matches!(Name::new("quorlock:epoch"), Err(NameError::Reserved { .. })));
     }
 
     #[test]
+    fn no_refusal_shows_the_character_itself() {
+        for c in ('\0'..=char::MAX).filter(|c| !is_shown(*c)) {
+            let refusal = Name::new(format!("quorlock:{c}")).unwrap_err().to_string();
+            assert!(refusal.chars().all(is_shown), "{refusal:?}");
+        }
+    }
+
+    #[test]
     fn names_may_hold_spaces_and_any_script() {
-        for text in ["invoice:42", "a b", "잠금", &"x".repeat(512)] {
+        for text in ["invoice:42", "a b", "잠금", "نام\u{200c}ها", &"x".repeat(512)] {
             assert_eq!(Name::new(text).unwrap().as_str(), text);
         }
     }
@@ -209,12 +233,14 @@ mod tests {
                 Ok(name) => {
                     prop_assert_eq!(name.as_str(), &text);
                     prop_assert!((1..=Name::MAX_BYTES).contains(&text.len()));
-                    prop_assert!(!text.contains(char::is_control) && !text.starts_with(RESERVED));
+                    prop_assert!(text.chars().all(is_shown) && !text.starts_with(RESERVED));
                     prop_assert_eq!(Name::try_from(String::from(name.clone())), Ok(name));
                 }
                 Err(NameError::Empty) => prop_assert!(text.is_empty()),
                 Err(NameError::TooLong { bytes }) => prop_assert!(bytes == text.len() && bytes > Name::MAX_BYTES),
-                Err(NameError::Control { at, found }) => prop_assert!(text[at..].starts_with(found)),
+                Err(NameError::Control { at, found } | NameError::Invisible { at, found }) => {
+                    prop_assert!(text[at..].starts_with(found));
+                }
                 Err(NameError::Reserved { name }) => prop_assert!(name.starts_with(RESERVED)),
             }
         }

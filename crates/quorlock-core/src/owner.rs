@@ -1,6 +1,7 @@
 //! What a node stores under a lock's name: token, fence and a short label that says whose it is.
 
 use crate::fence::Fence;
+use crate::text::printable;
 use crate::time::Wall;
 use crate::token::Token;
 use serde::{Deserialize, Serialize};
@@ -8,10 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The longest host part and reason that are stored, in bytes; longer ones are cut.
+/// The longest host part and reason that are stored and read, in bytes; longer ones are cut.
 const MAX_LABEL: usize = 200;
 
-/// Who holds a lock, since when and why, as the holder told it.
+/// Who holds a lock, since when and why, as the holder told it; [printable](crate::text) if it comes from a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// `user@host`.
@@ -119,28 +120,27 @@ impl StoredLock {
     }
 
     /// Reads a stored value; `None` if another kind of client wrote it.
+    ///
+    /// Owner and reason are made [printable](crate::text), so what is read need not be what [`Stored::encode`] writes. Only the
+    /// token is good for a comparison with what a node stores.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(6, ' ');
         Some(Self {
             token: parts.next()?.parse().ok()?,
             fence: Fence::try_from(parts.next()?.parse::<u64>().ok()?).ok()?,
             owner: Owner {
-                who: parts.next()?.to_owned(),
+                who: printable(parts.next()?, MAX_LABEL),
                 pid: parts.next()?.parse().ok()?,
                 since: Wall::from_micros(parts.next()?.parse().ok()?).into(),
-                reason: parts.next().map(str::to_owned),
+                reason: parts.next().map(|reason| printable(reason, MAX_LABEL)),
             },
         })
     }
 }
 
-/// `text` without control characters, cut to the longest label.
+/// `text` as it is stored in a label.
 fn plain(text: &str) -> String {
-    let mut plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    while plain.len() > MAX_LABEL {
-        plain.pop();
-    }
-    plain.trim().to_owned()
+    printable(text.trim(), MAX_LABEL).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -188,7 +188,7 @@ mod tests {
     fn labels_are_cut_and_cleaned() {
         let value = stored("a b\n@c", Some(&"é".repeat(500))).encode();
         let read = StoredLock::parse(value.as_bytes()).unwrap();
-        assert_eq!(read.owner.who, "a_b_@c");
+        assert_eq!(read.owner.who, "a_b\u{fffd}@c");
         assert!(read.owner.reason.unwrap().len() <= MAX_LABEL);
         assert_eq!(StoredLock::parse(stored("", None).encode().as_bytes()).unwrap().owner.who, "?");
     }
@@ -199,6 +199,23 @@ mod tests {
         let value = stored(&longest, Some(&longest)).encode();
         let read = StoredLock::parse(value.as_bytes()).unwrap().owner;
         assert_eq!((read.who, read.reason), (longest.clone(), Some(longest)));
+    }
+
+    /// Goal: what another client stored cannot control the terminal of those who look at it.
+    #[test]
+    fn hostile_owners_and_reasons_are_printable_once_they_are_read() {
+        let head = stored("ann", None).encode();
+        let (token_and_fence, rest) = head.split_once(" ann ").unwrap();
+        let hostile = "x\u{1b}[2J\n\u{202e}y";
+        let value = format!("{token_and_fence} {hostile} {rest} why {hostile}{}", "z".repeat(500));
+        let read = Stored::parse(value.as_bytes()).unwrap();
+        assert_eq!(read.token, stored("ann", None).token);
+        assert_eq!(read.owner.who, "x\u{fffd}[2J\u{fffd}\u{fffd}y");
+        let reason = read.owner.reason.unwrap();
+        assert!(
+            reason.starts_with("why x\u{fffd}[2J\u{fffd}\u{fffd}yzz") && reason.len() <= MAX_LABEL,
+            "{reason}"
+        );
     }
 
     #[test]

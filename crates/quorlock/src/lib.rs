@@ -91,7 +91,7 @@ pub use locker::builder::Builder;
 pub use locker::lock::{Lock, RunError};
 pub use quorlock_core::{
     Drift, DriftError, Fence, Label, LeaseState, LossReason, Moment, Name, NameError, Owner, Quorum,
-    QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, advised_ttl,
+    QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, advised_ttl, printable,
 };
 pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;

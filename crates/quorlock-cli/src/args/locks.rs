@@ -22,7 +22,7 @@ Examples:
 
 Exit codes: 0 taken, 2 usage, 69 no quorum, 75 busy or wait over, 128+n stopped by signal n while waiting.")]
 pub(crate) struct Acquire {
-    /// The lock: any text without control characters
+    /// The lock: any text without control or invisible characters
     pub(crate) name: String,
 
     #[command(flatten)]

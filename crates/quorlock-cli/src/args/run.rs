@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(override_usage = USAGE, after_long_help = AFTER)]
 pub(crate) struct Run {
-    /// The lock: any text without control characters
+    /// The lock: any text without control or invisible characters
     pub(crate) name: String,
 
     /// The command and its arguments

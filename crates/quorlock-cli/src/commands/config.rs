@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::screen::Screen;
 use crate::settings::{Setting, Settings};
 use crate::table;
+use crate::text::plain_lines;
 use quorlock::RestartGuard;
 use quorlock::node::NodeUrl;
 use serde_json::{Map, Value, json};
@@ -24,7 +25,7 @@ pub(crate) fn show(settings: &Settings, screen: Screen) -> Result<Exit, Failure>
         }
         let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
         let read = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
-        format!("{}\n\nfiles read: {read}", table::text(&table))
+        format!("{}\n\nfiles read: {}", table::text(&table), plain_lines(&read))
     })?;
     Ok(Exit::Success)
 }
@@ -67,7 +68,7 @@ fn rows(settings: &Settings) -> Vec<Row> {
 }
 
 fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
-    Row { name, value: show(&setting.value), source: setting.source.to_string() }
+    Row { name, value: plain_lines(&show(&setting.value)), source: plain_lines(&setting.source.to_string()) }
 }
 
 /// An address as it may be shown: a password never.

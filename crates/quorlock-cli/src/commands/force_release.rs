@@ -8,7 +8,6 @@ use crate::screen::Screen;
 use crate::settings::Settings;
 use crate::shell;
 use crate::since;
-use crate::text::plain;
 use crate::view;
 use quorlock::node::{Content, View};
 use quorlock::{Holder, Inspection, Lock, Release, Token};
@@ -91,7 +90,7 @@ fn confirm(seen: &Inspection, holder: &Holder) -> Result<(), Failure> {
     if let Holder::Owner { owner, .. } = holder
         && let Some(reason) = &owner.reason
     {
-        let _ = writeln!(err, "  reason: {}", plain(reason));
+        let _ = writeln!(err, "  reason: {reason}");
     }
     let _ = write!(err, "The holder is not asked and may go on working. Take the lock away? [y/N] ");
     let _ = err.flush();

@@ -111,20 +111,6 @@ fn a_lock_of_another_program_is_shown_as_such() {
     home.run(&["acquire", "job", "-n"]).exits(75).complains(&["another program"]);
 }
 
-/// Goal: what a stranger stored cannot clear the screen of whoever asks.
-#[test]
-fn control_characters_of_others_do_not_reach_the_terminal() {
-    let servers = Servers::start(1);
-    let home = Home::on(&servers);
-    let value = "0123456789abcdef0123456789abcdef 7 eve@\u{1b}[2J 1 1 \u{1b}]0;x\u{7}";
-    servers[0].cli(&["SET", "job", value, "PX", "20000"]);
-    for args in [vec!["status", "job"], vec!["acquire", "job", "-n"]] {
-        let answer = home.run(&args);
-        let said = format!("{}{}", answer.out, answer.err);
-        assert!(said.contains("eve@") && !said.contains(['\u{1b}', '\u{7}']), "{said:?}");
-    }
-}
-
 /// Goal: a script never takes an answer that a full disk swallowed for a good one.
 #[test]
 fn an_answer_that_cannot_be_written_is_an_error() {

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Why one node gave no vote. It never means that a lock is held.
+///
+/// A node that puts the words of a server into an error makes them [printable](crate::printable) first: errors are shown as they
+/// are.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {

@@ -1,7 +1,7 @@
 //! What a node can be asked, and what it can answer.
 
 use crate::error::node::NodeError;
-use quorlock_core::{Fence, Label, Name, StoredLock, Token};
+use quorlock_core::{Fence, Label, Name, StoredLock, Token, printable};
 use std::time::Duration;
 
 /// One command to a node.
@@ -186,7 +186,7 @@ pub enum Content {
     Free,
     /// A lock of quorlock.
     Lock(StoredLock),
-    /// Something that another program wrote: its first few characters, as the rest may be that program's secret.
+    /// Something that another program wrote: its first few characters, printable. The rest may be that program's secret.
     Foreign(String),
 }
 
@@ -200,13 +200,29 @@ impl Content {
             Some(stored) => Content::Lock(stored),
             None => {
                 let text = String::from_utf8_lossy(value);
-                let mut shown = text.chars().filter(|c| !c.is_control());
-                let mut piece: String = shown.by_ref().take(Self::MAX_PREVIEW).collect();
-                if shown.next().is_some() {
+                let mut chars = text.chars();
+                let mut piece: String = chars.by_ref().take(Self::MAX_PREVIEW).collect();
+                if chars.next().is_some() {
                     piece.push_str("..");
                 }
-                Content::Foreign(piece)
+                Content::Foreign(printable(&piece, usize::MAX))
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_value_is_told_printable_and_in_its_first_characters() {
+        for (value, shown) in [
+            (b"secret".as_slice(), "secret"),
+            (b"secrets", "secret.."),
+            (b"\x1b[2J\n\xe2\x80\xae\xff", "\u{fffd}[2J\u{fffd}\u{fffd}.."),
+        ] {
+            assert_eq!(Content::from_value(value), Content::Foreign(shown.to_owned()));
         }
     }
 }

@@ -15,6 +15,7 @@ mod redis;
 mod request;
 mod url;
 mod wakeup;
+mod words;
 
 pub use crate::error::node::NodeError;
 pub use crate::error::url::UrlError;

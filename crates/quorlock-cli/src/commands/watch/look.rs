@@ -4,7 +4,6 @@ use crate::commands::status;
 use crate::duration::show;
 use crate::failure::Failure;
 use crate::since;
-use crate::text::plain;
 use crate::view;
 use anstyle::{AnsiColor, Style};
 use quorlock::node::Health;
@@ -61,7 +60,7 @@ impl Look {
                 let locks: Vec<String> = listing.held.iter().map(brief).collect();
                 if locks.is_empty() { "no lock is held".to_owned() } else { locks.join("; ") }
             }
-            Err(failure) => format!("error: {}", plain(failure.message())),
+            Err(failure) => format!("error: {}", failure.message().replace('\n', " ")),
         };
         format!("{} nodes {} up: {seen}", since::time(self.at), self.up())
     }
@@ -94,10 +93,10 @@ fn brief(lock: &Inspection) -> String {
 }
 
 fn node_line(node: &str, health: &Health) -> String {
-    let version = health.version.as_deref().map(|it| format!("  {}", plain(it))).unwrap_or_default();
+    let version = health.version.as_deref().map(|it| format!("  {it}")).unwrap_or_default();
     match &health.trouble {
         None => format!("  {UP}up  {UP:#}  {node}{version}"),
-        Some(cause) => format!("  {DOWN}down{DOWN:#}  {node}  {}", plain(&cause.to_string())),
+        Some(cause) => format!("  {DOWN}down{DOWN:#}  {node}  {cause}"),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::context::entropy::{self, Entropy};
 use crate::node::etcd::client::api::{Api, Status, protocol};
 use crate::node::etcd::client::json::{Entry, Txn, delete, is_above, is_free, is_unchanged, put, read};
 use crate::node::etcd::fence_leases::Counters;
+use crate::node::words::words;
 use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, View};
 use quorlock_core::{Fence, Name, Token};
 use std::collections::VecDeque;
@@ -366,9 +367,9 @@ fn digits(fence: Fence) -> String {
 fn counter_of(entry: &Entry) -> Result<Fence, NodeError> {
     let number = std::str::from_utf8(&entry.value).ok().filter(|text| text.len() == DIGITS);
     let number = number.and_then(|text| text.parse::<u64>().ok());
-    number.and_then(|number| Fence::try_from(number).ok()).ok_or_else(|| {
-        protocol(format!("the counter `{}` holds no number of ours", String::from_utf8_lossy(&entry.key)))
-    })
+    number
+        .and_then(|number| Fence::try_from(number).ok())
+        .ok_or_else(|| protocol(format!("the counter `{}` holds no number of ours", words(&entry.key))))
 }
 
 /// `value` with another fence.

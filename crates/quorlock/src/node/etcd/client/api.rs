@@ -6,6 +6,7 @@ use crate::node::etcd::client::errors::{Refusal, Trouble};
 use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
 use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
 use crate::node::etcd::client::members::Checks;
+use crate::node::words::words;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -14,6 +15,9 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, watch};
+
+/// The most complaints of a member that are kept.
+const MOST_ERRORS: usize = 16;
 
 /// User and password.
 #[derive(Clone)]
@@ -139,7 +143,9 @@ impl Api {
 
     /// How the member that answers is doing.
     pub(crate) async fn status(&self) -> Result<Status, NodeError> {
-        self.ask("/v3/maintenance/status", &json!({})).await
+        let told: Status = self.ask("/v3/maintenance/status", &json!({})).await?;
+        let errors = told.errors.iter().take(MOST_ERRORS).map(words).collect();
+        Ok(Status { version: words(&told.version), errors, ..told })
     }
 
     /// How many members the cluster has.
@@ -232,7 +238,9 @@ impl Api {
         endpoint: usize,
         at_least: u64,
     ) -> Result<T, NodeError> {
-        let unreadable = |error| protocol(format!("an answer cannot be read: {error}"));
+        let unreadable = |error: serde_json::Error| {
+            protocol(format!("an answer cannot be read: {}", words(error.to_string())))
+        };
         let Headed { header } = serde_json::from_slice(body).map_err(unreadable)?;
         self.accept(header, endpoint, at_least)?;
         serde_json::from_slice(body).map_err(unreadable)

@@ -1,6 +1,7 @@
 //! Why etcd gives no answer, or says no.
 
 use crate::node::NodeError;
+use crate::node::words::words;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -73,19 +74,19 @@ impl Refusal {
     }
 
     fn cause(&self) -> NodeError {
-        let words = self.words();
-        let message: Arc<str> = words.into();
+        let said = self.words();
+        let message: Arc<str> = words(said).into();
         match self.code {
             UNAUTHENTICATED => NodeError::NoAuth { message },
-            INVALID_ARGUMENT if words.contains("user name is empty") => {
+            INVALID_ARGUMENT if said.contains("user name is empty") => {
                 NodeError::NoAuth { message: "it wants a user and a password".into() }
             }
-            INVALID_ARGUMENT if words.contains("authentication failed") => NodeError::NoAuth { message },
+            INVALID_ARGUMENT if said.contains("authentication failed") => NodeError::NoAuth { message },
             PERMISSION_DENIED => NodeError::NoPermission { message },
-            _ if words.contains("no leader") => NodeError::Server {
+            _ if said.contains("no leader") => NodeError::Server {
                 message: "no member leads: more than half of them must be up and see each other".into(),
             },
-            RESOURCE_EXHAUSTED if words.contains("space") => NodeError::OutOfMemory { message },
+            RESOURCE_EXHAUSTED if said.contains("space") => NodeError::OutOfMemory { message },
             _ => NodeError::Server { message },
         }
     }
@@ -94,6 +95,12 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_printable() {
+        let refusal = Refusal { code: 7, message: "\u{1b}[2J\n\u{202e}no".to_owned(), ..Refusal::default() };
+        assert_eq!(refusal.cause().to_string(), "permission denied: \u{fffd}[2J\u{fffd}\u{fffd}no");
+    }
 
     #[test]
     fn refusals_are_told_apart() {

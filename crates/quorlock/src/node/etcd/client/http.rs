@@ -3,6 +3,7 @@
 use crate::node::NodeError;
 use crate::node::etcd::client::cluster::Member;
 use crate::node::net::stream::Address;
+use crate::node::words::words;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -291,7 +292,7 @@ pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    NodeError::Disconnected { source: Arc::new(io::Error::other(cause.to_string())) }
+    NodeError::Disconnected { source: Arc::new(io::Error::other(words(cause.to_string()))) }
 }
 
 #[cfg(test)]

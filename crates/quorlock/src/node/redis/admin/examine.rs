@@ -14,6 +14,7 @@ use crate::node::redis::protocol::server_info::{
     FSYNC, SKIP_SYNC, SYNC, ServerInfo, check_sync, field, setting,
 };
 use crate::node::redis::protocol::verify;
+use crate::node::words::words;
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use quorlock_core::Wall;
 use std::time::Duration;
@@ -149,7 +150,7 @@ impl Look<'_> {
             longest_ttl: epoch.longest,
             is_of_this_run,
             quarantine,
-            nonce: String::from_utf8_lossy(epoch.nonce()).into_owned(),
+            nonce: words(epoch.nonce()),
         }))
     }
 
@@ -157,8 +158,8 @@ impl Look<'_> {
         Ok(compare_and_delete::known(&self.call_raw(&compare_and_delete::WHICH).await?))
     }
 
-    async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
-        Ok(plain(&self.call_raw(words).await?))
+    async fn text(&mut self, question: &[&str]) -> Result<Option<String>, NodeError> {
+        Ok(self.call_raw(question).await?.text().map(words))
     }
 
     /// Asks what a server may refuse to answer.
@@ -179,8 +180,4 @@ fn is_a_setting(cause: &NodeError) -> bool {
 /// Whether a command was refused to us and not to everybody.
 fn is_a_right(cause: &NodeError) -> bool {
     matches!(cause, NodeError::NoPermission { .. } | NodeError::Server { .. })
-}
-
-fn plain(value: &Value) -> Option<String> {
-    value.text().map(|text| String::from_utf8_lossy(text).into_owned())
 }

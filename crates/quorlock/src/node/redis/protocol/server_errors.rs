@@ -1,16 +1,14 @@
 //! What a server's error text means.
 
 use crate::node::NodeError;
+use crate::node::words::words;
 use std::sync::Arc;
-
-/// The longest part of a server's words that is kept.
-const MAX_MESSAGE: usize = 200;
 
 /// The cause that a server's error text stands for.
 pub(crate) fn classify(text: &[u8]) -> NodeError {
+    let message: Arc<str> = words(text).into();
     let text = String::from_utf8_lossy(text);
     let text = text.trim();
-    let message: Arc<str> = text.chars().take(MAX_MESSAGE).collect::<String>().into();
     match code(text) {
         "READONLY" => NodeError::ReadOnly { message },
         "NOAUTH" | "WRONGPASS" => NodeError::NoAuth { message },
@@ -59,6 +57,7 @@ pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::words::MAX_WORDS;
 
     #[test]
     fn the_first_word_decides() {
@@ -103,10 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn long_words_are_cut() {
-        let NodeError::Server { message } = classify(&[b'x'; 10_000]) else {
+    fn long_and_hostile_words_are_cut_and_printable() {
+        let hostile = [b"ERR \x1b[2J\n\xe2\x80\xae".as_slice(), &[b'x'; 10_000]].concat();
+        let NodeError::Server { message } = classify(&hostile) else {
             panic!("another cause");
         };
-        assert_eq!(message.len(), MAX_MESSAGE);
+        assert!(message.starts_with("ERR \u{fffd}[2J\u{fffd}\u{fffd}xx"), "{message:?}");
+        assert_eq!(message.len(), MAX_WORDS);
     }
 }

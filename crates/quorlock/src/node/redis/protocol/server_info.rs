@@ -2,6 +2,7 @@
 
 use crate::node::NodeError;
 use crate::node::redis::protocol::resp::Value;
+use crate::node::words::words;
 use quorlock_core::Wall;
 use std::sync::Arc;
 
@@ -36,19 +37,19 @@ pub(crate) struct ServerInfo {
 impl ServerInfo {
     pub(crate) fn parse(info: &str) -> Self {
         let mut server_info = Self::default();
-        let (mut server, mut valkey) = ("redis", None);
+        let (mut server, mut valkey) = ("redis".to_owned(), None);
         for line in info.lines() {
             let Some((field, value)) = line.trim_end().split_once(':') else {
                 continue;
             };
             match field {
-                "run_id" => server_info.run_id = value.to_owned(),
-                "redis_version" => server_info.redis_version = value.to_owned(),
-                "valkey_version" => valkey = Some(value),
-                "server_name" => server = value,
-                "redis_mode" | "server_mode" => server_info.mode = value.to_owned(),
-                "role" => server_info.role = value.to_owned(),
-                "maxmemory_policy" => server_info.policy = value.to_owned(),
+                "run_id" => server_info.run_id = words(value),
+                "redis_version" => server_info.redis_version = words(value),
+                "valkey_version" => valkey = Some(words(value)),
+                "server_name" => server = words(value),
+                "redis_mode" | "server_mode" => server_info.mode = words(value),
+                "role" => server_info.role = words(value),
+                "maxmemory_policy" => server_info.policy = words(value),
                 "loading" | "async_loading" => server_info.loading |= value == "1",
                 "server_time_usec" => server_info.now = value.parse().ok().map(Wall::from_micros),
                 "aof_enabled" => server_info.appends = value == "1",
@@ -124,7 +125,7 @@ pub(crate) fn check_sync(answer: &Value) -> Result<(), NodeError> {
 pub(crate) fn setting(answer: &Value, name: &str) -> Option<String> {
     let Value::Array(fields) = answer else { return None };
     let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == Some(name.as_bytes()))?;
-    Some(String::from_utf8_lossy(pair[1].text()?).into_owned())
+    Some(words(pair[1].text()?))
 }
 
 /// Whether a field of `INFO` is about one replica: `slave0`, `slave1`.
@@ -143,6 +144,19 @@ mod tests {
 
     const GOOD: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:ab12\r\n\
         # Memory\r\nmaxmemory_policy:noeviction\r\nloading:0\r\naof_enabled:0\r\nrole:master\r\n";
+
+    #[test]
+    fn what_a_server_tells_of_itself_is_printable() {
+        let hostile = "x\u{1b}[2J\r\u{202e}";
+        let info = ["run_id", "redis_version", "redis_mode", "role", "maxmemory_policy"]
+            .map(|field| format!("{field}:{hostile}\r\n"));
+        let survey = Survey::parse(&info.concat());
+        let shown = "x\u{fffd}[2J\u{fffd}\u{fffd}";
+        assert_eq!(survey.version, format!("redis {shown}"));
+        for value in [&survey.run_id, &survey.mode, &survey.role, &survey.policy] {
+            assert_eq!(value, shown);
+        }
+    }
 
     fn refusal(change: (&str, &str)) -> Option<&'static str> {
         let info = GOOD.replace(change.0, change.1);
