@@ -1,9 +1,9 @@
 //! A clock that follows tokio's timers, paused or not, and can be made to jump.
 
-use quorlock::Clock;
-use quorlock::{Moment, Wall};
+use quorlock::{Clock, Moment};
+use quorlock_core::Wall;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// Boot and wall clock of a simulated machine. In a test with paused time nothing really waits.
@@ -45,8 +45,8 @@ impl Clock for TestClock {
         Moment::from_boot(self.elapsed())
     }
 
-    fn wall(&self) -> Wall {
+    fn wall_time(&self) -> SystemTime {
         let micros = 1_700_000_000_000_000 + u64::try_from(self.elapsed().as_micros()).unwrap();
-        Wall::from_micros(micros.saturating_add_signed(self.jumps.lock().unwrap().wall_micros))
+        Wall::from_micros(micros.saturating_add_signed(self.jumps.lock().unwrap().wall_micros)).into()
     }
 }

@@ -36,8 +36,8 @@
 //! - [`Locker`]: nodes and configuration. Make one, share it.
 //! - [`Lock`]: a named thing that one could hold.
 //! - [`Guard`]: a held lock, kept alive in the background and released when dropped.
-//! - [`Held`]: what can be asked of a held lock; handed to [`Lock::run`].
-//! - [`blocking`]: the same words without async.
+//! - [`Lease`]: a view of a held lock for other tasks; [`Lock::run`] hands one to the work.
+//! - [`blocking`]: the same types without async.
 //! - [`fenced`]: the other half of a lock: a resource that refuses an outdated holder.
 //! - [`optimistic`]: changes of one value that need no lock.
 //! - `metrics` (with the feature of that name): numbers for Prometheus and others.
@@ -45,17 +45,38 @@
 //!
 //! # What to do with errors
 //! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each node's cause
-//! is in it. [`Lost`]: stop the work, somebody else may hold the lock soon. [`ReleaseOutcome::Unconfirmed`]: nothing; the ttl
-//! frees the lock.
+//! is in it. [`Lost`]: stop the work, another client may hold the lock soon. [`ReleaseOutcome::Unconfirmed`]: nothing; the
+//! ttl frees the lock.
 //!
-//! The promises, their assumptions and what is not promised stand in the README of the repository.
+//! The README of the repository lists the promises, their assumptions and what is not promised.
 //!
 //! # Where it runs
 //! On Linux, where it is tested; other Unix systems have what it needs.
 //!
-//! Connections, watchdogs and timers run on the tokio runtime in which a locker was first used, those of a lock on the one
-//! in which it was acquired. Each must be driven: a current-thread runtime that nobody blocks on sends nothing, extends
-//! nothing, and announces no loss, also for other runtimes that share the locker. [`Held::remaining`] stays true.
+//! Connections, watchdogs and timers are tasks. A locker starts its connections on the tokio runtime that first uses it. A
+//! guard starts its watchdog on the runtime that acquired the lock. A task runs only while its runtime runs: if a
+//! current-thread runtime is not inside `block_on`, its tasks send nothing, extend nothing and announce no loss, even for
+//! other runtimes that share the locker. [`Lease::remaining`] is right in any case: it reads the clock.
+//!
+//! # Public dependencies
+//! [`CancellationToken`] is tokio-util's own: a token of ours would have to be converted wherever code selects on one.
+//!
+//! # Layout
+//! A folder uses only the folders above it; `tests/layout.rs` checks that.
+//!
+//! - `error/`: what can go wrong, each variant a decision for the caller
+//! - `context/`: what every part shares: clock, randomness, settings, events
+//! - `node/`: anything that can vote: the contract, and the redis, file, etcd and memory nodes
+//! - `metrics/`: events and the health of nodes as numbers
+//! - `quorum/`: one command to many nodes, replies counted
+//! - `inspect/`: reading locks and nodes without holding anything
+//! - `acquire/`: from the call to the grant: queue, attempt, undo, waiting
+//! - `hold/`: from the grant to the release: guard, watchdog, extend, loss, release
+//! - `locker/`: the types that users start with, and their configuration
+//! - `store/`: values next to the lock, which refuse an outdated holder
+//! - `blocking/`: the same types without async
+//!
+//! ARCHITECTURE.md in the repository follows one lock through these folders.
 
 mod acquire;
 pub mod blocking;

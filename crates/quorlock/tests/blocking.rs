@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::blocking::Locker;
-use quorlock::{AcquireError, CancellationToken, LossReason, ReleaseOutcome};
+use quorlock::{AcquireError, Builder, CancellationToken, LossReason, NodeOutcome, ReleaseOutcome};
 use quorlock_testkit::{Servers, until_blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 const TTL: Duration = Duration::from_millis(1_500);
 
 fn locker(servers: &Servers) -> Locker {
-    let locker: Locker = Locker::builder()
+    let locker: Locker = Builder::default()
         .nodes(servers.urls())
         .ttl(TTL)
         .node_timeout(Duration::from_millis(300))
-        .build()
+        .build_blocking()
         .unwrap();
-    for (node, result) in locker.init_fresh_nodes() {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in locker.init_fresh_nodes() {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
     locker
 }
@@ -44,7 +44,8 @@ fn threads_take_turns_and_lose_no_update() {
     let counter = Arc::new(AtomicU64::new(0));
     let threads: Vec<_> = (0..6)
         .map(|_| {
-            let (lock, counter) = (locker.named("a").unwrap().wait(Duration::from_secs(60)), counter.clone());
+            let (lock, counter) =
+                (locker.named("a").unwrap().wait_timeout(Duration::from_secs(60)), counter.clone());
             thread::spawn(move || {
                 for _ in 0..20 {
                     let add = |_: &_| {
@@ -84,7 +85,7 @@ fn another_thread_can_cancel_the_wait() {
     let locker = locker(&servers);
     let _guard = locker.named("a").unwrap().acquire().unwrap();
     let cancel = CancellationToken::new();
-    let lock = locker.named("a").unwrap().cancel_on(cancel.clone()).wait(Duration::from_secs(60));
+    let lock = locker.named("a").unwrap().cancel_on(cancel.clone()).wait_timeout(Duration::from_secs(60));
     let waiter = thread::spawn(move || lock.acquire().map(drop));
     cancel.cancel();
     assert!(matches!(waiter.join().unwrap(), Err(AcquireError::Cancelled { .. })));
@@ -120,7 +121,7 @@ fn a_dropped_guard_does_not_wait_for_servers_that_do_not_answer() {
 
 #[tokio::test]
 async fn it_can_be_called_from_within_an_async_runtime() {
-    let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
+    let locker = Builder::default().nodes(["memory:"]).build_blocking().unwrap();
     let guard = locker.named("a").unwrap().acquire().unwrap();
     assert!(matches!(guard.release(), ReleaseOutcome::Released));
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
-use quorlock::{ConfigError, Locker, NameError};
+use quorlock::{AcquireError, ConfigError, Locker, NameError};
 use std::time::Duration;
 
 fn ms(millis: u64) -> Duration {
@@ -104,9 +104,9 @@ fn a_ttl_that_leaves_nothing_at_the_node_timeout_is_refused() {
 #[test]
 fn other_nonsense_is_refused() {
     let memory = || on(&["memory:a"]);
-    assert!(refused(memory().drift(0.9)).contains("0.9"));
-    assert!(refused(memory().drift(f64::NAN)).contains("NaN"));
-    assert!(refused(memory().attempts(0)).contains("at least 1"));
+    assert!(refused(memory().drift_factor(0.9)).contains("0.9"));
+    assert!(refused(memory().drift_factor(f64::NAN)).contains("NaN"));
+    assert!(refused(memory().max_attempts(0)).contains("at least 1"));
     assert!(refused(memory().node_timeout(Duration::ZERO)).contains("1 ms to 60 s"));
     assert!(refused(memory().max_hold(Duration::ZERO)).contains("positive"));
     assert!(refused(memory().loss_margin(Duration::from_secs(9))).contains("half"));
@@ -118,9 +118,21 @@ fn names_are_checked_when_the_lock_is_named() {
     assert!(matches!(locker.named(""), Err(NameError::Empty)));
     assert!(matches!(locker.named("x".repeat(513)), Err(NameError::TooLong { bytes: 513 })));
     assert!(matches!(locker.named("a\u{7}"), Err(NameError::Control { .. })));
-    let lock = locker.named("a").unwrap();
-    assert!(matches!(lock.clone().ttl(ms(3)), Err(ConfigError::Ttl(_))));
-    assert!(matches!(lock.attempts(0), Err(ConfigError::Setting { .. })));
+}
+
+/// Goal: a setter cannot fail; the call that would use its value does, without waiting, and names the first mistake.
+#[tokio::test]
+async fn settings_of_one_lock_are_checked_when_it_is_acquired() {
+    let lock = on(&["memory:a"]).build().unwrap().named("a").unwrap();
+    let ttl = lock.clone().ttl(ms(3)).acquire().await;
+    assert!(matches!(ttl, Err(AcquireError::Config { source: ConfigError::Ttl(_), .. })), "{ttl:?}");
+    let attempts = lock.clone().max_attempts(0).try_acquire().await;
+    assert!(
+        matches!(attempts, Err(AcquireError::Config { source: ConfigError::Setting { .. }, .. })),
+        "{attempts:?}"
+    );
+    let first = lock.ttl(ms(3)).max_attempts(0).acquire().await;
+    assert!(matches!(first, Err(AcquireError::Config { source: ConfigError::Ttl(_), .. })), "{first:?}");
 }
 
 #[test]
@@ -180,7 +192,7 @@ proptest! {
         name in "\\PC{0,8}"
     ) {
         let [ttl, longest, wait, node, connect] = spans;
-        let builder = Locker::builder().nodes(nodes).ttl(ttl).longest_ttl(longest).wait(wait).drift(drift);
+        let builder = Locker::builder().nodes(nodes).ttl(ttl).longest_ttl(longest).wait_timeout(wait).drift_factor(drift);
         match builder.node_timeout(node).connect_timeout(connect).build() {
             Ok(locker) => drop(locker.named(name)),
             Err(error) => {

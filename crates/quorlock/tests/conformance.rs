@@ -3,7 +3,7 @@
 
 mod suite;
 
-use quorlock::Locker;
+use quorlock::{Locker, NodeOutcome};
 #[cfg(feature = "etcd")]
 use quorlock_testkit::Etcd;
 use quorlock_testkit::{Binary, Server, Servers};
@@ -12,8 +12,8 @@ use suite::conforms;
 /// Nodes whose servers were just started are fresh: let them vote at once.
 async fn on(urls: Vec<String>) {
     let builder = || Locker::builder().nodes(urls.clone());
-    for (node, result) in builder().build().unwrap().init_fresh_nodes().await {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in builder().build().unwrap().init_fresh_nodes().await {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
     conforms(builder).await;
 }

@@ -83,7 +83,7 @@ async fn servers_that_cannot_save_are_named_and_get_the_releases_afterwards() {
 async fn servers_made_replicas_are_named_and_vote_again_as_primaries() {
     let net = Net::start(0).await;
     let locker = net.locker().await;
-    locker.connect().await;
+    locker.connect().await.unwrap();
     let nobody = Port::claim();
     let port = nobody.number().to_string();
     ask_two(&net, &["REPLICAOF", "127.0.0.1", &port]);

@@ -13,7 +13,7 @@ const TTL: Duration = Duration::from_secs(6);
 const SOON: Duration = Duration::from_secs(30);
 
 fn builder(url: &str) -> Builder {
-    Locker::builder().nodes([url]).ttl(TTL).node_timeout(Duration::from_millis(500)).wait(SOON)
+    Locker::builder().nodes([url]).ttl(TTL).node_timeout(Duration::from_millis(500)).wait_timeout(SOON)
 }
 
 fn locker(url: &str) -> Locker {
@@ -31,13 +31,13 @@ async fn a_lock_is_kept_while_the_leader_dies() {
     let ttl = Duration::from_secs(20);
     let mut etcd = Etcd::start(3);
     let (one, other) = (locker(&etcd.url()), locker(&etcd.url()));
-    let guard = one.named("kept").unwrap().ttl(ttl).unwrap().acquire().await.unwrap();
+    let guard = one.named("kept").unwrap().ttl(ttl).acquire().await.unwrap();
     let leader = etcd.leader();
     etcd.kill(leader);
     let start = Instant::now();
     let kept = async || start.elapsed() > ttl && guard.is_held();
     until("the watchdog found another member in time", ttl + Duration::from_secs(5), kept).await;
-    assert!(other.named("kept").unwrap().wait(Duration::from_secs(1)).acquire().await.is_err());
+    assert!(other.named("kept").unwrap().wait_timeout(Duration::from_secs(1)).acquire().await.is_err());
     let fence = guard.fence();
     assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let next = other.named("kept").unwrap().acquire().await.unwrap();
@@ -83,7 +83,7 @@ async fn without_a_majority_nothing_is_granted_and_a_held_lock_is_lost_in_time()
     let leader = etcd.leader();
     etcd.kill(leader);
     etcd.kill((leader + 1) % 3);
-    let refused = locker.named("other").unwrap().wait(Duration::from_secs(1)).acquire().await;
+    let refused = locker.named("other").unwrap().wait_timeout(Duration::from_secs(1)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::NoQuorum { .. })), "{refused:?}");
     let start = Instant::now();
     timeout(SOON, guard.lost()).await.unwrap();
@@ -95,7 +95,7 @@ async fn without_a_majority_nothing_is_granted_and_a_held_lock_is_lost_in_time()
 async fn a_restarted_cluster_remembers() {
     let mut etcd = Etcd::start(1);
     let (one, other) = (locker(&etcd.url()), locker(&etcd.url()));
-    let lock = one.named("remembered").unwrap().ttl(Duration::from_secs(30)).unwrap();
+    let lock = one.named("remembered").unwrap().ttl(Duration::from_secs(30));
     let guard = lock.acquire().await.unwrap();
     etcd.restart(0);
     let refused = other.named("remembered").unwrap().try_acquire().await;
@@ -109,7 +109,7 @@ async fn a_restarted_cluster_remembers() {
 async fn is_refused(locker: &Locker, name: &str, why: &str) {
     // A loaded machine may be too slow to answer at first.
     until(why, SOON, async || {
-        let refused = locker.named(name).unwrap().wait(Duration::from_secs(1)).acquire().await;
+        let refused = locker.named(name).unwrap().wait_timeout(Duration::from_secs(1)).acquire().await;
         let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{why}: {refused:?}") };
         format!("{nodes:?}").contains(why)
     })
@@ -237,7 +237,7 @@ async fn a_user_with_a_password_and_a_role_locks_and_others_do_not() {
         // He may only read.
         (with("bob:wrong"), "permission denied"),
     ] {
-        let refused = locker(&url).named("x").unwrap().wait(Duration::from_secs(1)).acquire().await;
+        let refused = locker(&url).named("x").unwrap().wait_timeout(Duration::from_secs(1)).acquire().await;
         let Err(AcquireError::NoQuorum { nodes, .. }) = &refused else { panic!("{url}: {refused:?}") };
         let outcome = format!("{nodes:?}");
         assert!(outcome.contains(words), "{outcome}");
@@ -275,7 +275,7 @@ fn a_locker_that_goes_right_after_its_guard_leaves_nothing_behind() {
 async fn what_is_no_etcd_is_named() {
     let server = quorlock_testkit::Server::start();
     let url = format!("etcd://127.0.0.1:{}", server.port());
-    let refused = locker(&url).named("x").unwrap().wait(Duration::from_millis(500)).acquire().await;
+    let refused = locker(&url).named("x").unwrap().wait_timeout(Duration::from_millis(500)).acquire().await;
     let Err(AcquireError::NoQuorum { nodes, .. }) = refused else { panic!("{refused:?}") };
     assert_eq!(nodes.len(), 1);
 }
@@ -304,7 +304,7 @@ async fn nobody_holds_together_with_another_while_members_die() {
             tasks.spawn(async move {
                 while !is_over.load(Ordering::Relaxed) {
                     let Ok(guard) = lock.acquire().await else { continue };
-                    resource.lock().unwrap().enter(guard.fence());
+                    resource.lock().unwrap().enter(guard.fence().get());
                     tokio::select! {
                         () = sleep(Duration::from_millis(20)) => {}
                         _ = guard.lost() => {}

@@ -5,7 +5,7 @@ mod net;
 
 use net::{Net, init, secs};
 use quorlock::node::{Facts, NodeError, Purpose, Recall, ServerFacts};
-use quorlock::{Builder, Examination, Locker, RestartGuard};
+use quorlock::{Builder, Locker, NodeExamination, RestartGuard};
 use quorlock_testkit::{Binary, ClockShim, Fsync, Port, Server, until};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ fn builder<const N: usize>(urls: [String; N]) -> Builder {
     Locker::builder().nodes(urls).restart_guard(RestartGuard::Strict).connect_timeout(secs(5))
 }
 
-async fn examine<const N: usize>(urls: [String; N]) -> Vec<Examination> {
+async fn examine<const N: usize>(urls: [String; N]) -> Vec<NodeExamination> {
     builder(urls).build().unwrap().examine().await
 }
 
-fn server(examination: &Examination) -> &ServerFacts {
+fn server(examination: &NodeExamination) -> &ServerFacts {
     match &examination.found {
         Ok(Facts::Server(facts)) => facts,
         other => panic!("{}: {other:?}", examination.node),
@@ -153,7 +153,7 @@ async fn the_epoch_is_read_and_never_begun_or_moved() {
     let other = net.builder().build().unwrap();
     assert_eq!(server(&other.examine().await[0]).epoch, None, "it forgot");
     assert_eq!(read(&net), "");
-    other.connect().await;
+    let _ = other.connect().await;
     net::until_granted(&other, "a").await;
     until("it votes later", net::SOON, async || {
         let epoch = server(&other.examine().await[0]).epoch.clone();
@@ -261,7 +261,7 @@ async fn the_fast_way_to_release_is_told_where_a_server_has_one() {
 fn a_directory_and_the_memory_of_a_process_are_examined_by_blocking_code() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("file:{}", dir.path().display());
-    let locker = quorlock::blocking::Locker::builder().nodes([url]).build().unwrap();
+    let locker = Locker::builder().nodes([url]).build_blocking().unwrap();
     let examined = locker.examine();
     let Ok(Facts::Directory(facts)) = &examined[0].found else { panic!("{examined:?}") };
     assert_eq!(facts.path, dir.path().canonicalize().unwrap().display().to_string());
@@ -270,6 +270,6 @@ fn a_directory_and_the_memory_of_a_process_are_examined_by_blocking_code() {
     assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing stays");
     std::fs::remove_dir(dir.path()).unwrap();
     assert!(locker.examine()[0].found.is_err(), "a directory that is gone is no node");
-    let memory = quorlock::blocking::Locker::builder().nodes(["memory:"]).build().unwrap();
+    let memory = Locker::builder().nodes(["memory:"]).build_blocking().unwrap();
     assert!(matches!(memory.examine()[0].found, Ok(Facts::Process)));
 }

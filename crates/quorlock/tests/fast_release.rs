@@ -52,7 +52,7 @@ async fn releases_go_without_the_script_while_nobody_waits() {
     // The first one tells the counter how long to be kept.
     assert_eq!((scripts, done, refused), (1, 19, 0));
     assert_eq!(server.cli(&["EXISTS", "a"]).trim(), "0");
-    let left: i64 = server.cli(&["TTL", "quorlock:fence:a"]).trim().parse().unwrap();
+    let left: i64 = server.cli(&["TTL", "quorlock:fence:{a}"]).trim().parse().unwrap();
     assert!(left > 600_000, "the counter is kept for {left} s");
 }
 
@@ -81,7 +81,7 @@ async fn who_has_begun_to_wait_is_told_and_from_then_on_the_script_tells() {
     let guard = ours.named("a").unwrap().acquire().await.unwrap();
     let waiter = tokio::spawn(async move { theirs.named("a").unwrap().acquire().await.unwrap() });
     until("it waits", Duration::from_secs(20), async || {
-        server.cli(&["PUBSUB", "NUMSUB", "quorlock:free:a"]).lines().nth(1).unwrap().trim() != "0"
+        server.cli(&["PUBSUB", "NUMSUB", "quorlock:free:{a}"]).lines().nth(1).unwrap().trim() != "0"
     })
     .await;
     assert_eq!(calls(&server, "publish").0, 0);

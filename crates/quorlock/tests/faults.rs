@@ -84,7 +84,7 @@ async fn any_fault_of_two_nodes_is_named_within_the_wait_limit_and_one_node_time
     for (fault, kind) in FAULTS {
         begin(&net.proxies, fault).await;
         let start = Instant::now();
-        let refused = locker.named("refused").unwrap().wait(wait).acquire().await.unwrap_err();
+        let refused = locker.named("refused").unwrap().wait_timeout(wait).acquire().await.unwrap_err();
         let took = start.elapsed();
         assert_eq!(kinds(&refused), [kind, kind], "{fault:?}: {refused}");
         assert!(took < wait + NODE_TIMEOUT + NODE_TIMEOUT / 2, "{fault:?}: {took:?}");
@@ -133,7 +133,7 @@ async fn a_locker_dropped_with_commands_in_flight_leaves_no_lock_behind() {
     net.locker().await;
     for round in 0..5 {
         let locker = net.builder().build().unwrap();
-        locker.connect().await;
+        locker.connect().await.unwrap();
         let mut guards = Vec::new();
         for number in 0..20 {
             let lock = locker.named(format!("flight-{round}-{number}")).unwrap();
@@ -163,7 +163,7 @@ async fn many_lockers_of_one_process_exclude_each_other_on_the_same_servers() {
         let inside = inside.clone();
         tokio::spawn(async move {
             for _ in 0..3 {
-                let guard = locker.named("one").unwrap().wait(secs(60)).acquire().await.unwrap();
+                let guard = locker.named("one").unwrap().wait_timeout(secs(60)).acquire().await.unwrap();
                 assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
                 inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
@@ -217,7 +217,7 @@ async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_get
     // What the smaller side held it loses before the larger one gets it.
     let lost = within("the loss", SOON * 3, held.lost()).await;
     assert_eq!(lost.reason, LossReason::QuorumLost);
-    let taken = large.locker.named("held").unwrap().wait(SOON).acquire().await.unwrap();
+    let taken = large.locker.named("held").unwrap().wait_timeout(SOON).acquire().await.unwrap();
     assert!(taken.fence() > held.fence() && !held.is_held());
     assert!(kept.is_held(), "three of five are enough to keep a lock");
 
@@ -244,9 +244,9 @@ async fn a_server_that_is_far_away_is_reached_within_the_default_connect_timeout
     let url = format!("redis://default:secret@127.0.0.1:{}?durable=yes", proxy.port());
     // The node timeout is no reason to give connecting more time, as it was not set.
     let locker = Locker::builder().nodes([url]).restart_guard(RestartGuard::Strict).build().unwrap();
-    let trouble = || locker.health()[0].1.trouble.clone();
+    let trouble = || locker.health()[0].health.trouble.clone();
     let is_quarantined = |trouble: &Option<NodeError>| matches!(trouble, Some(NodeError::Quarantined { .. }));
-    locker.connect().await;
+    locker.connect().await.unwrap_err();
     for _ in 0..2 {
         until("it is connected", SOON, async || is_quarantined(&trouble())).await;
         proxy.cut();

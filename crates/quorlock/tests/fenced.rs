@@ -47,12 +47,12 @@ async fn a_paused_holder_cannot_overwrite_the_next_one() {
     let server = Server::start();
     let store = FencedStore::open(&server.url()).unwrap();
     let lock = Locker::builder().nodes([server.url()]).build().unwrap().named("report-lock").unwrap();
-    let short = lock.clone().watchdog(false).ttl(Duration::from_millis(300)).unwrap();
+    let short = lock.clone().watchdog(false).ttl(Duration::from_millis(300));
     let paused = short.acquire().await.unwrap();
     let next = lock.acquire().await.unwrap();
-    assert_eq!(store.set("report", "new", next.fence()).await.unwrap(), Written::Yes);
-    let late = store.set("report", "old", paused.fence()).await.unwrap();
-    assert_eq!(late, Written::Stale { seen: next.fence() });
+    assert_eq!(store.set("report", "new", next.fence().get()).await.unwrap(), Written::Yes);
+    let late = store.set("report", "old", paused.fence().get()).await.unwrap();
+    assert_eq!(late, Written::Stale { seen: next.fence().get() });
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The file node through the locker: one machine, many hands on one directory.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, ExtendError, Handle, Locker, LossReason, ReleaseOutcome, Token};
+use quorlock::{AcquireError, ExtendError, LockHandle, Locker, LossReason, ReleaseOutcome, Token};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +27,7 @@ async fn lockers_of_one_process_exclude_each_other_also_through_a_link_to_the_di
         let inside = inside.clone();
         tokio::spawn(async move {
             for _ in 0..20 {
-                let lock = locker.named("one").unwrap().wait(Duration::from_secs(60));
+                let lock = locker.named("one").unwrap().wait_timeout(Duration::from_secs(60));
                 let guard = lock.acquire().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                 tokio::task::yield_now().await;
@@ -111,12 +111,12 @@ async fn a_handle_outlives_the_process_that_gave_it() {
         .unwrap();
     let outcome = String::from_utf8(giver.stdout).unwrap();
     let handle = outcome.lines().find_map(|line| line.strip_prefix("handle="));
-    let handle: Handle = serde_json::from_str(handle.unwrap_or_else(|| panic!("{outcome}"))).unwrap();
+    let handle: LockHandle = serde_json::from_str(handle.unwrap_or_else(|| panic!("{outcome}"))).unwrap();
     let lock = locker.named("x").unwrap();
     let refused = lock.try_acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { .. })), "its process is gone: {refused:?}");
     let guard = locker.adopt(&handle).await.unwrap();
-    assert_eq!(guard.fence(), handle.fence.get());
+    assert_eq!(guard.fence(), handle.fence());
     assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     drop(lock.try_acquire().await.unwrap());
 }

@@ -25,7 +25,7 @@ async fn any_majority_of_servers_knows_every_held_lock() {
     drop(locker.named("released").unwrap().acquire().await.unwrap().release().await);
     for server in net.servers.iter() {
         server.cli(&["SET", "foreign", "x"]);
-        server.cli(&["SET", "quorlock:fence:odd-one-out", "no counter"]);
+        server.cli(&["SET", "quorlock:fence:{odd-one-out}", "no counter"]);
     }
     let mut expected = odd;
     expected.sort_unstable();
@@ -48,7 +48,7 @@ async fn a_server_with_many_other_keys_is_walked_in_steps_and_in_its_own_databas
     let url = format!("{}/5", server.url());
     let locker = Locker::builder().nodes([url]).restart_guard(RestartGuard::Off).build().unwrap();
     let fill = "for i = 1, 20000 do redis.call('SET', 'other:' .. i, i) end \
-        for i = 1, 3000 do redis.call('ZADD', 'quorlock:fence:old:' .. i, i, 'f') end";
+        for i = 1, 3000 do redis.call('ZADD', 'quorlock:fence:{old:' .. i .. '}', i, 'f') end";
     let mut connection = server.connect().unwrap();
     connection.ask(&["SELECT", "5"]).unwrap();
     connection.ask(&["EVAL", fill, "0"]).unwrap();
@@ -62,7 +62,7 @@ async fn a_server_with_many_other_keys_is_walked_in_steps_and_in_its_own_databas
 async fn names_that_were_used_once_hide_no_lock_and_too_many_that_are_held_are_cut() {
     let servers = Servers::start(1);
     let locker = Locker::builder().nodes(servers.urls()).build().unwrap();
-    let fill = "for i = 1, 12000 do redis.call('ZADD', 'quorlock:fence:old:' .. i, i, 'f') end";
+    let fill = "for i = 1, 12000 do redis.call('ZADD', 'quorlock:fence:{old:' .. i .. '}', i, 'f') end";
     servers[0].cli(&["EVAL", fill, "0"]);
     let guard = locker.named("zz").unwrap().acquire().await.unwrap();
     let listing = locker.list().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_user_that_may_not_scan_is_told_so() {
 async fn votes_are_not_delayed_by_a_list() {
     let net = Net::start(0).await;
     let locker = net.locker().await;
-    let fill = "for i = 1, 9000 do redis.call('ZADD', 'quorlock:fence:old:' .. i, i, 'f') end";
+    let fill = "for i = 1, 9000 do redis.call('ZADD', 'quorlock:fence:{old:' .. i .. '}', i, 'f') end";
     for server in net.servers.iter() {
         server.cli(&["EVAL", fill, "0"]);
     }
@@ -99,7 +99,7 @@ async fn votes_are_not_delayed_by_a_list() {
     let start = std::time::Instant::now();
     while !listing.is_finished() {
         assert!(start.elapsed() < Duration::from_secs(60), "the listing does not end");
-        let guard = locker.named("busy").unwrap().wait(Duration::ZERO).acquire().await.unwrap();
+        let guard = locker.named("busy").unwrap().wait_timeout(Duration::ZERO).acquire().await.unwrap();
         net::release(guard).await;
         cycles += 1;
     }
@@ -123,10 +123,10 @@ async fn the_locks_of_a_directory_are_listed() {
 
 #[test]
 fn blocking_code_lists_too() {
-    let locker = quorlock::blocking::Locker::builder().nodes(["memory:list"]).build().unwrap();
+    let locker = Locker::builder().nodes(["memory:list"]).build_blocking().unwrap();
     let guard = locker.named("a").unwrap().acquire().unwrap();
     assert_eq!(names(&locker.list().unwrap()), ["a"]);
     let extended = locker.named("a").unwrap().extend_token(guard.token(), Duration::from_secs(9)).unwrap();
-    assert_eq!(extended.fence.map(quorlock::Fence::get), Some(guard.fence()));
+    assert_eq!(extended.fence, Some(guard.fence()));
     assert!(guard.time_left() > Duration::ZERO && guard.votes() == 1);
 }

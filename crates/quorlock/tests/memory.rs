@@ -21,7 +21,7 @@ async fn cycle(locker: &Locker, prefix: &str, cycles: usize) {
         tokio::spawn(async move {
             for cycle in 0..cycles / WORKERS {
                 let name = format!("{prefix}-{worker}-{cycle}");
-                let guard = locker.named(name).unwrap().wait(secs(60)).acquire().await.unwrap();
+                let guard = locker.named(name).unwrap().wait_timeout(secs(60)).acquire().await.unwrap();
                 if cycle % 2 == 0 { drop(guard) } else { net::release(guard).await }
             }
         })
@@ -39,7 +39,7 @@ fn resident() -> usize {
 }
 
 async fn until_idle(locker: &Locker) {
-    until("nothing waits", SOON, async || locker.health().iter().all(|(_, health)| health.queued == 0)).await;
+    until("nothing waits", SOON, async || locker.health().iter().all(|node| node.health.queued == 0)).await;
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn thousands_of_names_are_waited_for_at_once_and_no_subscription_stays() {
     let granted = Arc::new(Mutex::new(0));
     let waiting: Vec<_> = (0..NAMES)
         .map(|number| {
-            let lock = waiter.named(format!("name-{number}")).unwrap().wait(secs(60));
+            let lock = waiter.named(format!("name-{number}")).unwrap().wait_timeout(secs(60));
             let granted = granted.clone();
             tokio::spawn(async move {
                 net::release(lock.acquire().await.unwrap()).await;

@@ -3,7 +3,7 @@
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use quorlock::metrics::{BUCKETS, Metrics, record_health};
-use quorlock::{Builder, Locker};
+use quorlock::{Builder, Locker, NodeOutcome};
 use quorlock_testkit::{Servers, exposition, until, within};
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ fn metrics() -> Metrics {
 }
 
 async fn init(locker: &Locker) {
-    for (node, result) in locker.init_fresh_nodes().await {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in locker.init_fresh_nodes().await {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
 }
 
@@ -52,7 +52,7 @@ async fn a_lock_cycle_is_counted() {
     init(&one).await;
     let guard = one.named("a").unwrap().acquire().await.unwrap();
     assert_eq!(value(&seen, "redlock_locks_held{resource=\"a\"}"), Some(1.0));
-    let waits = other.named("a").unwrap().wait(Duration::from_millis(300));
+    let waits = other.named("a").unwrap().wait_timeout(Duration::from_millis(300));
     waits.acquire().await.unwrap_err();
     guard.extend().await.unwrap();
     let _ = guard.release().await;
@@ -86,10 +86,11 @@ async fn a_killed_node_is_seen() {
     let mut servers = Servers::start(3);
     let locker = builder(&servers).metrics(metrics()).build().unwrap();
     init(&locker).await;
-    let node = |name: &str, number: usize| format!("{name}{{node=\"{}\"}}", locker.health()[number].0);
+    let node = |name: &str, number: usize| format!("{name}{{node=\"{}\"}}", locker.health()[number].node);
     let lock = locker.named("a").unwrap();
     let _ = lock.acquire().await.unwrap().release().await;
-    record_health(&locker.health());
+    let health: Vec<_> = locker.health().into_iter().map(|node| (node.node, node.health)).collect();
+    record_health(&health);
     for number in 0..3 {
         for name in ["redlock_node_up", "redlock_node_can_vote"] {
             assert_eq!(value(&seen, &node(name, number)), Some(1.0), "{}", seen.render());
@@ -127,8 +128,8 @@ async fn quarantine_is_seen() {
     let _local = metrics::set_default_local_recorder(&recorder);
     let servers = Servers::start(3);
     let locker = builder(&servers).metrics(metrics()).build().unwrap();
-    locker.connect().await;
-    let node = locker.health()[0].0.clone();
+    locker.connect().await.unwrap_err();
+    let node = locker.health()[0].node.clone();
     let of = |name: &str| value(&seen, &format!("redlock_node_{name}{{node=\"{node}\"}}"));
     until("the gauges come by themselves", SOON, async || {
         of("up") == Some(1.0) && of("can_vote") == Some(0.0) && of("quarantine_seconds") > Some(1.0)
@@ -142,7 +143,7 @@ async fn a_loss_is_counted_once() {
     let (recorder, seen) = recorder();
     let _local = metrics::set_default_local_recorder(&recorder);
     let locker = Locker::builder().nodes(["memory:"]).metrics(metrics()).build().unwrap();
-    let lock = locker.named("a").unwrap().max_hold(Duration::from_millis(200)).unwrap();
+    let lock = locker.named("a").unwrap().max_hold(Duration::from_millis(200));
     let guard = lock.acquire().await.unwrap();
     within("the loss", Duration::from_secs(20), guard.lost()).await;
     let _ = guard.release().await;

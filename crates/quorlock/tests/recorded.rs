@@ -123,8 +123,8 @@ async fn a_longer_ttl_that_is_heard_later_is_recorded_on_nodes_that_lack_it() {
     let short = net.locker().await;
     until_granted(&short, "warm").await;
     let raised = net.builder().build().unwrap();
-    for (node, result) in raised.raise_longest_ttl(secs(300)).await.unwrap() {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in raised.raise_longest_ttl(secs(300)).await.unwrap() {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
     net.servers[2].cli(&["SET", "quorlock:epoch", &epoch(&net.servers[2]).replace(":300000:", ":30000:")]);
     let other = net.builder().build().unwrap();
@@ -182,8 +182,8 @@ async fn a_ttl_that_is_not_recorded_is_refused_for_that_client_alone() {
     until_granted(&short, "a").await;
     until_granted(&net.builder().longest_ttl(secs(86_400)).build().unwrap(), "a").await;
     assert!(epoch(&net.servers[0]).contains(":30000:"), "{}", epoch(&net.servers[0]));
-    for (_, result) in long.raise_longest_ttl(secs(86_400)).await.unwrap() {
-        result.unwrap();
+    for report in long.raise_longest_ttl(secs(86_400)).await.unwrap() {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
     for locker in [&long, &short, &net.builder().build().unwrap()] {
         until_granted(locker, "a").await;
@@ -195,13 +195,14 @@ async fn a_node_in_quarantine_cannot_be_raised_yet() {
     let net = Net::start(0).await;
     let locker = net.builder().build().unwrap();
     drop(locker.named("a").unwrap().try_acquire().await);
-    for (_, result) in locker.raise_longest_ttl(secs(300)).await.unwrap() {
-        assert!(matches!(result, Err(NodeError::Quarantined { left }) if left > secs(20)), "{result:?}");
+    for report in locker.raise_longest_ttl(secs(300)).await.unwrap() {
+        let NodeOutcome::Failed(NodeError::Quarantined { left }) = report.outcome else { panic!("{report}") };
+        assert!(left > secs(20), "{left:?}");
     }
     let looker = net.builder().begin_epochs(false).build().unwrap();
     net.servers[0].flushall();
     let results = looker.raise_longest_ttl(secs(300)).await.unwrap();
-    assert!(matches!(results[0].1, Err(NodeError::Unmarked)), "{results:?}");
+    assert!(matches!(results[0].outcome, NodeOutcome::Failed(NodeError::Unmarked)), "{results:?}");
     assert!(looker.raise_longest_ttl(secs(8 * 86_400)).await.is_err());
 }
 
@@ -341,7 +342,7 @@ async fn a_late_refill_of_a_lock_that_was_given_away_is_refused() {
     release(adopted).await;
     for server in net.servers.iter() {
         until("the release is there", SOON, async || server.cli(&["EXISTS", "a"]) == "0").await;
-        assert_eq!(server.cli(&["EXISTS", &format!("quorlock:taken:{token}")]), "1");
+        assert_eq!(server.cli(&["EXISTS", &format!("quorlock:taken:{{a}}:{token}")]), "1");
     }
 }
 
@@ -375,7 +376,7 @@ async fn an_attempt_leaves_its_key_on_a_node_that_does_not_vote_yet() {
     until("it is quarantined", SOON, async || {
         let health = locker.health();
         drop(locker.named("warm").unwrap().try_acquire().await);
-        matches!(health[2].1.trouble, Some(NodeError::Quarantined { .. }))
+        matches!(health[2].health.trouble, Some(NodeError::Quarantined { .. }))
     })
     .await;
     let guard = acquire(&locker, "a").await;
@@ -399,7 +400,7 @@ async fn a_client_whose_clock_is_centuries_ahead_leaves_the_name_usable() {
     release(held).await;
     let guard = acquire(&locker, "a").await;
     assert!(
-        guard.fence() > before && guard.fence() < before + 60_000_000,
+        guard.fence() > before && guard.fence().get() < before.get() + 60_000_000,
         "{} after {before}",
         guard.fence()
     );
@@ -416,7 +417,7 @@ async fn a_client_whose_clock_lags_proposes_by_the_clocks_of_the_nodes() {
         release(guard).await;
         fence
     };
-    net.servers.iter().for_each(|server| drop(server.cli(&["DEL", "quorlock:fence:a"])));
+    net.servers.iter().for_each(|server| drop(server.cli(&["DEL", "quorlock:fence:{a}"])));
     let clock = quorlock_testkit::TestClock::start();
     clock.jump_wall_millis(-60_000);
     let lagging = net.builder().clock(clock).build().unwrap();

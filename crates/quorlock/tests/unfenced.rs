@@ -1,7 +1,7 @@
 //! Locks without fences, on every kind of node.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::{AcquireError, Locker};
+use quorlock::{AcquireError, Fence, Locker, NodeOutcome};
 use quorlock_testkit::Servers;
 use std::time::Duration;
 
@@ -9,10 +9,12 @@ use std::time::Duration;
 async fn check(urls: Vec<String>) {
     let build = || Locker::builder().nodes(urls.clone()).fences(false).build().unwrap();
     let (one, other) = (build(), build());
-    one.init_fresh_nodes().await.into_iter().for_each(|(_, result)| result.unwrap());
+    for report in one.init_fresh_nodes().await {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
+    }
     for _ in 0..3 {
         let guard = one.named("a").unwrap().acquire().await.unwrap();
-        assert_eq!(guard.fence(), 0);
+        assert_eq!(guard.fence(), Fence::NONE);
         let refused = other.named("a").unwrap().try_acquire().await.unwrap_err();
         assert!(matches!(refused, AcquireError::Held { .. }), "{refused}");
         assert!(guard.extend().await.unwrap() > Duration::from_secs(1));
@@ -22,7 +24,7 @@ async fn check(urls: Vec<String>) {
     }
     let fenced = Locker::builder().nodes(urls).build().unwrap();
     let guard = fenced.named("a").unwrap().acquire().await.unwrap();
-    assert!(guard.fence() > 0, "others may want fences on the same names");
+    assert!(guard.fence() > Fence::NONE, "others may want fences on the same names");
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 /// Stores `value` under `name` as another client would, and lists it.
 fn store(server: &Server, name: &str, value: &str) {
     server.cli(&["SET", name, value, "PX", "600000"]);
-    server.cli(&["ZADD", &format!("quorlock:fence:{name}"), "5", "f"]);
+    server.cli(&["ZADD", &format!("quorlock:fence:{{{name}}}"), "5", "f"]);
 }
 
 /// A server with a hostile lock `stolen`, a hostile value `foreign`, and hostile keys.

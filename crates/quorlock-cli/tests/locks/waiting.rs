@@ -76,7 +76,7 @@ fn an_interrupted_attempt_is_undone() {
     let (first, others) = servers.split_first().unwrap();
     others.iter().for_each(|server| server.pause());
     first.cli(&["DEL", "job"]);
-    first.cli(&["PUBLISH", "quorlock:free:job", ""]);
+    first.cli(&["PUBLISH", "quorlock:free:{job}", ""]);
     until_blocking("the first node has it", Duration::from_secs(20), || first.cli(&["EXISTS", "job"]) == "1");
     waiting.signal(Signal::INT);
     waiting.end().exits(130);

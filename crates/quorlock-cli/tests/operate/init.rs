@@ -109,7 +109,7 @@ fn signs_that_nodes_are_in_use_are_told() {
     servers[0].restart();
     servers[1].restart();
     servers[2].cli(&["SET", "payroll", "somebody", "PX", "60000"]);
-    servers[2].cli(&["ZADD", "quorlock:fence:payroll", "1", "f"]);
+    servers[2].cli(&["ZADD", "quorlock:fence:{payroll}", "1", "f"]);
     let marked = ask(&home, &urls, &["init", "--yes"]).exits(0).json();
     let warnings = marked["warnings"].to_string();
     assert!(warnings.contains("can vote already"), "{warnings}");

@@ -138,7 +138,7 @@ async fn whoever_waits_for_a_forgotten_name_gets_it_when_its_caller_lets_go() {
     };
     quorlock_testkit::until("the nodes granted it and it was given back", SOON, async || {
         world.lab.get("/v1/locks/a").await.ok()["waiters"] == 1
-            && world.server.cli(&["EXISTS", "quorlock:fence:a"]).trim() == "1"
+            && world.server.cli(&["EXISTS", "quorlock:fence:{a}"]).trim() == "1"
             && world.server.cli(&["EXISTS", "a"]).trim() == "0"
     })
     .await;

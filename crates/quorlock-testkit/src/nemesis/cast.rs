@@ -11,6 +11,7 @@ use super::stopwatch::now;
 use super::voter::Voter;
 use super::{Setting, lockers};
 use crate::world::Rng;
+use quorlock::NodeOutcome;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -46,8 +47,8 @@ impl Cast {
         // The real addresses, and an honest client.
         let urls = voters.iter().map(|voter| voter.url(voter.port)).collect();
         let locker = lockers(urls, None).build().expect("a good configuration");
-        for (node, result) in locker.init_fresh_nodes().await {
-            result.unwrap_or_else(|error| panic!("{node}: {error}"));
+        for report in locker.init_fresh_nodes().await {
+            assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
         }
         let mut actors = Vec::new();
         for _ in 0..setting.clients {

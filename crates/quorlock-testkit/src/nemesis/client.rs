@@ -13,7 +13,7 @@ use super::stopwatch::now;
 use super::{NAMES, QUIET, TTL, WAIT, lockers};
 use crate::world::Rng;
 use mouth::Mouth;
-use quorlock::{Event, Guard, Handle, Holder, Locker};
+use quorlock::{Event, Guard, Holder, LockHandle, Locker};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -49,7 +49,7 @@ pub fn be_client(words: &[String]) -> bool {
 struct Orders {
     is_quiet: AtomicBool,
     /// Locks to adopt.
-    handles: Mutex<Vec<Handle>>,
+    handles: Mutex<Vec<LockHandle>>,
 }
 
 impl Orders {
@@ -77,7 +77,7 @@ impl Client {
         let ears = mouth.clone();
         let mut rng = Rng::new(script.seed);
         let locker = vary(lockers(script.urls.clone(), script.plant), &mut rng)
-            .observe(move |event: &Event| ears.overhear(event))
+            .observer(move |event: &Event| ears.overhear(event))
             .build()
             .expect("a good configuration");
         let register = Register::open(&script.resource, script.id.clone());
@@ -121,7 +121,7 @@ impl Client {
         let called = now();
         // Some are patient and wait for a hint; others come back at once and catch a server that has just forgotten.
         let wait = *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]);
-        let lock = self.locker.named(name).expect("a good name").wait(wait);
+        let lock = self.locker.named(name).expect("a good name").wait_timeout(wait);
         let tries_once = self.rng.chance(20);
         if tries_once {
             Mouth::say(&Line::Tried);
@@ -129,7 +129,7 @@ impl Client {
         let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
         match result {
             Ok(guard) => {
-                self.mouth.granted(&guard, called);
+                self.mouth.granted(&guard.lease(), called);
                 Some(guard)
             }
             Err(_) => {
@@ -172,7 +172,7 @@ impl Client {
             false => (Duration::from_millis(15), Duration::from_millis(5)),
         };
         let until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
-        let (name, fence) = (guard.name().to_string(), guard.fence());
+        let (name, fence) = (guard.name().to_string(), guard.fence().get());
         while Instant::now() < until && guard.is_held() {
             let seen = self.register.read(&name, fence);
             sleep(self.rng.span(Duration::ZERO, step)).await;

@@ -1,7 +1,7 @@
 //! What a client process tells the harness, one line each.
 
 use super::stopwatch::now;
-use quorlock::Held;
+use quorlock::Lease;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(super) struct Belief {
 
 impl Belief {
     /// What is believed right now. A pause between the two readings makes the belief shorter than it is, never longer.
-    pub(super) fn of(held: &Held) -> Self {
+    pub(super) fn of(held: &Lease) -> Self {
         let noted = now();
         Self { noted, until: noted + held.remaining() }
     }

@@ -123,8 +123,12 @@ async fn live(setting: &Setting) -> Outcome {
 
 /// How all clients are configured before each changes what it may.
 fn lockers(urls: Vec<String>, plant: Option<Plant>) -> Builder {
-    let builder =
-        Locker::builder().nodes(urls).ttl(TTL).longest_ttl(LONGEST_TTL).wait(WAIT).node_timeout(NODE_TIMEOUT);
+    let builder = Locker::builder()
+        .nodes(urls)
+        .ttl(TTL)
+        .longest_ttl(LONGEST_TTL)
+        .wait_timeout(WAIT)
+        .node_timeout(NODE_TIMEOUT);
     match plant {
         Some(Plant::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
         plant => plant_in(builder, plant),

@@ -11,7 +11,7 @@ pub(super) fn vary(builder: Builder, rng: &mut Rng) -> Builder {
     let builder = builder
         .ttl(*rng.pick(&[ms(600), ms(800), TTL, TTL]))
         .longest_ttl(*rng.pick(&[TTL, LONGEST_TTL]))
-        .drift(*rng.pick(&[0.01, 0.01, 0.02, 0.05]))
+        .drift_factor(*rng.pick(&[0.01, 0.01, 0.02, 0.05]))
         .node_timeout(*rng.pick(&[NODE_TIMEOUT / 2, NODE_TIMEOUT]))
         .watchdog(rng.chance(80));
     let limit = ms(300 + rng.below(1_700));

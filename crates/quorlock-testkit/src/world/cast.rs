@@ -131,7 +131,7 @@ impl Cast {
             .entropy(Arc::new(SimEntropy::new(rng.fork(), repeats)))
             .restart_guard(RestartGuard::Strict)
             .owner(format!("client{client}@sim"))
-            .observe(move |event: &Event| observe(event, client, &history, epoch));
+            .observer(move |event: &Event| observe(event, client, &history, epoch));
         for link in links.values() {
             builder = builder.node(Arc::new(link.clone()) as Arc<dyn Node>);
         }

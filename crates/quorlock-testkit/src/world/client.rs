@@ -95,7 +95,7 @@ impl Client {
                 if waited > Duration::from_millis(20) {
                     history.contended += 1;
                 }
-                let held = guard.share();
+                let held = guard.lease();
                 history.granted(self.number, called, self.cast.now(), held, settings.max_hold);
                 drop(history);
                 Some((guard, life))
@@ -156,11 +156,11 @@ impl Client {
             if !self.is_told_of_losses(guard) {
                 break;
             }
-            let read = self.cast.history.lock().unwrap().read(&name, guard.fence());
+            let read = self.cast.history.lock().unwrap().read(&name, guard.fence().get());
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
             self.stand_still().await;
             // No look at the clock here: a real program cannot look and write in one step either.
-            if !self.cast.history.lock().unwrap().write(self.cast.now(), &name, read, guard.fence()) {
+            if !self.cast.history.lock().unwrap().write(self.cast.now(), &name, read, guard.fence().get()) {
                 break;
             }
             if self.chance(15) {

@@ -5,7 +5,7 @@ mod token;
 use super::hold::{Hold, Right};
 use super::rng::Rng;
 use super::{DRIFT_PERCENT, LONGEST_USED_TTL};
-use quorlock::{Held, Name, Token};
+use quorlock::{Lease, Name, Token};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
@@ -221,10 +221,10 @@ impl History {
         client: usize,
         called: Duration,
         now: Duration,
-        held: Held,
+        held: Lease,
         max_hold: Option<Duration>,
     ) {
-        let (name, fence, token) = (held.name().clone(), held.fence(), held.token());
+        let (name, fence, token) = (held.name().clone(), held.fence().get(), held.token());
         self.acquisitions += 1;
         self.tell(now, &format!("client {client} holds {name} with fence {fence}"));
         // While exclusion holds, fences follow the order of holding; otherwise only that of return and call.

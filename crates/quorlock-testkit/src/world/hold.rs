@@ -1,7 +1,7 @@
 //! One client's right to a lock, as the record judges it.
 
 use super::time::MachineClock;
-use quorlock::{Clock, Held, LeaseState, Moment, Name, Token};
+use quorlock::{Clock, Lease, LeaseState, Moment, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub(super) struct Hold {
 #[derive(Debug)]
 pub(super) enum Right {
     /// A guard, which ends with its process.
-    Guarded(Held),
+    Guarded(Lease),
     /// A token, which does not.
-    ByToken(Lease),
+    ByToken(TokenLease),
 }
 
 /// A lock of which its client knows only the token, and until when it is held for sure.
 #[derive(Clone, Debug)]
-pub(super) struct Lease {
+pub(super) struct TokenLease {
     pub(super) name: Name,
     pub(super) token: Token,
     pub(super) fence: u64,
@@ -37,7 +37,7 @@ pub(super) struct Lease {
     pub(super) deadline: Moment,
 }
 
-impl Lease {
+impl TokenLease {
     pub(super) fn is_held(&self) -> bool {
         self.clock.now() < self.deadline
     }
@@ -60,7 +60,7 @@ impl Hold {
 
     pub(super) fn fence(&self) -> u64 {
         match &self.right {
-            Right::Guarded(held) => held.fence(),
+            Right::Guarded(held) => held.fence().get(),
             Right::ByToken(lease) => lease.fence,
         }
     }

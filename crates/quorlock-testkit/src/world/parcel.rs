@@ -1,13 +1,13 @@
 //! Locks on their way from one client to another, as plain data.
 
-use quorlock::{Handle, Name, Token};
+use quorlock::{LockHandle, Name, Token};
 use std::collections::BTreeMap;
 
 /// A lock that a client gave away.
 #[derive(Debug)]
 pub(super) enum Parcel {
     /// To be adopted.
-    Handle(Handle),
+    Handle(LockHandle),
     /// To be extended and released by its token.
     Token { name: Name, token: Token, fence: u64 },
 }

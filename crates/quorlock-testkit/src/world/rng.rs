@@ -55,7 +55,7 @@ impl Rng {
 #[derive(Debug)]
 pub(super) struct SimEntropy {
     rng: Mutex<Rng>,
-    /// InjectedBug bug: every attempt gets the token of the first.
+    /// Injected bug: every attempt gets the token of the first.
     repeats: bool,
     token: Mutex<Option<Vec<u8>>>,
 }

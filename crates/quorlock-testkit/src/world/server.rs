@@ -4,7 +4,8 @@ use super::agenda::Deed;
 use super::plant::Plant;
 use super::time::MachineClock;
 use quorlock::node::{Acquire, Command, Content, Denied, Done, NodeError, Reply, View, Wakeup};
-use quorlock::{Clock, Fence, Name, Token, Wall};
+use quorlock::{Clock, Fence, Name, Token};
+use quorlock_core::Wall;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl Server {
 
     /// Reads the epoch, or begins a new one where memory was lost: the verify script.
     pub(super) fn verify(&mut self) -> (Epoch, Wall) {
-        let now = self.clock.wall();
+        let now = Wall::from(self.clock.wall_time());
         let known = self.epoch.filter(|epoch| epoch.run == self.run);
         let epoch = known.unwrap_or_else(|| {
             self.epochs += 1;
@@ -161,7 +162,7 @@ impl Server {
 
     /// Executes `command`; names that become free ring the bells of those who watch.
     pub(super) fn execute(&mut self, command: &Command, origin: Origin) -> Executed {
-        let now = self.clock.wall();
+        let now = Wall::from(self.clock.wall_time());
         self.stored.retain(|_, entry| entry.expires > now);
         let had = self.stored.contains_key(command.name());
         let reply = match command {

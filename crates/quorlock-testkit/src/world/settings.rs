@@ -48,9 +48,9 @@ impl Settings {
         let builder = builder
             .ttl(self.ttl)
             .longest_ttl(self.longest_ttl)
-            .drift(self.drift)
+            .drift_factor(self.drift)
             .node_timeout(self.node_timeout)
-            .wait(self.wait)
+            .wait_timeout(self.wait)
             .watchdog(self.watchdog);
         match self.max_hold {
             Some(hold) => builder.max_hold(hold),

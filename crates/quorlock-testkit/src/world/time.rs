@@ -1,8 +1,9 @@
 //! The clocks of simulated machines: true time bent by drift, jumps and sleep.
 
-use quorlock::{Clock, Moment, Wall};
+use quorlock::{Clock, Moment};
+use quorlock_core::Wall;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// True time since the world began: tokio's paused clock.
@@ -26,7 +27,7 @@ pub(super) struct MachineClock {
     /// How much faster than true time it runs, in millionths.
     drift_ppm: i64,
     state: Mutex<Bend>,
-    /// InjectedBug bug: the clock stands still while the machine sleeps, as `std::time::Instant` does.
+    /// Injected bug: the clock stands still while the machine sleeps, as `std::time::Instant` does.
     stops_in_sleep: bool,
 }
 
@@ -79,8 +80,8 @@ impl Clock for MachineClock {
         Moment::from_boot(self.boot())
     }
 
-    fn wall(&self) -> Wall {
+    fn wall_time(&self) -> SystemTime {
         let micros = 1_700_000_000_000_000 + u64::try_from(self.boot().as_micros()).unwrap();
-        Wall::from_micros(micros.saturating_add_signed(self.state.lock().unwrap().wall_micros))
+        Wall::from_micros(micros.saturating_add_signed(self.state.lock().unwrap().wall_micros)).into()
     }
 }

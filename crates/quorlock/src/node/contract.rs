@@ -24,8 +24,8 @@ impl Clock for HandClock {
         Moment::from_boot(Duration::from_secs(1_000) + *self.0.lock().unwrap())
     }
 
-    fn wall(&self) -> Wall {
-        Wall::from_micros(1)
+    fn wall_time(&self) -> std::time::SystemTime {
+        Wall::from_micros(1).into()
     }
 }
 
@@ -38,7 +38,8 @@ pub(crate) fn token(number: u8) -> Token {
 }
 
 pub(crate) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied: bool) -> Command {
-    let owner = Owner { who: format!("ann{holder}@web"), pid: 7, since: Wall::from_micros(5), reason: None };
+    let owner =
+        Owner { who: format!("ann{holder}@web"), pid: 7, since: Wall::from_micros(5).into(), reason: None };
     Command::Acquire(Acquire {
         name: name(text),
         token: token(holder),

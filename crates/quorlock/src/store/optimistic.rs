@@ -64,7 +64,7 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 /// each other, they take turns. Make several stores to have several at once.
 #[derive(Debug)]
 pub struct OptimisticStore {
-    switchboard: Mutex<SessionCell>,
+    cell: Mutex<SessionCell>,
     ctx: Context,
     attempts: u32,
     limit: Duration,
@@ -152,10 +152,10 @@ impl OptimisticStore {
             allow_eviction: true,
             ..Context::default()
         };
-        let switchboard = SessionCell::new(&url, ctx.clone())
+        let cell = SessionCell::new(&url, ctx.clone())
             .map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
-        let switchboard = Mutex::new(switchboard);
-        Ok(Self { switchboard, ctx, attempts: 16, limit: Duration::from_secs(5) })
+        let cell = Mutex::new(cell);
+        Ok(Self { cell, ctx, attempts: 16, limit: Duration::from_secs(5) })
     }
 
     /// How many attempts an update makes at most; 16 unless set.
@@ -197,14 +197,14 @@ impl OptimisticStore {
         let mut backoff = Backoff::new(DELAYS.0, DELAYS.1);
         let mut attempts = 0;
         loop {
-            let Ok(mut switchboard) = timeout(self.left(started), self.switchboard.lock()).await else {
+            let Ok(mut cell) = timeout(self.left(started), self.cell.lock()).await else {
                 return Err(self.late(key, attempts, started));
             };
             attempts += 1;
-            if let Outcome::Written(value) = attempt(&mut switchboard, key, &mut change).await? {
+            if let Outcome::Written(value) = attempt(&mut cell, key, &mut change).await? {
                 return Ok(Updated { value, attempts });
             }
-            drop(switchboard);
+            drop(cell);
             let delay = backoff.next(entropy::number(&*self.ctx.entropy));
             if attempts >= self.attempts || delay >= self.left(started) {
                 return Err(self.late(key, attempts, started));
@@ -225,11 +225,11 @@ impl OptimisticStore {
     /// Cancel safe: nothing is changed.
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, UpdateError> {
         let started = self.ctx.clock.now();
-        let Ok(mut switchboard) = timeout(self.limit, self.switchboard.lock()).await else {
+        let Ok(mut cell) = timeout(self.limit, self.cell.lock()).await else {
             return Err(self.late(key, 0, started));
         };
-        let (session, value) = read(&mut switchboard, key, Purpose::Look).await?;
-        switchboard.keep(session);
+        let (session, value) = read(&mut cell, key, Purpose::Look).await?;
+        cell.keep(session);
         Ok(value)
     }
 

@@ -17,7 +17,7 @@ async fn a_lock_excludes_and_says_who_has_it() {
     match world.lock("invoice:42").try_acquire().await {
         Err(AcquireError::Held { holder: Holder::Owner { token, fence, owner }, left, .. }) => {
             assert_eq!(token, guard.token());
-            assert_eq!(fence.get(), guard.fence());
+            assert_eq!(fence, guard.fence());
             assert_eq!((owner.who.as_str(), owner.pid), ("billing@web1", std::process::id()));
             assert_eq!(owner.reason.as_deref(), Some("billing run"));
             assert!(left.unwrap() <= TTL);
@@ -69,7 +69,7 @@ async fn no_quorum_names_each_node_and_its_cause() {
 async fn attempts_are_bounded_too() {
     let world = World::of(3);
     let _guard = world.lock("a").acquire().await.unwrap();
-    let other = world.lock("a").attempts(3).unwrap().wait(Duration::from_secs(9));
+    let other = world.lock("a").max_attempts(3).wait_timeout(Duration::from_secs(9));
     assert!(matches!(other.acquire().await, Err(AcquireError::Held { .. })));
     let refusals = world.count_events(|event| matches!(event, Event::Refused { .. }));
     assert_eq!(refusals, 3);
@@ -79,7 +79,7 @@ async fn attempts_are_bounded_too() {
 async fn attempts_that_found_no_quorum_are_counted_too() {
     let world = World::of(3);
     world.break_nodes(2, &Fault::Broken(NodeError::Loading));
-    let refused = world.lock("a").attempts(3).unwrap().wait(Duration::from_secs(9)).acquire().await;
+    let refused = world.lock("a").max_attempts(3).wait_timeout(Duration::from_secs(9)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::NoQuorum { .. })), "{refused:?}");
     assert_eq!(world.count_events(|event| matches!(event, Event::Refused { .. })), 3);
 }
@@ -100,7 +100,7 @@ async fn one_attempt_does_not_wait_for_a_neighbour() {
     let locker = World::of(3).locker();
     let _guard = locker.named("a").unwrap().acquire().await.unwrap();
     let start = Instant::now();
-    let refused = locker.named("a").unwrap().attempts(1).unwrap().acquire().await;
+    let refused = locker.named("a").unwrap().max_attempts(1).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
     assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
 }
@@ -109,7 +109,7 @@ async fn one_attempt_does_not_wait_for_a_neighbour() {
 async fn partial_votes_are_released_before_the_retry_on_every_node_that_was_asked() {
     let world = World::of(3);
     world.break_nodes(2, &Fault::Mute);
-    let lock = world.lock("a").wait(ms(200));
+    let lock = world.lock("a").wait_timeout(ms(200));
     assert!(lock.acquire().await.is_err());
     for node in &world.nodes {
         let verbs: Vec<_> = node.verbs().into_iter().filter(|verb| *verb != "inspect").collect();
@@ -126,7 +126,7 @@ async fn partial_votes_are_released_before_the_retry_on_every_node_that_was_aske
 async fn every_attempt_has_a_token_of_its_own_so_a_late_undo_cannot_hurt_the_next() {
     let world = World::of(3);
     world.break_nodes(2, &Fault::Deaf);
-    let _ = world.lock("a").wait(ms(500)).acquire().await;
+    let _ = world.lock("a").wait_timeout(ms(500)).acquire().await;
     let mut tokens: Vec<String> = Vec::new();
     for command in world.nodes[0].received() {
         if let quorlock::node::Command::Acquire(acquire) = command {
@@ -187,7 +187,7 @@ async fn the_last_attempt_is_not_followed_by_a_sleep() {
     let world = World::of(3);
     let _guard = world.lock("a").acquire().await.unwrap();
     let start = Instant::now();
-    assert!(world.lock("a").attempts(1).unwrap().acquire().await.is_err());
+    assert!(world.lock("a").max_attempts(1).acquire().await.is_err());
     assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
 }
 
@@ -195,7 +195,7 @@ async fn the_last_attempt_is_not_followed_by_a_sleep() {
 async fn ordinary_contention_is_no_trouble_with_nodes() {
     let world = World::of(3);
     let _guard = world.lock("a").acquire().await.unwrap();
-    assert!(world.lock("a").wait(ms(500)).acquire().await.is_err());
+    assert!(world.lock("a").wait_timeout(ms(500)).acquire().await.is_err());
     assert_eq!(world.count_events(|event| matches!(event, Event::NodeFailed { .. })), 0);
 }
 
@@ -211,7 +211,7 @@ async fn the_time_that_an_attempt_takes_counts_against_the_lease() {
 async fn an_acquire_that_outlasts_the_longest_hold_grants_nothing() {
     let world = World::of(3);
     world.break_nodes(3, &Fault::Slow(ms(40)));
-    let late = world.lock("a").max_hold(ms(20)).unwrap().try_acquire().await;
+    let late = world.lock("a").max_hold(ms(20)).try_acquire().await;
     assert!(!late.as_ref().is_ok_and(|guard| !guard.is_held()), "a guard that never held: {late:?}");
 }
 
@@ -261,7 +261,7 @@ async fn a_pause_after_the_votes_gives_no_guard() {
             clock.suspend(TTL);
         }
     };
-    let lock = world.builder().observe(slow).build().unwrap().named("a").unwrap();
+    let lock = world.builder().observer(slow).build().unwrap().named("a").unwrap();
     let refused = lock.acquire().await;
     assert!(matches!(&refused, Err(AcquireError::TooSlow { took, .. }) if *took >= TTL), "{refused:?}");
     assert_eq!(world.copies("a").await, 0);

@@ -15,7 +15,7 @@ async fn a_suspended_machine_ends_the_lease() {
     world.clock.suspend(2 * TTL);
     assert!(!guard.is_held(), "seen at once, before any timer runs");
     let start = Instant::now();
-    assert_eq!(loss_of(&guard).await.reason, LossReason::Suspended);
+    assert_eq!(loss_of(&guard.lease()).await.reason, LossReason::Suspended);
     assert!(start.elapsed() < ms(500));
 }
 
@@ -74,7 +74,7 @@ async fn an_unverified_lock_that_nobody_confirms_is_announced_lost_by_the_jumped
     world.break_nodes(3, &Fault::Deaf);
     world.clock.jump_wall_millis(60_000);
     let start = Instant::now();
-    let lost = loss_of(&guard).await;
+    let lost = loss_of(&guard.lease()).await;
     assert!(start.elapsed() < ms(1_000), "{lost} only after {:?}", start.elapsed());
 }
 
@@ -99,7 +99,7 @@ fn the_clock_is_watched_for_every_runtime_that_holds_a_lock() {
 #[tokio::test(start_paused = true)]
 async fn an_unverified_lock_is_confirmed_also_in_the_last_stretch_of_its_longest_hold() {
     let world = World::of(3);
-    let lock = world.lock("a").max_hold(Duration::from_secs(9)).unwrap();
+    let lock = world.lock("a").max_hold(Duration::from_secs(9));
     let guard = lock.acquire().await.unwrap();
     world.clock.jump_wall_millis(2_000);
     assert_eq!(guard.state(), LeaseState::Unverified);

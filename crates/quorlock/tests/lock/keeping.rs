@@ -63,7 +63,7 @@ async fn an_extension_needs_a_majority_of_the_configured_nodes_not_of_those_that
 #[tokio::test(start_paused = true)]
 async fn a_short_ttl_is_kept_alive_like_a_long_one() {
     let world = World::of(3);
-    let guard = world.lock("a").ttl(ms(220)).unwrap().acquire().await.unwrap();
+    let guard = world.lock("a").ttl(ms(220)).acquire().await.unwrap();
     sleep(ms(5_000)).await;
     assert!(guard.is_held());
 }
@@ -71,7 +71,7 @@ async fn a_short_ttl_is_kept_alive_like_a_long_one() {
 #[tokio::test(start_paused = true)]
 async fn work_goes_on_while_an_extension_is_under_way() {
     let world = World::of(3);
-    let lock = world.lock("a").ttl(ms(1_000)).unwrap();
+    let lock = world.lock("a").ttl(ms(1_000));
     let steps = lock.run(|held| async move {
         let mut steps = 0;
         while steps < 300 && held.is_held() {
@@ -87,7 +87,7 @@ async fn work_goes_on_while_an_extension_is_under_way() {
 #[tokio::test(start_paused = true)]
 async fn an_observer_that_panics_takes_nothing_with_it() {
     let world = World::of(3);
-    let builder = world.builder().observe(|_: &Event| panic!("a broken observer"));
+    let builder = world.builder().observer(|_: &Event| panic!("a broken observer"));
     let guard = builder.build().unwrap().named("a").unwrap().acquire().await.unwrap();
     sleep(3 * TTL).await;
     assert!(guard.is_held(), "the watchdog survived it");
@@ -165,7 +165,7 @@ async fn a_failed_extension_is_tried_again_soon() {
 async fn extending_after_the_release_brings_nothing_back() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
-    let held = guard.share();
+    let held = guard.lease();
     let _ = guard.release().await;
     assert!(matches!(held.extend().await, Err(ExtendError::Lost(_))));
     sleep(ms(100)).await;

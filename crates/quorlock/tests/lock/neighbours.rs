@@ -2,7 +2,7 @@
 
 use crate::world::{LONG, NODE_TIMEOUT, World, end_of, loss_of, ms};
 use quorlock::node::{Command, Health, MemoryNode, Node, Request, Wakeup};
-use quorlock::{Event, Locker, LossReason, Name, ReleaseOutcome};
+use quorlock::{Event, Locker, LossReason, Name, NodeOutcome, ReleaseOutcome};
 use quorlock_testkit::{Fault, within};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ async fn a_waiter_is_woken_when_its_neighbour_gives_the_lock_away() {
     let locker = world.locker();
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        let lock = locker.named("a").unwrap().wait_timeout(Duration::from_secs(60));
         async move { lock.acquire().await.map(drop) }
     });
     sleep(ms(100)).await;
@@ -145,7 +145,7 @@ async fn who_comes_while_a_neighbour_lets_go_is_granted_at_once() {
         .node(Arc::new(node("one")))
         .node(slow.clone())
         .node(Arc::new(node("three")))
-        .observe(move |event: &Event| {
+        .observer(move |event: &Event| {
             count.fetch_add(i64::from(matches!(event, Event::Refused { .. })), Ordering::SeqCst);
         })
         .build()
@@ -176,7 +176,7 @@ async fn the_subscription_of_the_next_in_line_survives_the_first_ones_end() {
     };
     let other = Locker::builder().node(node.clone()).build().unwrap();
     let held = other.named("a").unwrap().acquire().await.unwrap();
-    let locker = Locker::builder().node(node.clone()).observe(slow).build().unwrap();
+    let locker = Locker::builder().node(node.clone()).observer(slow).build().unwrap();
     let lock = locker.named("a").unwrap();
     let first = tokio::spawn({
         let lock = lock.clone();
@@ -214,14 +214,15 @@ async fn a_busy_process_does_not_starve_another() {
         builder.node_timeout(ms(300)).build().unwrap()
     };
     let (busy, other) = (build(), build());
-    for (node, result) in busy.init_fresh_nodes().await {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in busy.init_fresh_nodes().await {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
-    other.connect().await;
+    other.connect().await.unwrap();
     let turns = Arc::new(AtomicI64::new(0));
     let tasks: Vec<_> = (0..4)
         .map(|_| {
-            let (lock, turns) = (busy.named("a").unwrap().wait(Duration::from_secs(60)), turns.clone());
+            let (lock, turns) =
+                (busy.named("a").unwrap().wait_timeout(Duration::from_secs(60)), turns.clone());
             tokio::spawn(async move {
                 loop {
                     let guard = lock.acquire().await.unwrap();
@@ -235,7 +236,7 @@ async fn a_busy_process_does_not_starve_another() {
     sleep(ms(300)).await;
     let before = turns.load(Ordering::SeqCst);
     let start = std::time::Instant::now();
-    let got = other.named("a").unwrap().wait(Duration::from_secs(6)).acquire().await;
+    let got = other.named("a").unwrap().wait_timeout(Duration::from_secs(6)).acquire().await;
     let (waited, passed) = (start.elapsed(), turns.load(Ordering::SeqCst) - before);
     tasks.iter().for_each(|task| task.abort());
     eprintln!("{:?} after {waited:?} and {passed} turns of the busy process", got.is_ok());
@@ -249,12 +250,12 @@ async fn a_waiter_tries_at_once_when_its_neighbour_is_lost_early() {
     let locker = world.locker();
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        let lock = locker.named("a").unwrap().wait_timeout(Duration::from_secs(60));
         async move { lock.acquire().await.map(drop) }
     });
     sleep(ms(100)).await;
     let _ = world.lock("a").force_release(guard.token()).await;
-    assert_eq!(loss_of(&guard).await.reason, LossReason::Taken);
+    assert_eq!(loss_of(&guard.lease()).await.reason, LossReason::Taken);
     let start = Instant::now();
     end_of(waiter).await.unwrap();
     assert!(start.elapsed() < ms(50), "free for {:?}", start.elapsed());
@@ -286,8 +287,8 @@ async fn the_wait_limit_is_kept_behind_a_neighbour() {
     let locker = world.locker();
     let _guard = locker.named("a").unwrap().acquire().await.unwrap();
     let start = Instant::now();
-    let first = locker.named("a").unwrap().wait(ms(300));
-    let second = locker.named("a").unwrap().wait(ms(400));
+    let first = locker.named("a").unwrap().wait_timeout(ms(300));
+    let second = locker.named("a").unwrap().wait_timeout(ms(400));
     let both = async { tokio::join!(first.acquire(), second.acquire()) };
     let (first, second) = tokio::time::timeout(ms(1_000), both).await.unwrap();
     assert!(first.is_err() && second.is_err());
@@ -302,7 +303,7 @@ async fn a_neighbour_whose_lock_others_can_release_is_not_waited_for_to_its_end(
     let lock = locker.named("a").unwrap().outlives_process(true).watchdog(false);
     let guard = lock.acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = locker.named("a").unwrap().wait(Duration::from_secs(60));
+        let lock = locker.named("a").unwrap().wait_timeout(Duration::from_secs(60));
         async move { lock.acquire().await.map(drop) }
     });
     sleep(ms(100)).await;

@@ -99,7 +99,7 @@ async fn a_release_whose_first_answer_was_lost_is_still_ours() {
 async fn a_clone_of_held_has_no_time_left_once_the_guard_is_released() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
-    let stale = guard.share();
+    let stale = guard.lease();
     assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     let next = world.lock("a").acquire().await.unwrap();
     assert!(next.is_held());

@@ -2,7 +2,7 @@
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{BoxFuture, Command, Health, MemoryNode, Names, Node, NodeError, Request, Wakeup};
-use quorlock::{AcquireError, Entropy, Event, Guard, Holder, Lock, Locker, Name, RestartGuard};
+use quorlock::{AcquireError, Entropy, Event, GaveUpReason, Guard, Holder, Lock, Locker, Name, RestartGuard};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -135,7 +135,7 @@ async fn a_name_that_no_client_ever_wins_is_contended_after_bounded_tries() {
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());
     let refusals = world.count_events(|event| matches!(event, Event::Refused { .. }));
     assert_eq!(u32::try_from(refusals).unwrap(), attempts);
-    let gave_up = |event: &Event| matches!(event, Event::GaveUp { why: "contended", .. });
+    let gave_up = |event: &Event| matches!(event, Event::GaveUp { reason: GaveUpReason::Contended, .. });
     assert_eq!(world.count_events(gave_up), 1);
 }
 
@@ -183,7 +183,7 @@ async fn the_delay_after_a_split_is_longer_than_the_attempt_took() {
             seen.lock().unwrap().push(Instant::now());
         }
     };
-    let builder = world.builder().entropy(Arc::new(Always(0))).observe(note);
+    let builder = world.builder().entropy(Arc::new(Always(0))).observer(note);
     assert!(builder.build().unwrap().named("a").unwrap().try_acquire().await.is_err());
     let refusals = refusals.lock().unwrap();
     assert!(refusals.len() > 2, "{refusals:?}");
@@ -198,7 +198,7 @@ async fn the_delay_after_a_split_is_longer_than_the_attempt_took() {
 async fn a_wait_that_ends_without_any_holder_is_contended_too() {
     let world = World::of(3);
     split_for_good(&world).await;
-    let refused = world.lock("a").wait(ms(700)).acquire().await;
+    let refused = world.lock("a").wait_timeout(ms(700)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Contended { .. })), "{refused:?}");
 }
 
@@ -224,7 +224,7 @@ async fn a_holder_that_goes_between_vote_and_look_leaves_the_lock_to_the_try() {
             drop(guard.lock().unwrap().take());
         }
     };
-    let lock = world.builder().observe(go).build().unwrap().named("a").unwrap();
+    let lock = world.builder().observer(go).build().unwrap().named("a").unwrap();
     assert!(lock.try_acquire().await.is_ok());
     let votes = world.nodes[0].received();
     let votes = votes.iter().filter(|command| matches!(command, Command::Acquire(_))).count();

@@ -16,7 +16,7 @@ async fn a_token_is_enough_to_extend_and_to_release() {
         sleep(TTL / 2).await;
         let extended = lock.extend_token(token, TTL).await.unwrap();
         assert_eq!((extended.left, extended.votes), (ms(9_898), 2));
-        assert_eq!(extended.fence.map(quorlock::Fence::get), Some(fence));
+        assert_eq!(extended.fence, Some(fence));
     }
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })), "it outlived its first ttl");
     assert!(matches!(lock.force_release(token).await, ReleaseOutcome::Released));
@@ -65,8 +65,8 @@ async fn a_guard_that_is_left_stays_held_for_whoever_has_its_token() {
     let world = World::of(3);
     let lock = world.lock("a");
     let guard = lock.clone().acquire().await.unwrap();
-    let (token, held) = (guard.token(), guard.share());
-    guard.leave();
+    let (token, held) = (guard.token(), guard.lease());
+    guard.detach();
     assert_eq!(loss_of(&held).await.reason, LossReason::Released, "nobody here keeps it alive");
     assert!(matches!(lock.try_acquire().await, Err(AcquireError::Held { .. })));
     lock.extend_token(token, TTL).await.unwrap();
@@ -80,13 +80,13 @@ async fn a_neighbour_hears_of_the_release_of_a_lock_that_may_outlive_its_process
     let world = World::of(3);
     let guard = world.lock("a").watchdog(false).outlives_process(true).acquire().await.unwrap();
     let waiting = {
-        let lock = world.lock("a").wait(TTL / 2);
+        let lock = world.lock("a").wait_timeout(TTL / 2);
         tokio::spawn(async move { lock.acquire().await.is_ok() })
     };
     sleep(ms(500)).await;
     assert!(matches!(world.lock("a").force_release(guard.token()).await, ReleaseOutcome::Released));
     assert!(waiting.await.unwrap(), "well before the ttl");
-    guard.leave();
+    guard.detach();
 }
 
 /// Goal: whoever asks to extend never gets a yes for time that is over, as after a pause of the process.
@@ -115,7 +115,7 @@ async fn a_guard_whose_time_is_over_when_its_extension_is_answered_is_lost() {
     let world = World::of(3);
     let clock = TestClock::start();
     let sleeper = clock.clone();
-    let builder = world.builder_with_clock(clock).observe(move |event: &Event| {
+    let builder = world.builder_with_clock(clock).observer(move |event: &Event| {
         if matches!(event, Event::Extended { .. }) {
             sleeper.suspend(TTL);
         }

@@ -2,7 +2,7 @@
 
 use crate::world::{TTL, World, ms};
 use quorlock::node::Command;
-use quorlock::{AcquireError, Event, ExtendError, Fence, Handle, Locker, ReleaseOutcome, RunError};
+use quorlock::{AcquireError, Event, ExtendError, LockHandle, Locker, ReleaseOutcome, RunError};
 use quorlock_testkit::Fault;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 async fn run_returns_what_the_work_returns_and_releases() {
     let world = World::of(3);
     let lock = world.lock("a");
-    let doubled = lock.run(|held| async move { held.fence() * 2 }).await.unwrap();
+    let doubled = lock.run(|held| async move { held.fence().get() * 2 }).await.unwrap();
     assert!(doubled > 0);
     let own_error = lock.run(|_| async { Err::<(), _>("the work's own error") }).await.unwrap();
     assert_eq!(own_error, Err("the work's own error"));
@@ -78,7 +78,7 @@ async fn an_inspection_changes_nothing_and_tells_per_node() {
     let guard = world.lock("a").acquire().await.unwrap();
     world.nodes[2].set(Fault::Deaf);
     let seen = world.lock("a").inspect().await.unwrap();
-    assert_eq!((seen.votes, seen.fence), (2, Some(Fence::new(guard.fence()))));
+    assert_eq!((seen.votes, seen.fence), (2, Some(guard.fence())));
     assert!(seen.left.unwrap() <= TTL && seen.nodes[2].view.is_err());
     world.nodes[1].set(Fault::Deaf);
     let error = world.lock("a").inspect().await.unwrap_err();
@@ -93,7 +93,7 @@ async fn a_lock_can_move_to_another_process_as_text() {
     let text = serde_json::to_string(&guard.into_handle().await.unwrap()).unwrap();
     assert_eq!(world.copies("a").await, 3, "given away, not released");
 
-    let handle: Handle = serde_json::from_str(&text).unwrap();
+    let handle: LockHandle = serde_json::from_str(&text).unwrap();
     let adopted = world.locker().adopt(&handle).await.unwrap();
     assert_eq!(adopted.fence(), fence);
     sleep(3 * TTL).await;
@@ -106,7 +106,7 @@ async fn a_lock_can_move_to_another_process_as_text() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_is_not_given_away() {
     let world = World::of(3);
-    let lock = world.lock("a").max_hold(ms(1_000)).unwrap();
+    let lock = world.lock("a").max_hold(ms(1_000));
     let guard = lock.acquire().await.unwrap();
     world.nodes[2].set(Fault::Slow(ms(45)));
     sleep(ms(770)).await;
@@ -151,7 +151,7 @@ fn handles_are_send_and_sync() {
     check::<Locker>();
     check::<quorlock::Lock>();
     check::<quorlock::Guard>();
-    check::<quorlock::Held>();
+    check::<quorlock::Lease>();
     check::<quorlock::blocking::Guard>();
     check::<AcquireError>();
     let lock = Locker::builder().nodes(["memory:"]).build().unwrap().named("a").unwrap();

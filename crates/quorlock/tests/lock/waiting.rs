@@ -13,7 +13,7 @@ async fn the_wait_limit_is_kept_whatever_the_nodes_do() {
     for fault in [Fault::Deaf, Fault::Mute, Fault::Slow(ms(500)), Fault::Slow(ms(49))] {
         let world = World::of(3);
         world.break_nodes(2, &fault);
-        let lock = world.lock("a").wait(ms(300));
+        let lock = world.lock("a").wait_timeout(ms(300));
         let start = Instant::now();
         let result = lock.acquire().await;
         assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{fault:?}: {:?}", start.elapsed());
@@ -28,7 +28,7 @@ async fn waiting_for_a_held_lock_ends_at_the_limit_with_the_holder() {
     let world = World::of(3);
     let _guard = world.lock("a").acquire().await.unwrap();
     let start = Instant::now();
-    let refused = world.lock("a").wait(ms(1_500)).acquire().await;
+    let refused = world.lock("a").wait_timeout(ms(1_500)).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { holder: Holder::Owner { .. }, .. })), "{refused:?}");
     let named = |event: &Event| matches!(event, Event::Waiting { holder: Some(_), .. });
     assert!(world.count_events(named) > 0, "observers learn for whom it waits");
@@ -60,7 +60,7 @@ async fn a_waiter_without_hints_gets_the_lock_by_polling() {
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let start = Instant::now();
     // Nobody releases: the lock simply runs out, and no hint tells.
-    let next = world.lock("a").wait(Duration::from_secs(20)).acquire().await.unwrap();
+    let next = world.lock("a").wait_timeout(Duration::from_secs(20)).acquire().await.unwrap();
     assert!(start.elapsed() >= ms(9_900) && start.elapsed() < ms(10_500), "{:?}", start.elapsed());
     assert!(next.fence() > guard.fence());
 }
@@ -82,7 +82,7 @@ async fn a_cancellation_token_ends_the_wait_at_once_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn waiting_without_a_limit_does_not_panic() {
     let world = World::of(3);
-    let guard = world.lock("a").wait(Duration::MAX).acquire().await;
+    let guard = world.lock("a").wait_timeout(Duration::MAX).acquire().await;
     assert!(guard.is_ok());
 }
 
@@ -95,7 +95,7 @@ async fn the_wait_limit_is_kept_on_slow_nodes_while_somebody_holds_the_lock() {
         let _guard = world.lock("a").acquire().await.unwrap();
         world.break_nodes(3, &Fault::Slow(ms(49)));
         let start = Instant::now();
-        assert!(world.lock("a").wait(ms(wait)).acquire().await.is_err());
+        assert!(world.lock("a").wait_timeout(ms(wait)).acquire().await.is_err());
         worst = worst.max((start.elapsed().saturating_sub(ms(wait)), wait));
     }
     assert!(worst.0 <= NODE_TIMEOUT + ms(2), "over by {:?} for a limit of {} ms", worst.0, worst.1);
@@ -121,7 +121,7 @@ async fn the_wait_limit_is_kept_when_the_nodes_never_settle() {
     }
     let locker = Locker::builder().node(Arc::new(Unsettled)).clock(TestClock::start()).build().unwrap();
     let start = Instant::now();
-    assert!(locker.named("a").unwrap().wait(ms(300)).acquire().await.is_err());
+    assert!(locker.named("a").unwrap().wait_timeout(ms(300)).acquire().await.is_err());
     assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{:?}", start.elapsed());
 }
 
@@ -133,7 +133,7 @@ async fn a_waiter_polls_when_the_holder_runs_out_not_a_second_later() {
         std::mem::forget(world.lock("a").watchdog(false).acquire().await.unwrap());
         sleep(ms(left)).await;
         let start = Instant::now();
-        let _guard = world.lock("a").wait(Duration::from_secs(20)).acquire().await.unwrap();
+        let _guard = world.lock("a").wait_timeout(Duration::from_secs(20)).acquire().await.unwrap();
         let late = start.elapsed().saturating_sub(TTL - ms(left));
         assert!(late <= ms(5), "free for {late:?}");
     }
@@ -148,7 +148,7 @@ async fn attempts_wait_for_their_turn_before_they_are_sent() {
     let asked = |world: &World| world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..600 {
-        let lock = locker.named(format!("n{number}")).unwrap().wait(ms(30));
+        let lock = locker.named(format!("n{number}")).unwrap().wait_timeout(ms(30));
         // One that may try once passes the gate as well.
         tasks.spawn(
             async move { if number % 2 == 0 { lock.acquire().await } else { lock.try_acquire().await } },
@@ -171,7 +171,7 @@ async fn attempts_wait_for_their_turn_before_they_are_sent() {
 async fn every_attempt_asks_for_the_same_ttl_and_the_last_is_kept_alive() {
     let world = World::of(3);
     let holder = world.lock("a").acquire().await.unwrap();
-    let lock = world.lock("a").wait(ms(60_000));
+    let lock = world.lock("a").wait_timeout(ms(60_000));
     let waiter = tokio::spawn(async move { lock.acquire().await });
     sleep(ms(5_000)).await;
     assert!(matches!(holder.release().await, ReleaseOutcome::Released));
@@ -193,8 +193,8 @@ async fn a_wait_of_zero_is_one_look() {
     let world = World::of(3);
     let _holder = world.lock("a").acquire().await.unwrap();
     let start = Instant::now();
-    let refused = world.lock("a").wait(Duration::ZERO).acquire().await;
+    let refused = world.lock("a").wait_timeout(Duration::ZERO).acquire().await;
     assert!(matches!(refused, Err(AcquireError::Held { .. })), "{refused:?}");
     assert!(start.elapsed() <= NODE_TIMEOUT, "{:?}", start.elapsed());
-    drop(world.lock("b").wait(Duration::ZERO).acquire().await.unwrap());
+    drop(world.lock("b").wait_timeout(Duration::ZERO).acquire().await.unwrap());
 }

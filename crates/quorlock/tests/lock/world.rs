@@ -1,7 +1,7 @@
 //! A locker on memory nodes that can be broken, in a world whose time is paused.
 
 use quorlock::node::MemoryNode;
-use quorlock::{Builder, Event, Held, Lock, Locker, Lost, RestartGuard};
+use quorlock::{Builder, Event, Lease, Lock, Locker, Lost, RestartGuard};
 use quorlock_testkit::{Fault, FaultyNode, TestClock, within};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub fn ms(millis: u64) -> Duration {
 pub const LONG: Duration = Duration::from_secs(120);
 
 /// The loss of `held`, which must come.
-pub async fn loss_of(held: &Held) -> Lost {
+pub async fn loss_of(held: &Lease) -> Lost {
     within("the loss is announced", LONG, held.lost()).await
 }
 
@@ -51,7 +51,7 @@ impl World {
             .ttl(TTL)
             .clock(clock)
             .restart_guard(RestartGuard::Off)
-            .observe(move |event: &Event| events.lock().unwrap().push(event.clone()));
+            .observer(move |event: &Event| events.lock().unwrap().push(event.clone()));
         self.nodes.iter().fold(builder, |builder, node| builder.node(node.clone()))
     }
 

@@ -78,8 +78,8 @@ impl Net {
 }
 
 pub async fn init(locker: &Locker) {
-    for (node, result) in locker.init_fresh_nodes().await {
-        result.unwrap_or_else(|error| panic!("{node}: {error}"));
+    for report in locker.init_fresh_nodes().await {
+        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
 }
 

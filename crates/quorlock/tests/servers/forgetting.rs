@@ -27,7 +27,7 @@ async fn the_quarantine_ends_by_itself() {
     let servers = Servers::start(3);
     let short = || builder(&servers).ttl(secs(1)).longest_ttl(secs(1));
     let start = Instant::now();
-    let guard = short().wait(secs(30)).build().unwrap().named("a").unwrap().acquire().await.unwrap();
+    let guard = short().wait_timeout(secs(30)).build().unwrap().named("a").unwrap().acquire().await.unwrap();
     assert!(start.elapsed() >= secs(11), "longest ttl and twice the clock tolerance: {:?}", start.elapsed());
     drop(guard);
 }
@@ -36,14 +36,14 @@ async fn the_quarantine_ends_by_itself() {
 #[tokio::test]
 async fn fences_grow_although_all_servers_forgot() {
     let mut servers = Servers::start(3);
-    let locker = builder(&servers).ttl(secs(1)).longest_ttl(secs(1)).wait(secs(30)).build().unwrap();
+    let locker = builder(&servers).ttl(secs(1)).longest_ttl(secs(1)).wait_timeout(secs(30)).build().unwrap();
     init(&locker).await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     let before = guard.fence();
     assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     for number in 0..3 {
         servers[number].restart();
-        assert_eq!(servers[number].cli(&["EXISTS", "quorlock:fence:a"]), "0", "it forgot");
+        assert_eq!(servers[number].cli(&["EXISTS", "quorlock:fence:{a}"]), "0", "it forgot");
     }
     let after = locker.named("a").unwrap().acquire().await.unwrap();
     assert!(after.fence() > before, "{} after {before}", after.fence());
@@ -89,7 +89,7 @@ async fn a_lock_survives_a_rolling_restart_of_all_five_servers() {
 async fn a_flushed_server_is_caught_by_the_vote_and_does_not_count() {
     let servers = Servers::start(3);
     let (holder, rival) = (fresh(&servers).await, builder(&servers).build().unwrap());
-    rival.connect().await;
+    rival.connect().await.unwrap();
     let guard = holder.named("a").unwrap().watchdog(false).acquire().await.unwrap();
     // Two of three servers forget the lock while all connections stay up.
     servers[0].flushall();

@@ -40,7 +40,7 @@ async fn with_three_of_five_servers_killed_nobody_gets_a_lock_and_each_cause_is_
     for number in 0..3 {
         servers[number].kill();
     }
-    let refused = locker.named("a").unwrap().wait(secs(1)).acquire().await.unwrap_err();
+    let refused = locker.named("a").unwrap().wait_timeout(secs(1)).acquire().await.unwrap_err();
     let causes = causes(refused);
     assert_eq!(causes.len(), 3, "{causes:?}");
     for cause in causes {
@@ -98,7 +98,7 @@ async fn observers_hear_of_nodes_and_locks() {
     let mut servers = Servers::start(3);
     let events = heard.clone();
     let locker = builder(&servers)
-        .observe(move |event: &Event| events.lock().unwrap().push(format!("{event:?}")))
+        .observer(move |event: &Event| events.lock().unwrap().push(format!("{event:?}")))
         .build()
         .unwrap();
     init(&locker).await;

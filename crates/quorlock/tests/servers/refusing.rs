@@ -67,7 +67,7 @@ async fn a_primary_with_replicas_is_told_of_and_is_not_durable() {
     let diary = events.clone();
     let told = move |event: &Event| diary.lock().unwrap().push(event.clone());
     let locker = |durable: bool| {
-        let builder = Locker::builder().nodes([primary.url()]).durable(durable).observe(told.clone());
+        let builder = Locker::builder().nodes([primary.url()]).durable(durable).observer(told.clone());
         builder.build().unwrap()
     };
     let (plain, durable) = (locker(false), locker(true));

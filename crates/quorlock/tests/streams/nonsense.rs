@@ -2,7 +2,7 @@
 
 use crate::forger::Forger;
 use crate::net::{self, NODE_TIMEOUT, kinds, release, until_granted};
-use quorlock::{Event, Locker};
+use quorlock::{Event, Locker, NodeOutcome};
 use quorlock_testkit::{Servers, until};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,7 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
     let locker = Locker::builder()
         .nodes([first, servers[1].url(), servers[2].url()])
         .node_timeout(NODE_TIMEOUT)
-        .observe(move |event: &Event| {
+        .observer(move |event: &Event| {
             if let Event::NodeFailed { cause, .. } = event {
                 heard.lock().unwrap().push(cause.kind());
             }
@@ -117,7 +117,8 @@ async fn a_server_that_never_greets_is_given_up_within_the_connect_timeout() {
     let urls = [url, servers[0].url(), servers[1].url()];
     let locker = Locker::builder().nodes(urls).node_timeout(NODE_TIMEOUT).build().unwrap();
     let results = locker.init_fresh_nodes().await;
-    assert_eq!(results[0].1.as_ref().unwrap_err().kind(), "timeout");
+    let NodeOutcome::Failed(cause) = &results[0].outcome else { panic!("{results:?}") };
+    assert_eq!(cause.kind(), "timeout");
     let start = Instant::now();
     until_granted(&locker, "a").await;
     assert!(start.elapsed() < NODE_TIMEOUT, "{:?}", start.elapsed());

@@ -1,7 +1,7 @@
 //! The checks that every kind of node must pass.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-use quorlock::{AcquireError, Builder, ExtendError, Holder, Locker, LossReason, ReleaseOutcome};
+use quorlock::{AcquireError, Builder, ExtendError, Fence, Holder, Locker, LossReason, ReleaseOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ async fn excludes_until_released(one: &Locker, other: &Locker) {
     let Err(AcquireError::Held { holder: Holder::Owner { token, owner, fence }, left, .. }) = refused else {
         panic!("{refused:?}");
     };
-    assert_eq!((token, fence.get()), (guard.token(), guard.fence()));
+    assert_eq!((token, fence), (guard.token(), guard.fence()));
     assert_eq!(owner.reason.as_deref(), Some("suite"));
     // Nodes that count whole seconds keep it somewhat longer.
     assert!(left.is_some_and(|left| left <= TTL + Duration::from_secs(1)), "{left:?}");
@@ -58,7 +58,7 @@ async fn a_dropped_guard_releases(one: &Locker, other: &Locker) {
 }
 
 async fn fences_grow(one: &Locker, other: &Locker) {
-    let mut last = 0;
+    let mut last = Fence::NONE;
     for round in 0..20 {
         let locker = if round % 2 == 0 { one } else { other };
         let guard = locker.named("fences").unwrap().acquire().await.unwrap();
@@ -106,7 +106,7 @@ async fn a_wrong_token_changes_nothing(one: &Locker, other: &Locker) {
 async fn a_waiter_is_woken_by_the_release(one: &Locker, other: &Locker) {
     let guard = one.named("hint").unwrap().acquire().await.unwrap();
     let waiter = tokio::spawn({
-        let lock = other.named("hint").unwrap().wait(SOON);
+        let lock = other.named("hint").unwrap().wait_timeout(SOON);
         async move { lock.acquire().await.map(|guard| guard.fence()) }
     });
     sleep(Duration::from_millis(300)).await;
@@ -133,7 +133,7 @@ async fn a_token_is_enough_to_keep_the_lock(one: &Locker, other: &Locker) {
     let (guard, rival) = (lock.acquire().await.unwrap(), other.named("kept-by-token").unwrap());
     for _ in 0..4 {
         let extended = rival.extend_token(guard.token(), TTL).await.unwrap();
-        assert_eq!(extended.fence.map(quorlock::Fence::get), Some(guard.fence()));
+        assert_eq!(extended.fence, Some(guard.fence()));
         assert!(extended.left < TTL && extended.left > Duration::ZERO);
         sleep(TTL / 3).await;
     }
@@ -168,7 +168,7 @@ async fn concurrent_increments_are_not_lost(one: &Locker, other: &Locker) {
     let counter = Arc::new(AtomicU64::new(0));
     let mut tasks = Vec::new();
     for number in 0..8 {
-        let lock = if number % 2 == 0 { one } else { other }.named("counter").unwrap().wait(SOON * 6);
+        let lock = if number % 2 == 0 { one } else { other }.named("counter").unwrap().wait_timeout(SOON * 6);
         let counter = counter.clone();
         tasks.push(tokio::spawn(async move {
             for _ in 0..EACH {

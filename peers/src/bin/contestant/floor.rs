@@ -103,7 +103,7 @@ impl Floor {
         for (client, value) in self.clients.iter().zip(&values) {
             self.acquires.push(&["SET", &client.name, value, "NX", "PX", &self.ttl], 1);
             if let Some(fence) = fence {
-                let key = format!("quorlock:fence:{}", client.name);
+                let key = format!("quorlock:fence:{{{}}}", client.name);
                 self.acquires.push(&["ZADD", &key, "GT", "CH", fence, "f"], 1);
             }
         }

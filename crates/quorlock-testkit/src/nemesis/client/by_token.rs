@@ -4,12 +4,12 @@ use super::super::TTL;
 use super::super::line::Line;
 use super::super::stopwatch::now;
 use super::{Client, Mouth};
-use quorlock::{ExtendError, Guard, Handle, Name, Token};
+use quorlock::{ExtendError, Guard, LockHandle, Name, Token};
 use std::time::Duration;
 use tokio::time::sleep;
 
 /// A lock of which a client knows the token, and until when it is held for sure.
-struct Lease {
+struct TokenLease {
     name: Name,
     token: Token,
     fence: u64,
@@ -21,16 +21,16 @@ impl Client {
     pub(super) async fn lease(&mut self, guard: Guard) {
         // Read before what is left, so that a pause between makes the time shorter and never longer.
         let until = now() + guard.remaining();
-        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence());
+        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
         self.mouth.leased(until);
-        guard.leave();
-        self.work_by_token(Lease { name, token, fence, until }).await;
+        guard.detach();
+        self.work_by_token(TokenLease { name, token, fence, until }).await;
     }
 
     /// Takes over the lock of a handle by its token: held once a majority extended it.
-    pub(super) async fn receive_token(&mut self, handle: &Handle) {
-        let (name, token, fence) = (handle.name.clone(), handle.token, handle.fence.get());
-        let (mut lease, called) = (Lease { name, token, fence, until: Duration::ZERO }, now());
+    pub(super) async fn receive_token(&mut self, handle: &LockHandle) {
+        let (name, token, fence) = (handle.name().clone(), handle.token(), handle.fence().get());
+        let (mut lease, called) = (TokenLease { name, token, fence, until: Duration::ZERO }, now());
         if let Ok(Some(until)) = self.extend_token(&lease).await {
             self.mouth.received(handle, called, until);
             lease.until = until;
@@ -38,7 +38,7 @@ impl Client {
         }
     }
 
-    async fn work_by_token(&mut self, mut lease: Lease) {
+    async fn work_by_token(&mut self, mut lease: TokenLease) {
         for _ in 0..self.rng.below(6) {
             let seen = self.register.read(lease.name.as_str(), lease.fence);
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
@@ -68,7 +68,7 @@ impl Client {
 
     /// Extends by the token; until when the lock is then held. `None` if too few nodes answered, an error if it is
     /// lost.
-    async fn extend_token(&mut self, lease: &Lease) -> Result<Option<Duration>, ()> {
+    async fn extend_token(&mut self, lease: &TokenLease) -> Result<Option<Duration>, ()> {
         let lock = self.locker.named(&lease.name).expect("a good name");
         // Counted from before the call, so that a pause after it makes the time shorter and never longer.
         let called = now();

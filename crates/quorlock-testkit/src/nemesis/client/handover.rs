@@ -3,7 +3,7 @@
 use super::super::line::Line;
 use super::super::stopwatch::now;
 use super::{Client, Mouth};
-use quorlock::{Guard, Handle};
+use quorlock::{Guard, LockHandle};
 
 impl Client {
     /// Gives the lock away as a handle, which the harness takes to another process.
@@ -17,13 +17,13 @@ impl Client {
     }
 
     /// Goes on with a lock that another process gave away, under a guard or by its token.
-    pub(super) async fn take_over(&mut self, handle: Handle) {
+    pub(super) async fn take_over(&mut self, handle: LockHandle) {
         if self.rng.chance(30) {
             return self.receive_token(&handle).await;
         }
         let called = now();
         if let Ok(guard) = self.locker.adopt(&handle).await {
-            self.mouth.adopted(&guard, called);
+            self.mouth.adopted(&guard.lease(), called);
             self.work_under(&guard).await;
             self.let_go(guard).await;
         }

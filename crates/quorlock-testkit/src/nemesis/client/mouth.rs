@@ -2,7 +2,7 @@
 
 use super::super::line::{Belief, Line};
 use super::super::stopwatch::now;
-use quorlock::{Event, Handle, Held, LeaseState};
+use quorlock::{Event, Lease, LeaseState, LockHandle};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Current {
 
 /// What the client knows its right by.
 enum Right {
-    Guarded(Held),
+    Guarded(Lease),
     /// Its token, until then for sure.
     ByToken(Duration),
 }
@@ -43,18 +43,18 @@ impl Mouth {
         println!("{line}");
     }
 
-    pub(super) fn granted(&self, held: &Held, called: Duration) {
+    pub(super) fn granted(&self, held: &Lease, called: Duration) {
         let mut current = self.0.lock().unwrap();
-        let (name, fence, token) = (held.name().to_string(), held.fence(), held.token().to_string());
+        let (name, fence, token) = (held.name().to_string(), held.fence().get(), held.token().to_string());
         Self::say(&Line::Granted { name, fence, token, called, belief: Belief::of(held) });
-        *current = Some(Current { right: Right::Guarded(held.share()), was_lost: false });
+        *current = Some(Current { right: Right::Guarded(held.clone()), was_lost: false });
     }
 
-    pub(super) fn adopted(&self, held: &Held, called: Duration) {
+    pub(super) fn adopted(&self, held: &Lease, called: Duration) {
         let mut current = self.0.lock().unwrap();
-        let (name, fence, token) = (held.name().to_string(), held.fence(), held.token().to_string());
+        let (name, fence, token) = (held.name().to_string(), held.fence().get(), held.token().to_string());
         Self::say(&Line::Adopted { name, fence, token, called, belief: Belief::of(held) });
-        *current = Some(Current { right: Right::Guarded(held.share()), was_lost: false });
+        *current = Some(Current { right: Right::Guarded(held.clone()), was_lost: false });
     }
 
     /// From here on the client goes by the token of the lock that it has.
@@ -63,8 +63,9 @@ impl Mouth {
     }
 
     /// The client took over a lock by its token.
-    pub(super) fn received(&self, handle: &Handle, called: Duration, until: Duration) {
-        let (name, fence, token) = (handle.name.to_string(), handle.fence.get(), handle.token.to_string());
+    pub(super) fn received(&self, handle: &LockHandle, called: Duration, until: Duration) {
+        let (name, fence, token) =
+            (handle.name().to_string(), handle.fence().get(), handle.token().to_string());
         Self::say(&Line::Adopted { name, fence, token, called, belief: Belief { noted: now(), until } });
         self.leased(until);
     }

@@ -1,7 +1,7 @@
 //! Working under a lock of which only the token is known, as a script does: extending and releasing by it.
 
 use super::Client;
-use crate::world::hold::Lease;
+use crate::world::hold::TokenLease;
 use crate::world::settings::any_ttl;
 use quorlock::{Clock, ExtendError, Guard, Name, Token};
 use std::time::Duration;
@@ -15,9 +15,9 @@ impl Client {
     pub(super) async fn lease(&mut self, guard: Guard) {
         let clock = self.cast.clock(self.number);
         let deadline = clock.now() + guard.remaining();
-        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence());
-        guard.leave();
-        let lease = Lease { name, token, fence, clock, deadline };
+        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
+        guard.detach();
+        let lease = TokenLease { name, token, fence, clock, deadline };
         self.cast.history.lock().unwrap().leased(self.number, self.cast.now(), lease.clone());
         self.work_by_token(lease).await;
     }
@@ -26,7 +26,7 @@ impl Client {
     pub(super) async fn receive_token(&mut self, name: Name, token: Token, fence: u64) {
         let clock = self.cast.clock(self.number);
         let deadline = clock.now();
-        let mut lease = Lease { name, token, fence, clock, deadline };
+        let mut lease = TokenLease { name, token, fence, clock, deadline };
         if let Some((extended, _)) = self.extend_token(&lease).await.ok().flatten() {
             lease = extended;
             self.cast.history.lock().unwrap().leased(self.number, self.cast.now(), lease.clone());
@@ -34,7 +34,7 @@ impl Client {
         }
     }
 
-    async fn work_by_token(&mut self, mut lease: Lease) {
+    async fn work_by_token(&mut self, mut lease: TokenLease) {
         let rounds = self.variety.as_mut().map_or(0, |variety| variety.below(MOST_ROUNDS));
         for _ in 0..rounds {
             if !lease.is_held() {
@@ -68,7 +68,7 @@ impl Client {
 
     /// Extends by the token, and also returns the fence that the nodes store with it. `None` if too few nodes
     /// answered, an error if the lock is lost.
-    async fn extend_token(&mut self, lease: &Lease) -> Result<Option<(Lease, Option<u64>)>, ()> {
+    async fn extend_token(&mut self, lease: &TokenLease) -> Result<Option<(TokenLease, Option<u64>)>, ()> {
         self.stand_still().await;
         let ttl = self.variety.as_mut().map_or(super::TTL, any_ttl);
         let (locker, life) = self.cast.life(self.number);
@@ -81,7 +81,7 @@ impl Client {
         match result {
             Ok(extension) => {
                 let deadline = lease.deadline.max(lease.clock.now() + extension.left);
-                let extended = Lease { deadline, ..lease.clone() };
+                let extended = TokenLease { deadline, ..lease.clone() };
                 Ok(Some((extended, extension.fence.map(|fence| fence.get()))))
             }
             Err(ExtendError::NoQuorum { .. }) => Ok(None),

@@ -2,7 +2,7 @@
 
 use super::Client;
 use crate::world::parcel::Parcel;
-use quorlock::{ExtendError, Guard, Handle};
+use quorlock::{ExtendError, Guard, LockHandle};
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -28,9 +28,9 @@ impl Client {
 
     /// Gives the token of the lock to another client.
     pub(super) fn give_token(&mut self, guard: Guard) {
-        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence());
+        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
         self.cast.history.lock().unwrap().let_go(self.number, &name);
-        guard.leave();
+        guard.detach();
         let to = self.any_client();
         self.cast.tell(&format!("client {} gives the token of {name} to client {to}", self.number));
         self.cast.parcels.lock().unwrap().send(to, Parcel::Token { name, token, fence });
@@ -44,7 +44,7 @@ impl Client {
         }
     }
 
-    async fn adopt(&mut self, handle: &Handle) {
+    async fn adopt(&mut self, handle: &LockHandle) {
         for _ in 0..MOST_TRIES {
             self.stand_still().await;
             let (locker, life) = self.cast.life(self.number);
@@ -55,7 +55,7 @@ impl Client {
             match result {
                 Ok(guard) => {
                     let max_hold = self.cast.settings(self.number).max_hold;
-                    let (held, now) = (guard.share(), self.cast.now());
+                    let (held, now) = (guard.lease(), self.cast.now());
                     self.cast.history.lock().unwrap().adopted(self.number, now, held, max_hold);
                     return Box::pin(self.hold(guard, life)).await;
                 }

@@ -2,8 +2,8 @@
 
 use super::{Granted, History, Mood};
 use crate::world::DRIFT_PERCENT;
-use crate::world::hold::{Hold, Lease, Right};
-use quorlock::{Held, Name, Token};
+use crate::world::hold::{Hold, Right, TokenLease};
+use quorlock::{Lease, Name, Token};
 use std::time::Duration;
 
 impl History {
@@ -12,11 +12,11 @@ impl History {
         &mut self,
         client: usize,
         now: Duration,
-        held: Held,
+        held: Lease,
         max_hold: Option<Duration>,
     ) {
         self.uses.adoptions += 1;
-        let (name, token, fence) = (held.name().clone(), held.token(), held.fence());
+        let (name, token, fence) = (held.name().clone(), held.token(), held.fence().get());
         self.tell(now, &format!("client {client} adopts {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, token, fence);
         let ends = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
@@ -25,7 +25,7 @@ impl History {
     }
 
     /// A client goes on by the token of a lock, its own or one that it was given.
-    pub(in crate::world) fn leased(&mut self, client: usize, now: Duration, lease: Lease) {
+    pub(in crate::world) fn leased(&mut self, client: usize, now: Duration, lease: TokenLease) {
         let (name, fence) = (lease.name.clone(), lease.fence);
         self.tell(now, &format!("client {client} has the token of {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, lease.token, fence);
@@ -40,7 +40,7 @@ impl History {
         &mut self,
         client: usize,
         now: Duration,
-        lease: Lease,
+        lease: TokenLease,
         told: Option<u64>,
     ) {
         self.uses.token_extensions += 1;
@@ -125,12 +125,12 @@ mod tests {
         }
 
         /// A lease whose token was granted with this fence at this second.
-        fn lease(&mut self, fence: u8, granted: u32, deadline: Moment) -> Lease {
+        fn lease(&mut self, fence: u8, granted: u32, deadline: Moment) -> TokenLease {
             let (name, token) = (Name::new("a").unwrap(), Token::from_random([fence; 16]));
             let fence = u64::from(fence);
             self.history.grants.insert(token, Granted { at: granted * SECOND, fence });
             self.history.fences.entry(name.clone()).or_default().all.insert(fence);
-            Lease { name, token, fence, clock: self.clock.clone(), deadline }
+            TokenLease { name, token, fence, clock: self.clock.clone(), deadline }
         }
 
         fn forever(&self) -> Moment {
@@ -188,7 +188,7 @@ mod tests {
         let forever = case.forever();
         let lease = case.lease(1, 1, forever);
         case.history.extended_by_token(0, SECOND, lease.clone(), Some(2));
-        case.history.leased(0, SECOND, Lease { fence: 3, ..lease });
+        case.history.leased(0, SECOND, TokenLease { fence: 3, ..lease });
         assert_eq!(case.broken(), ["S5", "S2"]);
     }
 }

@@ -23,7 +23,7 @@ const SHARES: usize = 16;
 /// The leases that counters end with. All clients share those of a week, so that programs which run once a minute do not leave
 /// one each.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters(Arc<[Mutex<Option<Known>>; SHARES]>);
+pub(crate) struct FenceLeases(Arc<[Mutex<Option<Known>>; SHARES]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -32,7 +32,7 @@ struct Known {
     until: Moment,
 }
 
-impl Counters {
+impl FenceLeases {
     /// The lease for `counter`, which is raised now.
     pub(crate) async fn lease(
         &self,
@@ -46,7 +46,7 @@ impl Counters {
         if let Some(Known { lease, .. }) = known.filter(|known| now < known.until) {
             return Ok(lease);
         }
-        let lease = find(api, of_week(counter, clock.wall()), entropy).await?;
+        let lease = find(api, weekly_lease_id(counter, clock.wall()), entropy).await?;
         *known = Some(Known { lease, until: now + TRUSTED });
         Ok(lease)
     }
@@ -85,7 +85,7 @@ fn share_of(counter: &[u8]) -> usize {
 }
 
 /// The number of the lease for `counter` in a week. Prefixes have leases of their own.
-pub(crate) fn of_week(counter: &[u8], wall: Wall) -> i64 {
+pub(crate) fn weekly_lease_id(counter: &[u8], wall: Wall) -> i64 {
     let week = Duration::from_micros(wall.as_micros()).as_secs() / (7 * DAY).as_secs();
     let prefix = String::from_utf8_lossy(counter);
     let prefix = prefix.split("/fence/").next().unwrap_or_default();
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn a_week_has_few_leases() {
         let at = |counter: &str, day: u32| {
-            of_week(counter.as_bytes(), Wall::from_micros((DAY * day).as_micros() as u64))
+            weekly_lease_id(counter.as_bytes(), Wall::from_micros((DAY * day).as_micros() as u64))
         };
         assert_eq!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 76));
         assert_ne!(at("quorlock/fence/a", 70), at("quorlock/fence/a", 77));

@@ -10,7 +10,7 @@ const MOST_OWED: usize = 4096;
 
 /// What is known of the cluster, for whoever asks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Desk(Arc<Known>);
+pub(crate) struct SharedHealth(Arc<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -20,7 +20,7 @@ struct Known {
     health: Mutex<Health>,
 }
 
-impl Desk {
+impl SharedHealth {
     /// One more waits, until what is returned is dropped.
     pub(crate) fn count(&self) -> Counted {
         self.0.queued.fetch_add(1, Ordering::Relaxed);
@@ -28,10 +28,10 @@ impl Desk {
     }
 
     /// One more release is to be tried again, until what is returned is dropped; `None` if there are too many.
-    pub(crate) fn owe(&self) -> Option<Owed> {
+    pub(crate) fn owe(&self) -> Option<UnsentRelease> {
         let more = |owed| (owed < MOST_OWED).then_some(owed + 1);
         self.0.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Owed(self.clone()))
+        Some(UnsentRelease(self.clone()))
     }
 
     /// The node is gone.
@@ -74,7 +74,7 @@ impl Desk {
 
 /// One of those that wait.
 #[derive(Debug)]
-pub(crate) struct Counted(Desk);
+pub(crate) struct Counted(SharedHealth);
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -84,9 +84,9 @@ impl Drop for Counted {
 
 /// One of the releases that are to be tried again.
 #[derive(Debug)]
-pub(crate) struct Owed(Desk);
+pub(crate) struct UnsentRelease(SharedHealth);
 
-impl Drop for Owed {
+impl Drop for UnsentRelease {
     fn drop(&mut self) {
         self.0.0.owed.fetch_sub(1, Ordering::Relaxed);
     }
@@ -98,10 +98,10 @@ mod tests {
 
     #[test]
     fn so_many_releases_are_owed_and_no_more_until_one_is_paid() {
-        let desk = Desk::default();
-        let mut owed: Vec<_> = (0..MOST_OWED).map(|_| desk.owe().unwrap()).collect();
-        assert!(desk.owe().is_none() && desk.owe().is_none());
+        let health = SharedHealth::default();
+        let mut owed: Vec<_> = (0..MOST_OWED).map(|_| health.owe().unwrap()).collect();
+        assert!(health.owe().is_none() && health.owe().is_none());
         owed.pop();
-        assert!(desk.owe().is_some());
+        assert!(health.owe().is_some());
     }
 }

@@ -8,7 +8,7 @@ use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
 use crate::node::etcd::client::api::{Api, Status, protocol};
 use crate::node::etcd::client::json::{Entry, Txn, delete, is_above, is_free, is_unchanged, put, read};
-use crate::node::etcd::fence_leases::Counters;
+use crate::node::etcd::fence_leases::FenceLeases;
 use crate::node::words::words;
 use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, View};
 use quorlock_core::{Fence, Name, Token};
@@ -32,7 +32,7 @@ pub(crate) struct Store {
     pub(crate) api: Arc<Api>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: FenceLeases,
     /// What all keys begin with.
     pub(crate) prefix: String,
     /// The tokens of attempts that were refused lately.

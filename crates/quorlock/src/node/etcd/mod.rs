@@ -17,7 +17,7 @@ use crate::node::{BoxFuture, Facts, Health, Names, Node, NodeError, Request, Wak
 use client::api::{Api, Login};
 use client::http::{self, Http};
 use executor::Worker;
-use fence_leases::Counters;
+use fence_leases::FenceLeases;
 use lock_store::Store;
 use quorlock_core::Name;
 use std::fmt;
@@ -26,7 +26,7 @@ use std::time::Instant;
 use tokio_util::task::TaskTracker;
 
 /// How much longer than its answer may take for whoever asks a request is waited for: the command goes on.
-const PATIENCE: u32 = 4;
+const REQUEST_TIMEOUT_FACTOR: u32 = 4;
 
 /// An etcd cluster as a node: its consensus decides, so it is one voter, however many members it has.
 ///
@@ -52,13 +52,13 @@ impl EtcdNode {
             Ok(http::Endpoint { authority: endpoint.to_string(), address: Address::new(endpoint)? })
         };
         let endpoints = url.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, NodeError>>()?;
-        let patience = ctx.node_timeout * PATIENCE;
+        let patience = ctx.node_timeout * REQUEST_TIMEOUT_FACTOR;
         let login = url.login.clone().map(|(user, password)| Login { user, password });
         let store = Store {
             api: Arc::new(Api::new(Http::new(endpoints, ctx.connect_timeout, patience), login)),
             entropy: ctx.entropy.clone(),
             clock: ctx.clock.clone(),
-            counters: Counters::default(),
+            counters: FenceLeases::default(),
             prefix: url.prefix.clone(),
             refused: Arc::default(),
             ending: TaskTracker::new(),
@@ -72,8 +72,8 @@ impl EtcdNode {
     async fn look(&self) -> Result<(), NodeError> {
         let start = Instant::now();
         let status = self.worker.find(|store| async move { store.status().await }).await?;
-        self.worker.desk().note_version(&status.version);
-        self.worker.desk().note_well(start.elapsed());
+        self.worker.health().note_version(&status.version);
+        self.worker.health().note_well(start.elapsed());
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ impl Node for EtcdNode {
     }
 
     fn health(&self) -> Health {
-        self.worker.desk().health()
+        self.worker.health().health()
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn store(url: &str) -> Store {
         api,
         entropy,
         clock,
-        counters: Counters::default(),
+        counters: FenceLeases::default(),
         prefix: cluster.prefix,
         refused: Arc::default(),
         ending: TaskTracker::new(),
@@ -339,10 +339,10 @@ async fn a_counter_gets_no_lease_that_ends_within_two_weeks() {
     let etcd = Etcd::start(1);
     let store = Store { clock: Arc::new(HandClock::default()), ..store(&etcd.url()) };
     let counter = b"quorlock/fence/a";
-    let shared = fence_leases::of_week(counter, store.clock.wall());
+    let shared = fence_leases::weekly_lease_id(counter, store.clock.wall());
     for (days, is_used) in [(14, false), (16, true)] {
         store.api.grant(shared, fence_leases::DAY * days).await.unwrap();
-        let found = Counters::default()
+        let found = FenceLeases::default()
             .lease(&store.api, counter, store.clock.as_ref(), store.entropy.as_ref())
             .await
             .unwrap();
@@ -385,13 +385,13 @@ impl Proxy {
             while let Ok((client, _)) = listener.accept().await {
                 let upstream = proxy.upstream.lock().unwrap().clone();
                 let server = TcpStream::connect(upstream).await.unwrap();
-                tokio::spawn(proxy.clone().pass(client, server));
+                tokio::spawn(proxy.clone().auth_token(client, server));
             }
         });
         address
     }
 
-    async fn pass(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
+    async fn auth_token(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
         let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         let mut is_late = false;
         loop {

@@ -35,7 +35,7 @@ pub(crate) struct Watch {
 /// One line of a watch.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Line {
+struct WatchLine {
     result: News,
     error: Option<serde_json::Value>,
 }
@@ -61,15 +61,15 @@ impl Watch {
         let begun = timeout(limit, begun).await;
         match &begun {
             Ok(Ok(_)) => {}
-            Ok(Err(_)) => store.api.renew_pass().await,
-            Err(_) => store.api.turn_away(),
+            Ok(Err(_)) => store.api.renew_auth_token().await,
+            Err(_) => store.api.leave_member(),
         }
         begun.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 
     /// Rings `wakeup` for every deletion, until nothing more is to be heard here.
-    async fn listen(mut self, wakeup: &Wakeup, turns: &mut watch::Receiver<Vec<u64>>) {
-        let before = turns.borrow_and_update()[self.endpoint];
+    async fn listen(mut self, wakeup: &Wakeup, member_changes: &mut watch::Receiver<Vec<u64>>) {
+        let before = member_changes.borrow_and_update()[self.endpoint];
         loop {
             tokio::select! {
                 biased;
@@ -79,8 +79,8 @@ impl Watch {
                     Ok(Err(_)) | Err(_) => return,
                 },
                 // The member that is listened to does not answer others.
-                Ok(()) = turns.changed() => {
-                    if turns.borrow_and_update()[self.endpoint] != before {
+                Ok(()) = member_changes.changed() => {
+                    if member_changes.borrow_and_update()[self.endpoint] != before {
                         return;
                     }
                 }
@@ -121,12 +121,12 @@ pub(crate) async fn notify(
     wakeup: Wakeup,
     limit: Duration,
 ) {
-    let mut turns = store.api.turns();
+    let mut member_changes = store.api.member_changes();
     let mut delay = DELAYS.0;
     loop {
         if let Some(watch) = watch.take() {
             let since = Instant::now();
-            watch.listen(&wakeup, &mut turns).await;
+            watch.listen(&wakeup, &mut member_changes).await;
             // One that ends at once is not to be begun again and again.
             if since.elapsed() >= DELAYS.1 {
                 delay = DELAYS.0;
@@ -143,7 +143,7 @@ pub(crate) async fn notify(
 }
 
 fn news(line: &[u8]) -> Result<News, NodeError> {
-    let line: Line = serde_json::from_slice(line)
+    let line: WatchLine = serde_json::from_slice(line)
         .map_err(|error| protocol(&format!("a watch cannot be read: {}", words(error.to_string()))))?;
     match line.error {
         Some(error) => Err(protocol(&format!("the watch was ended: {}", words(error.to_string())))),

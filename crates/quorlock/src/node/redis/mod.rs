@@ -1,4 +1,35 @@
 //! The Redis or Valkey node: one ordered, batching, cancel-safe connection to one server.
+//!
+//! # How a command travels
+//!
+//! ```text
+//! RedisNode::send          the caller's thread, never blocks
+//!   Link::send               link/        locks the shared state
+//!     LinkState::accept        link/state   may this server vote? is there room?
+//!       Outbox::command          pipeline/    encodes the command, remembers who waits for the reply
+//! --- the first command of a write wakes the driver ---
+//! Driver::poll_event       connection/  the task that owns the socket
+//!   LinkState::take_over     link/state   yields once so that other tasks can add commands, then takes them all
+//!   Socket::poll_exchange    connection/  one write, one read
+//! --- the server executes the commands in order ---
+//! Driver::read             connection/  hands out replies in chunks and writes between them
+//!   InFlight::on_value       connection/  matches a reply with the oldest pending command
+//!     replies::*               protocol/    what the reply means
+//!   Request::answer          the round that sent the command wakes up
+//! ```
+//!
+//! A vote counts only with the epoch that was read after it in the same write: [`link::epoch`] explains why. A release
+//! that was not acknowledged is kept and sent again ([`pipeline::unacked_releases`]), so that no lock stays on a server
+//! that was unreachable for a while.
+//!
+//! # Layout
+//! A folder uses only the folders above it.
+//!
+//! - `protocol/`: bytes and their meaning: RESP, commands, replies, scripts; no state, no IO
+//! - `pipeline/`: commands that wait to be written, replies that are expected, releases to send again
+//! - `link/`: what senders and the driver share: phase, epoch, voting right, statistics
+//! - `connection/`: the task that owns the socket: handshake, driver, dispatch of replies
+//! - `admin/`: what operators ask, on a connection of its own, never between votes
 
 pub(crate) mod admin;
 pub(crate) mod connection;

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Long enough for a loaded machine, short enough for a test that fails.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NODE_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Nodes = [Arc<dyn Node>; 1];
 
@@ -87,7 +87,7 @@ fn connect(url: &str, ctx: Context) -> Arc<RedisNode> {
 
 async fn ask(node: &Arc<RedisNode>, command: Command) -> Reply {
     let nodes: Nodes = [node.clone()];
-    let mut round = TestRound::send(&nodes, NodeSet::first(1), command, PATIENCE, WakeThreshold::ONE);
+    let mut round = TestRound::send(&nodes, NodeSet::first(1), command, NODE_TIMEOUT, WakeThreshold::ONE);
     round.next().await.unwrap().1
 }
 
@@ -112,7 +112,7 @@ fn cause(reply: Reply) -> NodeError {
 
 /// Looks again and again until `condition` holds.
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let end = tokio::time::Instant::now() + PATIENCE;
+    let end = tokio::time::Instant::now() + NODE_TIMEOUT;
     while !condition() {
         assert!(tokio::time::Instant::now() < end, "never: {what}");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -134,8 +134,8 @@ impl crate::Clock for Ahead {
         crate::SystemClock.now() + Duration::from_secs(self.0.load(Ordering::Relaxed))
     }
 
-    fn wall(&self) -> Wall {
-        crate::SystemClock.wall()
+    fn wall_time(&self) -> std::time::SystemTime {
+        crate::SystemClock.wall_time()
     }
 }
 

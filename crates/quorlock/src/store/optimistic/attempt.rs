@@ -28,40 +28,40 @@ pub(crate) enum Purpose {
 ///
 /// The session is kept only where no state is left on it; everything else drops and thereby closes it.
 pub(crate) async fn attempt<E>(
-    switchboard: &mut SessionCell,
+    cell: &mut SessionCell,
     key: &str,
     change: &mut impl FnMut(Option<&[u8]>) -> Result<Option<Vec<u8>>, E>,
 ) -> Result<Outcome, UpdateError<E>> {
-    let (mut session, old) = read(switchboard, key, Purpose::Change).await?;
+    let (mut session, old) = read(cell, key, Purpose::Change).await?;
     let decision = change(old.as_deref()).map_err(UpdateError::Declined).and_then(short_enough);
     let new = match decision {
         Ok(new) => new,
         Err(refusal) => {
             // A courtesy to the next user. If it fails, the session is closed, which is as good.
             if discard(&mut session).await.is_ok() {
-                switchboard.keep(session);
+                cell.keep(session);
             }
             return Err(refusal);
         }
     };
     let is_written = write(&mut session, key, new.as_deref()).await?;
-    switchboard.keep(session);
+    cell.keep(session);
     Ok(if is_written { Outcome::Written(new) } else { Outcome::Changed })
 }
 
 /// Reads the value on the session that was kept or, if the server has left that one meanwhile, on a new one.
 pub(crate) async fn read<E>(
-    switchboard: &mut SessionCell,
+    cell: &mut SessionCell,
     key: &str,
     purpose: Purpose,
 ) -> Result<(Session, Option<Vec<u8>>), UpdateError<E>> {
-    if let Some(mut session) = switchboard.kept() {
+    if let Some(mut session) = cell.kept() {
         match ask(&mut session, key, purpose).await {
             Err(UpdateError::Node(NodeError::Disconnected { .. } | NodeError::Timeout { .. })) => {}
             outcome => return outcome.map(|value| (session, value)),
         }
     }
-    let mut session = switchboard.connect().await?;
+    let mut session = cell.connect().await?;
     let value = ask(&mut session, key, purpose).await?;
     Ok((session, value))
 }

@@ -2,7 +2,7 @@
 
 use crate::node::NodeError;
 use crate::node::etcd::client::cluster::{Cluster, Headed, Header};
-use crate::node::etcd::client::errors::{Refusal, Trouble};
+use crate::node::etcd::client::errors::{ApiError, CallError};
 use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
 use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
 use crate::node::etcd::client::members::Checks;
@@ -41,7 +41,7 @@ pub(crate) struct Api {
     pub(crate) checks: Checks,
     login: Option<Login>,
     /// What the cluster gave us for user and password. Locked while we ask for it, so that it is asked for once.
-    pass: Mutex<Option<Arc<str>>>,
+    auth_token: Mutex<Option<Arc<str>>>,
 }
 
 /// How the member that answers is doing.
@@ -61,8 +61,8 @@ pub(crate) struct Status {
 
 impl Api {
     pub(crate) fn new(http: Http, login: Option<Login>) -> Self {
-        let (cluster, checks, pass) = Default::default();
-        Self { http, cluster, checks, login, pass }
+        let (cluster, checks, auth_token) = Default::default();
+        Self { http, cluster, checks, login, auth_token }
     }
 
     /// What stands under `key`.
@@ -89,13 +89,13 @@ impl Api {
     }
 
     /// Tells how often each member was left for another.
-    pub(crate) fn turns(&self) -> watch::Receiver<Vec<u64>> {
-        self.http.turns()
+    pub(crate) fn member_changes(&self) -> watch::Receiver<Vec<u64>> {
+        self.http.member_changes()
     }
 
     /// Asks another member from now on: the one that is asked keeps a watch waiting.
-    pub(crate) fn turn_away(&self) {
-        self.http.turn_away(self.http.current());
+    pub(crate) fn leave_member(&self) {
+        self.http.leave_member(self.http.current());
     }
 
     /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
@@ -118,7 +118,7 @@ impl Api {
         match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
             Ok(_) => Ok(true),
             // A refusal does not say which cluster it comes from; this does.
-            Err(Trouble::Refused(refusal)) if refusal.words().contains("lease not found") => {
+            Err(CallError::Refused(refusal)) if refusal.words().contains("lease not found") => {
                 self.left(id).await.map(|_| false)
             }
             Err(trouble) => Err(trouble.cause()),
@@ -161,8 +161,8 @@ impl Api {
 
     /// How one member in the address answers, if it does within `limit`.
     pub(crate) async fn ask_member(&self, number: usize, limit: Duration) -> Option<Header> {
-        let pass = self.pass().await.ok()?;
-        let call = Call { path: "/v3/maintenance/status", body: encoded(&json!({})), pass };
+        let auth_token = self.auth_token().await.ok()?;
+        let call = Call { path: "/v3/maintenance/status", body: encoded(&json!({})), auth_token };
         let body = self.http.ask_member(number, &call, limit).await?;
         serde_json::from_slice(&body).ok().map(|Headed { header }| header)
     }
@@ -175,7 +175,7 @@ impl Api {
     /// What happens to `key` from now on, as a text that does not end; read by the watch module.
     pub(crate) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
         let request = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
-        let call = Call { path: "/v3/watch", body: encoded(&request), pass: self.pass().await? };
+        let call = Call { path: "/v3/watch", body: encoded(&request), auth_token: self.auth_token().await? };
         let opened = self.http.open(&call).await?;
         if opened.status != StatusCode::OK {
             return Err(NodeError::Server {
@@ -186,36 +186,36 @@ impl Api {
     }
 
     /// What shows who asks may be stale.
-    pub(crate) async fn renew_pass(&self) {
-        *self.pass.lock().await = None;
+    pub(crate) async fn renew_auth_token(&self) {
+        *self.auth_token.lock().await = None;
     }
 
     async fn ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, NodeError> {
-        self.try_ask(path, request).await.map_err(Trouble::cause)
+        self.try_ask(path, request).await.map_err(CallError::cause)
     }
 
-    async fn try_ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, Trouble> {
+    async fn try_ask<T: DeserializeOwned>(&self, path: &str, request: &Value) -> Result<T, CallError> {
         let body = encoded(request);
-        let pass = self.pass().await?;
-        match self.call(&Call { path, body: body.clone(), pass: pass.clone() }).await {
+        let auth_token = self.auth_token().await?;
+        match self.call(&Call { path, body: body.clone(), auth_token: auth_token.clone() }).await {
             // Passes end after some minutes, and with a restart.
-            Err(Trouble::Refused(refusal)) if pass.is_some() && refusal.is_stale_pass() => {
-                self.forget_pass(&pass).await;
-                let pass = self.pass().await?;
-                self.call(&Call { path, body, pass }).await
+            Err(CallError::Refused(refusal)) if auth_token.is_some() && refusal.is_expired_token() => {
+                self.forget_auth_token(&auth_token).await;
+                let auth_token = self.auth_token().await?;
+                self.call(&Call { path, body, auth_token }).await
             }
             answer => answer,
         }
     }
 
-    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, Trouble> {
+    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
         // Before it is sent: others may raise it until the answer comes.
         let at_least = if is_agreed_on(call.path) { self.cluster.revision() } else { 0 };
         let Answered { status, body, endpoint } = self.http.call(call).await?;
         let read = match status {
-            StatusCode::OK => self.read_answer(&body, endpoint, at_least).map_err(Trouble::from),
-            _ => Err(match serde_json::from_slice::<Refusal>(&body) {
-                Ok(refusal) if refusal.code != 0 => Trouble::Refused(refusal),
+            StatusCode::OK => self.read_answer(&body, endpoint, at_least).map_err(CallError::from),
+            _ => Err(match serde_json::from_slice::<ApiError>(&body) {
+                Ok(refusal) if refusal.code != 0 => CallError::Refused(refusal),
                 _ => protocol(format!(
                     "{} answered {status}; it must be the client port of etcd 3.4 or newer, with its JSON gateway on",
                     call.path
@@ -227,7 +227,7 @@ impl Api {
         if let Err(trouble) = &read
             && !trouble.is_definite()
         {
-            self.http.turn_away(endpoint);
+            self.http.leave_member(endpoint);
         }
         read
     }
@@ -247,9 +247,9 @@ impl Api {
     }
 
     /// What shows who asks, got from the cluster if need be.
-    pub(crate) async fn pass(&self) -> Result<Option<Arc<str>>, NodeError> {
+    pub(crate) async fn auth_token(&self) -> Result<Option<Arc<str>>, NodeError> {
         let Some(login) = &self.login else { return Ok(None) };
-        let mut known = self.pass.lock().await;
+        let mut known = self.auth_token.lock().await;
         if known.is_some() {
             return Ok(known.clone());
         }
@@ -259,22 +259,22 @@ impl Api {
             token: String,
         }
         let request = json!({ "name": login.user, "password": login.password });
-        let call = Call { path: "/v3/auth/authenticate", body: encoded(&request), pass: None };
+        let call = Call { path: "/v3/auth/authenticate", body: encoded(&request), auth_token: None };
         let given = match self.call::<Given>(&call).await {
             Ok(given) => given,
             // Whoever is not asked for a password needs no pass.
-            Err(Trouble::Refused(refusal)) if refusal.words().contains("authentication is not enabled") => {
+            Err(CallError::Refused(refusal)) if refusal.words().contains("authentication is not enabled") => {
                 return Ok(None);
             }
             Err(trouble) => return Err(trouble.cause()),
         };
-        let pass: Arc<str> = given.token.into();
-        *known = Some(pass.clone());
-        Ok(Some(pass))
+        let auth_token: Arc<str> = given.token.into();
+        *known = Some(auth_token.clone());
+        Ok(Some(auth_token))
     }
 
-    async fn forget_pass(&self, stale: &Option<Arc<str>>) {
-        let mut known = self.pass.lock().await;
+    async fn forget_auth_token(&self, stale: &Option<Arc<str>>) {
+        let mut known = self.auth_token.lock().await;
         if *known == *stale {
             *known = None;
         }

@@ -17,33 +17,33 @@ const UNAUTHENTICATED: i64 = 16;
 /// Why a request was refused, as etcd tells it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Refusal {
+pub(crate) struct ApiError {
     pub(crate) code: i64,
     error: String,
     message: String,
 }
 
 /// Why a question has no answer.
-pub(crate) enum Trouble {
+pub(crate) enum CallError {
     /// The cluster said no.
-    Refused(Refusal),
+    Refused(ApiError),
     Failed(NodeError),
 }
 
-impl From<NodeError> for Trouble {
+impl From<NodeError> for CallError {
     fn from(error: NodeError) -> Self {
-        Trouble::Failed(error)
+        CallError::Failed(error)
     }
 }
 
-impl Trouble {
+impl CallError {
     /// Whether any member would say the same.
     pub(crate) fn is_definite(&self) -> bool {
         match self {
-            Trouble::Failed(_) => false,
+            CallError::Failed(_) => false,
             // It has just found its new leader.
-            Trouble::Refused(refusal) if refusal.words().contains("leader changed") => true,
-            Trouble::Refused(refusal) => matches!(
+            CallError::Refused(refusal) if refusal.words().contains("leader changed") => true,
+            CallError::Refused(refusal) => matches!(
                 refusal.code,
                 INVALID_ARGUMENT
                     | NOT_FOUND
@@ -58,18 +58,18 @@ impl Trouble {
 
     pub(crate) fn cause(self) -> NodeError {
         match self {
-            Trouble::Failed(error) => error,
-            Trouble::Refused(refusal) => refusal.cause(),
+            CallError::Failed(error) => error,
+            CallError::Refused(refusal) => refusal.cause(),
         }
     }
 }
 
-impl Refusal {
+impl ApiError {
     pub(crate) fn words(&self) -> &str {
         if self.message.is_empty() { &self.error } else { &self.message }
     }
 
-    pub(crate) fn is_stale_pass(&self) -> bool {
+    pub(crate) fn is_expired_token(&self) -> bool {
         self.code == UNAUTHENTICATED || self.words().contains("revision of auth store is old")
     }
 
@@ -98,7 +98,8 @@ mod tests {
 
     #[test]
     fn a_refusal_is_printable() {
-        let refusal = Refusal { code: 7, message: "\u{1b}[2J\n\u{202e}no".to_owned(), ..Refusal::default() };
+        let refusal =
+            ApiError { code: 7, message: "\u{1b}[2J\n\u{202e}no".to_owned(), ..ApiError::default() };
         assert_eq!(refusal.cause().to_string(), "permission denied: \u{fffd}[2J\u{fffd}\u{fffd}no");
     }
 
@@ -117,7 +118,7 @@ mod tests {
             (r#"{"error":"etcdserver: no leader","code":14}"#, "server"),
         ];
         for (body, kind) in table {
-            let refusal: Refusal = serde_json::from_str(body).unwrap();
+            let refusal: ApiError = serde_json::from_str(body).unwrap();
             assert_eq!(refusal.cause().kind(), kind, "{body}");
         }
     }

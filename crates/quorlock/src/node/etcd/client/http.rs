@@ -43,7 +43,7 @@ pub(crate) struct Http {
     idle: Mutex<Vec<Connection>>,
     calls: Semaphore,
     /// How often each member was left for another, for those who listen to it.
-    turns: watch::Sender<Vec<u64>>,
+    member_changes: watch::Sender<Vec<u64>>,
     connect_timeout: Duration,
     request_timeout: Duration,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Call<'a> {
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
     /// What shows who asks.
-    pub(crate) pass: Option<Arc<str>>,
+    pub(crate) auth_token: Option<Arc<str>>,
 }
 
 /// A whole answer, and who gave it.
@@ -86,8 +86,8 @@ impl Http {
         request_timeout: Duration,
     ) -> Self {
         let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MOST_CALLS));
-        let turns = watch::Sender::new(vec![0; endpoints.len()]);
-        Self { endpoints, current, idle, calls, turns, connect_timeout, request_timeout }
+        let member_changes = watch::Sender::new(vec![0; endpoints.len()]);
+        Self { endpoints, current, idle, calls, member_changes, connect_timeout, request_timeout }
     }
 
     /// The answer to `call`, whole.
@@ -136,7 +136,7 @@ impl Http {
         };
         let answer = timeout(limit.min(self.request_timeout), answer).await.ok().flatten();
         if answer.is_none() {
-            self.turn_away(number);
+            self.leave_member(number);
         }
         answer
     }
@@ -152,21 +152,21 @@ impl Http {
     }
 
     /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.
-    pub(crate) fn turn_away(&self, endpoint: usize) {
+    pub(crate) fn leave_member(&self, endpoint: usize) {
         self.ask_next(endpoint, (endpoint + 1) % self.endpoints.len());
         self.idle().retain(|connection| connection.endpoint != endpoint);
     }
 
     /// Tells how often each member was left for another: whoever listens to it may wait in vain.
-    pub(crate) fn turns(&self) -> watch::Receiver<Vec<u64>> {
-        self.turns.subscribe()
+    pub(crate) fn member_changes(&self) -> watch::Receiver<Vec<u64>> {
+        self.member_changes.subscribe()
     }
 
     /// Asks `next` instead of `before`, unless somebody else has decided meanwhile.
     fn ask_next(&self, before: usize, next: usize) {
         let changed = self.current.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
         if before != next && changed.is_ok() {
-            self.turns.send_modify(|turns| turns[before] += 1);
+            self.member_changes.send_modify(|member_changes| member_changes[before] += 1);
         }
     }
 
@@ -202,7 +202,7 @@ impl Http {
             Err(mut error) => {
                 let is_unsent = error.take_message().is_some();
                 if !is_unsent {
-                    self.turn_away(endpoint);
+                    self.leave_member(endpoint);
                 }
                 Err(Unsent { is_unsent, cause: lost(error.error()) })
             }
@@ -215,8 +215,8 @@ impl Http {
             .header(CONTENT_TYPE, "application/json");
         // Whoever sees no leader says so, instead of keeping a watch open that tells nothing.
         let request = request.header("Grpc-Metadata-hasleader", "true");
-        let request = match &call.pass {
-            Some(pass) => request.header(AUTHORIZATION, &**pass),
+        let request = match &call.auth_token {
+            Some(auth_token) => request.header(AUTHORIZATION, &**auth_token),
             None => request,
         };
         let bad = |error: hyper::http::Error| NodeError::Protocol { reason: error.to_string().into() };
@@ -255,7 +255,7 @@ impl Http {
         answer: impl Future<Output = Result<T, NodeError>>,
     ) -> Result<T, NodeError> {
         timeout(self.request_timeout, answer).await.unwrap_or_else(|_| {
-            self.turn_away(endpoint);
+            self.leave_member(endpoint);
             Err(NodeError::Timeout { after: self.request_timeout })
         })
     }
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn a_member_is_left_once_however_many_calls_failed_and_not_without_another() {
         let alone = http(1);
-        alone.turn_away(0);
-        assert_eq!((alone.current(), &*alone.turns().borrow()), (0, &vec![0]));
+        alone.leave_member(0);
+        assert_eq!((alone.current(), &*alone.member_changes().borrow()), (0, &vec![0]));
         let three = http(3);
-        (0..9).for_each(|_| three.turn_away(0));
-        assert_eq!((three.current(), &*three.turns().borrow()), (1, &vec![1, 0, 0]));
+        (0..9).for_each(|_| three.leave_member(0));
+        assert_eq!((three.current(), &*three.member_changes().borrow()), (1, &vec![1, 0, 0]));
     }
 }

@@ -54,7 +54,7 @@ impl Api {
     /// Asks all members. Returns those that are silent.
     pub(crate) async fn check_all_members(self: &Arc<Self>) -> Result<Vec<String>, NodeError> {
         // Once for all members: each of them would take as long to find out that a password is wrong.
-        self.pass().await?;
+        self.auth_token().await?;
         let all = (0..self.http.members()).collect();
         let silent = self.ask_members(all, SOON).await;
         self.checks.set_unheard(silent.clone());

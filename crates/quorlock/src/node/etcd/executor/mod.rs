@@ -3,9 +3,9 @@
 mod name_queue;
 mod name_task;
 
-use crate::node::etcd::executor::name_queue::{Asked, Lane, Work};
-use crate::node::etcd::executor::name_task::Walker;
-use crate::node::etcd::health::Desk;
+use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Work};
+use crate::node::etcd::executor::name_task::NameTask;
+use crate::node::etcd::health::SharedHealth;
 use crate::node::etcd::lock_store::Store;
 use crate::node::{BoxFuture, Command, NodeError, Reply, Request, Wakeup};
 use quorlock_core::Name;
@@ -38,7 +38,7 @@ enum Job {
 /// The way to the thread, which starts with the first job.
 pub(crate) struct Worker {
     store: Store,
-    desk: Desk,
+    health: SharedHealth,
     /// How long the cluster may take to answer.
     patience: Duration,
     thread: Mutex<Option<Thread>>,
@@ -53,7 +53,13 @@ struct Thread {
 
 impl Worker {
     pub(crate) fn new(store: Store, patience: Duration) -> Self {
-        Self { store, desk: Desk::default(), patience, thread: Mutex::default(), watched: Mutex::default() }
+        Self {
+            store,
+            health: SharedHealth::default(),
+            patience,
+            thread: Mutex::default(),
+            watched: Mutex::default(),
+        }
     }
 
     /// Puts `request` behind those that wait for the same name.
@@ -62,11 +68,11 @@ impl Worker {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
         };
-        if self.desk.queued() >= limit {
+        if self.health.queued() >= limit {
             return request.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
         let name = request.command().name().clone();
-        let asked = Asked { request, since: Instant::now(), counted: self.desk.count() };
+        let asked = Asked { request, since: Instant::now(), counted: self.health.count() };
         if let Err((error, Job::Work(_, Work::Ask(unsent)))) = self.send(Job::Work(name, Work::Ask(asked))) {
             unsent.request.answer(Reply::failed(error));
         }
@@ -105,13 +111,13 @@ impl Worker {
         self.send(Job::Task(task)).map_err(|(error, _)| error)?;
         let found = finding.await.unwrap_or(Err(NodeError::Abandoned));
         if let Err(error) = &found {
-            self.desk.note_trouble(error);
+            self.health.note_trouble(error);
         }
         found
     }
 
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.desk
+    pub(crate) fn health(&self) -> &SharedHealth {
+        &self.health
     }
 
     fn send(&self, job: Job) -> Result<(), (NodeError, Job)> {
@@ -131,18 +137,18 @@ impl Worker {
     fn start(&self) -> io::Result<Thread> {
         let (jobs, incoming) = unbounded_channel();
         let (is_over, over) = mpsc::sync_channel(1);
-        let office = Office {
+        let dispatcher = Dispatcher {
             store: self.store.clone(),
-            desk: self.desk.clone(),
+            health: self.health.clone(),
             patience: self.patience,
-            lanes: BTreeMap::new(),
+            queues: BTreeMap::new(),
             tasks: JoinSet::new(),
         };
         std::thread::Builder::new().name("quorlock-etcd".to_owned()).spawn(move || {
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 // Connections and watches end with their runtime.
-                Ok(runtime) => runtime.block_on(office.run(incoming)),
-                Err(error) => office.desk.note_trouble(&cannot_start(error)),
+                Ok(runtime) => runtime.block_on(dispatcher.run(incoming)),
+                Err(error) => dispatcher.health.note_trouble(&cannot_start(error)),
             }
             let _ = is_over.send(());
         })?;
@@ -154,11 +160,11 @@ impl Drop for Worker {
     /// Lets the thread finish what was sent. A program may end right after its guard: what is under way is waited for as long
     /// as an answer may take, so that the lock does not stay until its ttl is over.
     fn drop(&mut self) {
-        self.desk.close();
+        self.health.close();
         let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Thread { jobs, over }) = thread else { return };
         drop(jobs);
-        if self.desk.queued() > 0 {
+        if self.health.queued() > 0 {
             let _ = over.recv_timeout(self.patience);
         }
     }
@@ -169,15 +175,15 @@ fn cannot_start(error: io::Error) -> NodeError {
 }
 
 /// What the thread does.
-struct Office {
+struct Dispatcher {
     store: Store,
-    desk: Desk,
+    health: SharedHealth,
     patience: Duration,
-    lanes: BTreeMap<Name, Arc<Lane>>,
+    queues: BTreeMap<Name, Arc<NameQueue>>,
     tasks: JoinSet<Option<Name>>,
 }
 
-impl Office {
+impl Dispatcher {
     async fn run(mut self, mut jobs: UnboundedReceiver<Job>) {
         loop {
             tokio::select! {
@@ -197,8 +203,8 @@ impl Office {
             }
         }
         // Watches have no end of their own.
-        for lane in self.lanes.values() {
-            let _ = lane.push(Work::Unwatch);
+        for queue in self.queues.values() {
+            let _ = queue.push(Work::Unwatch);
         }
         let rest = async {
             while self.tasks.join_next().await.is_some() {}
@@ -209,18 +215,18 @@ impl Office {
     }
 
     fn put(&mut self, name: Name, work: Work) {
-        let work = match self.lanes.get(&name) {
-            Some(lane) => match lane.push(work) {
+        let work = match self.queues.get(&name) {
+            Some(queue) => match queue.push(work) {
                 Ok(()) => return,
                 Err(work) => work,
             },
             None => work,
         };
-        let lane = Arc::new(Lane::with(work));
-        self.lanes.insert(name.clone(), lane.clone());
-        let walker = Walker::new(name.clone(), self.store.clone(), self.desk.clone(), self.patience);
+        let queue = Arc::new(NameQueue::with(work));
+        self.queues.insert(name.clone(), queue.clone());
+        let task = NameTask::new(name.clone(), self.store.clone(), self.health.clone(), self.patience);
         self.tasks.spawn(async move {
-            walker.walk(&lane).await;
+            task.run(&queue).await;
             Some(name)
         });
     }
@@ -228,9 +234,9 @@ impl Office {
     /// Forgets the lane of `name`, unless a new one took its place.
     fn tidy(&mut self, name: Option<Name>) {
         if let Some(name) = name
-            && self.lanes.get(&name).is_some_and(|lane| lane.is_over())
+            && self.queues.get(&name).is_some_and(|queue| queue.is_over())
         {
-            self.lanes.remove(&name);
+            self.queues.remove(&name);
         }
     }
 }

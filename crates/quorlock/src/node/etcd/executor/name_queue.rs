@@ -26,7 +26,7 @@ pub(crate) struct Asked {
 
 /// What waits for its turn.
 #[derive(Debug, Default)]
-pub(crate) struct Lane {
+pub(crate) struct NameQueue {
     waiting: Mutex<Waiting>,
     arrived: Notify,
 }
@@ -38,7 +38,7 @@ struct Waiting {
     is_over: bool,
 }
 
-impl Lane {
+impl NameQueue {
     pub(crate) fn with(work: Work) -> Self {
         let waiting = Waiting { work: VecDeque::from([work]), is_over: false };
         Self { waiting: Mutex::new(waiting), arrived: Notify::new() }

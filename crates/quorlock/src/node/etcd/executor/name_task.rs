@@ -1,7 +1,7 @@
 //! Whoever carries out the commands for one name, one after another.
 
-use crate::node::etcd::executor::name_queue::{Asked, Lane, Next, Work};
-use crate::node::etcd::health::{Desk, Owed};
+use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Next, Work};
+use crate::node::etcd::health::{SharedHealth, UnsentRelease};
 use crate::node::etcd::lock_store::Store;
 use crate::node::etcd::watch::{Watch, notify};
 use crate::node::{Command, Denied, NodeError, Reply, Wakeup};
@@ -17,45 +17,45 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const LEAST: Duration = Duration::from_secs(120);
 
 /// A release that failed. Nobody waits for its answer: whoever did had the failure.
-struct Debt {
+struct FailedRelease {
     release: Command,
     since: Instant,
     due: Instant,
     delay: Duration,
     /// It counts as long as this lives.
-    _owed: Owed,
+    _owed: UnsentRelease,
 }
 
-impl Debt {
-    fn new(release: &Command, owed: Owed) -> Self {
+impl FailedRelease {
+    fn new(release: &Command, owed: UnsentRelease) -> Self {
         let now = Instant::now();
         Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: owed }
     }
 }
 
 /// Whoever carries out what waits in one lane.
-pub(crate) struct Walker {
+pub(crate) struct NameTask {
     pub(crate) name: Name,
     pub(crate) store: Store,
-    pub(crate) desk: Desk,
+    pub(crate) health: SharedHealth,
     /// How long a watch may take to begin.
     pub(crate) patience: Duration,
     watch: Option<AbortHandle>,
-    owed: VecDeque<Debt>,
+    owed: VecDeque<FailedRelease>,
 }
 
-impl Walker {
-    pub(crate) fn new(name: Name, store: Store, desk: Desk, patience: Duration) -> Self {
-        Self { name, store, desk, patience, watch: None, owed: VecDeque::new() }
+impl NameTask {
+    pub(crate) fn new(name: Name, store: Store, health: SharedHealth, patience: Duration) -> Self {
+        Self { name, store, health, patience, watch: None, owed: VecDeque::new() }
     }
 
-    /// Carries out what waits in `lane`, until nothing does.
-    pub(crate) async fn walk(mut self, lane: &Lane) {
-        let _closing = Closing(lane);
+    /// Carries out what waits in `queue`, until nothing does.
+    pub(crate) async fn run(mut self, queue: &NameQueue) {
+        let _closing = Closing(queue);
         loop {
-            let stays = !self.owed.is_empty() && self.desk.is_open();
+            let stays = !self.owed.is_empty() && self.health.is_open();
             let due = self.owed.front().map(|debt| debt.due);
-            match lane.next(stays || self.watch.is_some(), due).await {
+            match queue.next(stays || self.watch.is_some(), due).await {
                 Next::Work(Work::Ask(asked)) => self.answer(asked).await,
                 Next::Work(Work::Watch(wakeup)) => self.begin_watch(wakeup).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
@@ -91,11 +91,11 @@ impl Walker {
         };
         match result {
             Ok(reply) => {
-                self.desk.note_well(asked.elapsed());
+                self.health.note_well(asked.elapsed());
                 request.answer(reply);
             }
             Err(error) => {
-                self.desk.note_trouble(&error);
+                self.health.note_trouble(&error);
                 if matches!(request.command(), Command::Release { .. }) {
                     self.owe(request.command());
                 }
@@ -105,7 +105,7 @@ impl Walker {
     }
 
     fn owe(&mut self, release: &Command) {
-        self.owed.extend(self.desk.owe().map(|owed| Debt::new(release, owed)));
+        self.owed.extend(self.health.owe().map(|owed| FailedRelease::new(release, owed)));
     }
 
     /// Tries again what was not released, the oldest first, until its lock is over by its ttl.
@@ -141,7 +141,7 @@ impl Walker {
     }
 }
 
-struct Closing<'a>(&'a Lane);
+struct Closing<'a>(&'a NameQueue);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -149,7 +149,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-impl Drop for Walker {
+impl Drop for NameTask {
     fn drop(&mut self) {
         self.end_watch();
     }
@@ -169,11 +169,11 @@ mod tests {
         let etcd = Etcd::start(1);
         let store = store(&etcd.url());
         store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
-        let mut walker = Walker::new(name("a"), store, Desk::default(), TTL);
-        walker.owe(&release("a", 1));
+        let mut task = NameTask::new(name("a"), store, SharedHealth::default(), TTL);
+        task.owe(&release("a", 1));
         let (request, reply) = Request::channel(acquire("a", 2, 6, TTL, false));
-        let counted = walker.desk.count();
-        walker.answer(Asked { request, since: Instant::now(), counted }).await;
+        let counted = task.health.count();
+        task.answer(Asked { request, since: Instant::now(), counted }).await;
         let reply = reply.await;
         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
     }
@@ -185,11 +185,11 @@ mod tests {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let minute = Duration::from_secs(60);
         let store = Store { longest_ttl: 60 * minute, ..store(&format!("etcd://127.0.0.1:{port}")) };
-        let mut walker = Walker::new(name("a"), store, Desk::default(), minute);
-        walker.owe(&release("a", 1));
+        let mut task = NameTask::new(name("a"), store, SharedHealth::default(), minute);
+        task.owe(&release("a", 1));
         for (passed, owed) in [(1, 1), (58, 1), (2, 0)] {
             advance(passed * minute).await;
-            assert_eq!((walker.pay().await.is_err(), walker.owed.len()), (true, owed), "{passed}");
+            assert_eq!((task.pay().await.is_err(), task.owed.len()), (true, owed), "{passed}");
         }
     }
 }

@@ -163,7 +163,7 @@ async fn count(node: &Arc<dyn Node>, dir: &Path) {
 async fn take(node: &Arc<dyn Node>) -> u64 {
     let me = process_number();
     loop {
-        let proposal = SystemClock.wall().as_micros();
+        let proposal = quorlock_core::Wall::from(SystemClock.wall_time()).as_micros();
         match ask(node, &acquire("x", me, proposal, LONG, true)).await.as_str() {
             "raised" => return proposal,
             "taken" => tokio::time::sleep(Duration::from_micros(300)).await,

@@ -4,7 +4,7 @@
 
 use crate::node::redis::admin::session::Session;
 use crate::node::redis::link::Link;
-use crate::node::redis::protocol::encode::FENCE_KEY;
+use crate::node::redis::protocol::encode::{FENCE_KEY, KEY_END};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::protocol;
 use crate::node::{Names, NodeError};
@@ -40,7 +40,7 @@ pub(crate) async fn names(link: &Link) -> Result<Names, NodeError> {
 
 /// Takes one step, and asks which of the names that it finds are held; where the next one starts.
 async fn step(session: &mut Session, cursor: &[u8], held: &mut BTreeSet<Name>) -> Result<Bytes, NodeError> {
-    let pattern = format!("{FENCE_KEY}*");
+    let pattern = format!("{FENCE_KEY}*{KEY_END}");
     session.push(&[b"SCAN", cursor, b"MATCH", pattern.as_bytes(), b"COUNT", STEP, b"TYPE", b"zset"]);
     let answer = session.reply().await?;
     let (next, known) = found(&answer).ok_or_else(|| protocol("SCAN is answered by another shape"))?;
@@ -60,7 +60,7 @@ fn found(step: &Value) -> Option<(Bytes, Vec<Name>)> {
     let Value::Array(parts) = step else { return None };
     let [Value::Text(cursor), Value::Array(keys)] = parts.as_slice() else { return None };
     let names = keys.iter().filter_map(|key| {
-        let name = key.text()?.strip_prefix(FENCE_KEY.as_bytes())?;
+        let name = key.text()?.strip_prefix(FENCE_KEY.as_bytes())?.strip_suffix(KEY_END.as_bytes())?;
         Name::new(std::str::from_utf8(name).ok()?).ok()
     });
     Some((cursor.clone(), names.collect()))

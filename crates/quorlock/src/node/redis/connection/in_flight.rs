@@ -7,7 +7,7 @@ use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::Link;
 use crate::node::redis::link::epoch::{Reading, VotingRight};
 use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingUpdate, Verify, Vote};
-use crate::node::redis::protocol::encode::FREE_CHANNEL;
+use crate::node::redis::protocol::encode::{FREE_CHANNEL, KEY_END};
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::{classify, is_unknown_script, protocol};
@@ -94,7 +94,7 @@ impl InFlight {
                     .get(1)
                     .and_then(Value::text)
                     .and_then(|channel| std::str::from_utf8(channel).ok())
-                    .and_then(|channel| channel.strip_prefix(FREE_CHANNEL));
+                    .and_then(|channel| channel.strip_prefix(FREE_CHANNEL)?.strip_suffix(KEY_END));
                 let wakeup = name.and_then(|name| link.lock().wakeups.get(name).cloned());
                 match (wakeup, fields.get(2).and_then(Value::text).and_then(told)) {
                     (Some(wakeup), Some((crowd, release))) => wakeup.notify_release(release, crowd),

@@ -55,7 +55,7 @@ async fn step_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::{Moment, Wall};
+    use quorlock_core::Moment;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// A clock that goes on by some microseconds each time it is read.
@@ -68,8 +68,8 @@ mod tests {
             Moment::from_boot(Duration::from_micros(micros))
         }
 
-        fn wall(&self) -> Wall {
-            Wall::from_micros(0)
+        fn wall_time(&self) -> std::time::SystemTime {
+            std::time::UNIX_EPOCH
         }
     }
 

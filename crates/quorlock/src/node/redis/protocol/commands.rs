@@ -1,6 +1,6 @@
 //! The commands of a lock as the server reads them.
 
-use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, FREE_CHANNEL, WAITING_KEY, millis};
+use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, WAITING_KEY, millis};
 use crate::node::redis::protocol::scripts::{Hashes, Script};
 use crate::node::{Acquire, Command};
 use quorlock_core::{Fence, Name, Token};
@@ -87,9 +87,20 @@ pub(crate) fn releases<'a>(
     whole: bool,
 ) {
     let count = batch.len();
-    let mut command = script(out, hashes, Script::Release, whole, count, count);
+    let mark_keys =
+        batch.clone().map(|(_, release)| usize::from(release.keeps) + 2 * usize::from(release.forced));
+    let keys = 1 + count + mark_keys.sum::<usize>();
+    let mut command = script(out, hashes, Script::Release, whole, keys, count).arg(WAITING_KEY);
     for (name, _) in batch.clone() {
         command = command.arg(name.as_str());
+    }
+    for (name, release) in batch.clone() {
+        if release.keeps {
+            command = command.fence_key(name);
+        }
+        if release.forced {
+            command = command.taken_key(name, &release.token).arg(EPOCH_KEY);
+        }
     }
     for (_, release) in batch {
         let token = &release.token;
@@ -135,17 +146,19 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
         (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
         (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
     };
-    script(out, hashes, which, call.whole, 1, 3)
+    script(out, hashes, which, call.whole, 2, 3)
         .arg(command.name().as_str())
+        .fence_key(command.name())
         .token(&call.token)
         .number(number)
         .number(call.mark);
 }
 
 fn refill(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, refill: &Acquire) {
-    script(out, hashes, Script::Refill, call.whole, 1, 5)
+    script(out, hashes, Script::Refill, call.whole, 3, 4)
         .arg(refill.name.as_str())
-        .token(&call.token)
+        .fence_key(&refill.name)
+        .taken_key(&refill.name, &call.token)
         .number(millis(refill.ttl))
         .number(call.mark)
         .arg(refill.value())
@@ -161,9 +174,7 @@ pub(crate) fn inspect(out: &mut Vec<u8>, name: &Name) {
 
 /// Asks for hints about `name`, or for no more of them. Exactly one confirmation or error comes back.
 pub(crate) fn hints(out: &mut Vec<u8>, name: &str, wanted: bool) {
-    Encoder::command(out, 2)
-        .arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" })
-        .parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes()]);
+    Encoder::command(out, 2).arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" }).free_channel(name);
 }
 
 /// Tells whoever releases that somebody waits.
@@ -202,7 +213,7 @@ mod tests {
     use quorlock_core::{Owner, StoredLock, Wall};
 
     /// `words` as a server expects them.
-    fn socket(words: &[&str]) -> String {
+    fn encoded(words: &[&str]) -> String {
         let words = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
         format!("*{}\r\n{}", words.len(), words.collect::<String>())
     }
@@ -222,18 +233,18 @@ mod tests {
             label: StoredLock::label(&Owner {
                 who: "ann@web1".to_owned(),
                 pid: 42,
-                since: Wall::from_micros(1_763_240_000_000_000),
+                since: Wall::from_micros(1_763_240_000_000_000).into(),
                 reason: Some("nightly".to_owned()),
             }),
             ttl: Duration::from_secs(3),
             tied: false,
             repair: false,
         };
-        let set = socket(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
-        let raise = socket(&["ZADD", "quorlock:fence:a", "GT", "CH", "1763240000000000", "f"]);
+        let set = encoded(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
+        let raise = encoded(&["ZADD", "quorlock:fence:{a}", "GT", "CH", "1763240000000000", "f"]);
         assert_eq!(written(|out| acquire(out, &vote)), set + &raise);
         let plain = Acquire { proposal: Fence::NONE, ..vote };
-        let set = socket(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
+        let set = encoded(&["SET", "a", &plain.value(), "NX", "PX", "3000"]);
         assert_eq!(written(|out| acquire(out, &plain)), set);
     }
 
@@ -249,7 +260,18 @@ mod tests {
                 forced: marks.contains('!'),
             };
             let (name, expected) = (Name::new("a").unwrap(), format!("{token}{marks}"));
-            let expected = socket(&["EVALSHA", "", "1", "a", &expected]);
+            let mut words = vec!["EVALSHA", "", "", "quorlock:waiting", "a"];
+            let taken = format!("quorlock:taken:{{a}}:{token}");
+            if call.keeps {
+                words.push("quorlock:fence:{a}");
+            }
+            if call.forced {
+                words.extend([taken.as_str(), "quorlock:epoch"]);
+            }
+            let keys = (words.len() - 3).to_string();
+            words[2] = &keys;
+            words.push(&expected);
+            let expected = encoded(&words);
             assert_eq!(written(|out| releases(out, &hashes, [(&name, &call)].into_iter(), false)), expected);
         }
     }

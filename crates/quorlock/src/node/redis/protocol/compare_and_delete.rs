@@ -1,7 +1,7 @@
 //! Releases without the script, where the server has a compare-and-delete of its own and nobody waits.
 
 use crate::node::redis::protocol::encode::WAITING_KEY;
-use crate::node::redis::protocol::encode::{DIGITS, Encoder, FREE_CHANNEL, decimal};
+use crate::node::redis::protocol::encode::{DIGITS, Encoder, decimal};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::{Command, FastRelease};
 use quorlock_core::{Fence, Label, Name, Token};
@@ -73,12 +73,7 @@ pub(crate) fn ask_for_waiters(out: &mut Vec<u8>) {
 
 /// Tells those who wait for `name` that the release of `token` freed it. It is rare, so the script is sent whole.
 pub(crate) fn hint(out: &mut Vec<u8>, name: &Name, token: &Token) {
-    Encoder::command(out, 5)
-        .arg("EVAL")
-        .arg(HINT)
-        .arg("0")
-        .parts(&[FREE_CHANNEL.as_bytes(), name.as_str().as_bytes()])
-        .arg(token.as_bytes());
+    Encoder::command(out, 5).arg("EVAL").arg(HINT).arg("0").free_channel(name.as_str()).arg(token.as_bytes());
 }
 
 impl Encoder<'_> {

@@ -3,13 +3,18 @@
 use quorlock_core::{Name, Token};
 use std::time::Duration;
 
-/// What a name's fence key starts with.
-pub(crate) const FENCE_KEY: &str = "quorlock:fence:";
-/// What the channel for hints about a name starts with.
-pub(crate) const FREE_CHANNEL: &str = "quorlock:free:";
-/// The key that stands while somebody waits for any name.
+/// What a name's fence key starts with. The name follows in braces, so that a store that spreads keys by such tags keeps
+/// all keys of a name together.
+pub(crate) const FENCE_KEY: &str = "quorlock:fence:{";
+/// What the channel for hints about a name starts with; the name and [`KEY_END`] follow.
+pub(crate) const FREE_CHANNEL: &str = "quorlock:free:{";
+/// What the mark of a token starts with that an operator took from its holder; the name, `}:` and the token follow.
+const TAKEN_KEY: &str = "quorlock:taken:{";
+/// What ends a key or channel of one name.
+pub(crate) const KEY_END: &str = "}";
+/// The key that exists while a client waits for any name.
 pub(crate) const WAITING_KEY: &str = "quorlock:waiting";
-/// The key that tells whether the server remembers.
+/// The key that says whether the server remembers.
 pub(crate) const EPOCH_KEY: &str = "quorlock:epoch";
 
 /// Writes one command: first the number of its arguments, then each of them.
@@ -59,7 +64,15 @@ impl<'a> Encoder<'a> {
     }
 
     pub(crate) fn fence_key(self, name: &Name) -> Self {
-        self.parts(&[FENCE_KEY.as_bytes(), name.as_str().as_bytes()])
+        self.parts(&[FENCE_KEY.as_bytes(), name.as_str().as_bytes(), KEY_END.as_bytes()])
+    }
+
+    pub(crate) fn free_channel(self, name: &str) -> Self {
+        self.parts(&[FREE_CHANNEL.as_bytes(), name.as_bytes(), KEY_END.as_bytes()])
+    }
+
+    pub(crate) fn taken_key(self, name: &Name, token: &Token) -> Self {
+        self.parts(&[TAKEN_KEY.as_bytes(), name.as_str().as_bytes(), b"}:", token.as_bytes()])
     }
 }
 
@@ -123,7 +136,7 @@ mod tests {
     fn a_command_is_an_array_of_bulk_strings() {
         let mut out = Vec::new();
         Encoder::command(&mut out, 4).arg("SET").fence_key(&Name::new("a b").unwrap()).number(120).arg("");
-        assert_eq!(out, b"*4\r\n$3\r\nSET\r\n$18\r\nquorlock:fence:a b\r\n$3\r\n120\r\n$0\r\n\r\n");
+        assert_eq!(out, b"*4\r\n$3\r\nSET\r\n$20\r\nquorlock:fence:{a b}\r\n$3\r\n120\r\n$0\r\n\r\n");
     }
 
     #[test]

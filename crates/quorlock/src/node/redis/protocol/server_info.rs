@@ -150,10 +150,10 @@ mod tests {
         let hostile = "x\u{1b}[2J\r\u{202e}";
         let info = ["run_id", "redis_version", "redis_mode", "role", "maxmemory_policy"]
             .map(|field| format!("{field}:{hostile}\r\n"));
-        let survey = Survey::parse(&info.concat());
+        let server_info = ServerInfo::parse(&info.concat());
         let shown = "x\u{fffd}[2J\u{fffd}\u{fffd}";
-        assert_eq!(survey.version, format!("redis {shown}"));
-        for value in [&survey.run_id, &survey.mode, &survey.role, &survey.policy] {
+        assert_eq!(server_info.version, format!("redis {shown}"));
+        for value in [&server_info.run_id, &server_info.mode, &server_info.role, &server_info.policy] {
             assert_eq!(value, shown);
         }
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::node::{Done, Wakeup};
 
 async fn heard(wakeup: &Wakeup) {
-    tokio::time::timeout(PATIENCE, wakeup.notified()).await.expect("the bell is not rung");
+    tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await.expect("the bell is not rung");
 }
 
 #[tokio::test]

@@ -69,8 +69,8 @@ impl crate::Clock for Hurried {
         at(self.0.fetch_add(10, Ordering::Relaxed))
     }
 
-    fn wall(&self) -> Wall {
-        crate::SystemClock.wall()
+    fn wall_time(&self) -> std::time::SystemTime {
+        crate::SystemClock.wall_time()
     }
 }
 

@@ -127,8 +127,8 @@ impl crate::Clock for Wrong {
         crate::SystemClock.now()
     }
 
-    fn wall(&self) -> quorlock_core::Wall {
-        quorlock_core::Wall::from_micros(crate::SystemClock.wall().as_micros() - 60_000_000)
+    fn wall_time(&self) -> std::time::SystemTime {
+        crate::SystemClock.wall_time() - Duration::from_secs(60)
     }
 }
 

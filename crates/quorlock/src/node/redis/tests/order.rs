@@ -29,7 +29,7 @@ async fn a_vote_sent_with_the_release_before_it_finds_the_name_free() {
 #[tokio::test]
 async fn a_change_sent_with_the_release_before_it_finds_the_name_gone() {
     let changes = [
-        Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: Tie::Loose },
+        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose },
         Command::Stamp { name: name("a"), token: token(1), at_least: Fence::new(9) },
     ];
     for change in changes {
@@ -55,7 +55,7 @@ async fn the_first_release_of_a_name_keeps_its_counter_although_the_server_forgo
     let (server, node) = holding(calm()).await;
     server.run_command("SCRIPT FLUSH");
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
-    let left = server.run_command("TTL quorlock:fence:a").number().unwrap();
+    let left = server.run_command("TTL quorlock:fence:{a}").number().unwrap();
     assert!(left > 600_000, "{left}");
 }
 
@@ -65,7 +65,7 @@ async fn a_vote_without_a_proposal_touches_no_counter() {
     let (server, node) = holding(calm()).await;
     let plain = Command::Acquire(Acquire { proposal: Fence::NONE, ..acquire("b", 1, 7) });
     assert!(matches!(ask(&node, plain).await, Reply::Done(Done::Raised)));
-    assert_eq!(server.text("EXISTS quorlock:fence:b").unwrap(), "0");
+    assert_eq!(server.text("EXISTS quorlock:fence:{b}").unwrap(), "0");
 }
 
 #[tokio::test]
@@ -85,7 +85,8 @@ async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     relay.hold();
     let nodes: Nodes = [node.clone()];
-    let mut lost = TestRound::send(&nodes, NodeSet::first(1), release("a", 1), PATIENCE, WakeThreshold::ONE);
+    let mut lost =
+        TestRound::send(&nodes, NodeSet::first(1), release("a", 1), NODE_TIMEOUT, WakeThreshold::ONE);
     until("the release is held up", || relay.holds(token(1).as_bytes())).await;
     relay.hang_up();
     assert!(matches!(lost.next().await.unwrap().1, Reply::Failed(_)));
@@ -103,8 +104,8 @@ async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
     node.watch(&name("a"), &wakeup);
     assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
     for word in ["free", "", "3"] {
-        server.run_command(&format!("PUBLISH quorlock:free:a {word}"));
-        let heard = tokio::time::timeout(PATIENCE, wakeup.notified()).await;
+        server.run_command(&format!("PUBLISH quorlock:free:{{a}} {word}"));
+        let heard = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
         assert!(heard.is_ok(), "{word:?} is not heard");
     }
 }

@@ -169,9 +169,10 @@ async fn commands_that_waited_too_long_for_the_connection_are_not_sent() {
     server.signal(Signal::STOP);
     let node = connect(&server.url(), ctx);
     let nodes: Nodes = [node.clone()];
-    let mut late = TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, WakeThreshold::ONE);
+    let mut late =
+        TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), NODE_TIMEOUT, WakeThreshold::ONE);
     let mut freed_unconfirmed =
-        TestRound::send(&nodes, NodeSet::first(1), release("b", 1), PATIENCE, WakeThreshold::ONE);
+        TestRound::send(&nodes, NodeSet::first(1), release("b", 1), NODE_TIMEOUT, WakeThreshold::ONE);
     tokio::time::sleep(Duration::from_millis(60)).await;
     server.signal(Signal::CONT);
     let reply = late.next().await.unwrap().1;

@@ -18,7 +18,8 @@ fn numbers(server: &Server) -> Vec<u64> {
 async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> crate::node::redis::tests::relay::Former {
     relay.hold();
     let nodes: Nodes = [node.clone()];
-    let mut vote = TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), PATIENCE, WakeThreshold::ONE);
+    let mut vote =
+        TestRound::send(&nodes, NodeSet::first(1), vote("a", 1, 7), NODE_TIMEOUT, WakeThreshold::ONE);
     until("the vote is held up", || relay.holds(b"\r\nNX\r\n")).await;
     let former = relay.hang_up();
     let error = cause(vote.next().await.unwrap().1);
@@ -94,7 +95,7 @@ struct Stranger {
 impl Stranger {
     fn new(server: &Server) -> Self {
         let stream = UnixStream::connect(server.socket()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(NODE_TIMEOUT)).unwrap();
         let number = server::ask(&stream, "CLIENT ID").unwrap().number().unwrap();
         Self { stream, number }
     }

@@ -54,7 +54,7 @@ async fn a_durable_server_that_is_set_to_sync_less_is_given_up() {
     let node = connect(&(server.url() + "?durable=yes"), calm());
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     server.run_command("CONFIG SET appendfsync everysec");
-    let end = tokio::time::Instant::now() + PATIENCE;
+    let end = tokio::time::Instant::now() + NODE_TIMEOUT;
     while !matches!(ask(&node, vote("b", 1, 7)).await, Reply::Failed(cause) if matches!(*cause, NodeError::NotDurable { .. }))
     {
         assert!(tokio::time::Instant::now() < end, "it is still trusted");

@@ -1,6 +1,6 @@
 //! A relay between a node and its server that can hold up what one connection sends, and hang up on the node alone.
 
-use crate::node::redis::tests::{PATIENCE, Server};
+use crate::node::redis::tests::{NODE_TIMEOUT, Server};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -97,7 +97,7 @@ impl Former {
         if (&line.server).write_all(&held).is_err() {
             return Fate::Refused;
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + NODE_TIMEOUT;
         loop {
             let state = line.state();
             if state.answered > answered {

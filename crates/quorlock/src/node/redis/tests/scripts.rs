@@ -14,7 +14,7 @@ fn stamp(lock: &str, by: u8, at_least: u64) -> Command {
 }
 
 fn extend(lock: &str, by: u8) -> Command {
-    Command::Extend { name: name(lock), token: token(by), ttl: PATIENCE, tie: Tie::Loose }
+    Command::Extend { name: name(lock), token: token(by), ttl: NODE_TIMEOUT, tie: Tie::Loose }
 }
 
 fn stamped(reply: Reply) -> u64 {
@@ -52,7 +52,7 @@ async fn a_stamp_begins_a_counter_where_there_is_none() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     ask(&node, vote("a", 1, 100)).await;
-    server.run_command("DEL quorlock:fence:a");
+    server.run_command("DEL quorlock:fence:{a}");
     assert_eq!(stamped(ask(&node, stamp("a", 1, 40)).await), 40);
     assert_eq!(view(&node, "a").await.counter, Some(Fence::new(40)));
 }
@@ -73,9 +73,9 @@ async fn an_extend_keeps_the_counter_for_a_week() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     ask(&node, vote("a", 1, 7)).await;
-    assert_eq!(server.text("TTL quorlock:fence:a").unwrap(), "-1");
+    assert_eq!(server.text("TTL quorlock:fence:{a}").unwrap(), "-1");
     assert!(matches!(ask(&node, extend("a", 1)).await, Reply::Done(Done::Plain)));
-    let left = server.run_command("TTL quorlock:fence:a").number().unwrap();
+    let left = server.run_command("TTL quorlock:fence:{a}").number().unwrap();
     assert!(WEEK.contains(&left), "{left}");
 }
 
@@ -155,7 +155,7 @@ async fn a_release_that_cannot_see_who_waits_gives_a_hint() {
         assert!(matches!(ask(&waiter, vote("b", 2, 7)).await, Reply::Done(Done::Raised)));
         assert!(matches!(ask(&holder, vote("a", 1, 7)).await, Reply::Done(Done::Raised)), "{rules}");
         assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Plain)), "{rules}");
-        let heard = tokio::time::timeout(PATIENCE, wakeup.notified()).await;
+        let heard = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
         assert!(heard.is_ok(), "{rules}: no hint");
     }
 }
@@ -163,8 +163,8 @@ async fn a_release_that_cannot_see_who_waits_gives_a_hint() {
 /// A subscriber to hints about the name "a".
 fn subscriber(server: &Server) -> UnixStream {
     let stream = UnixStream::connect(server.socket()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert!(server::ask(&stream, "SUBSCRIBE quorlock:free:a").is_some());
+    stream.set_read_timeout(Some(NODE_TIMEOUT)).unwrap();
+    assert!(server::ask(&stream, "SUBSCRIBE quorlock:free:{a}").is_some());
     stream
 }
 
@@ -220,10 +220,10 @@ async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
         proposal += 1;
         assert!(matches!(ask(&node, vote("a", 1, proposal)).await, Reply::Done(_)));
         assert!(matches!(ask(&node, release.clone()).await, Reply::Done(_)));
-        server.text("TTL quorlock:fence:a").unwrap().parse::<i64>().unwrap()
+        server.text("TTL quorlock:fence:{a}").unwrap().parse::<i64>().unwrap()
     };
     assert!(cycle().await > 600_000);
-    server.run_command("PERSIST quorlock:fence:a");
+    server.run_command("PERSIST quorlock:fence:{a}");
     assert_eq!(cycle().await, -1, "once an hour is enough");
     clock.set(3_700);
     assert!(cycle().await > 600_000);

@@ -38,7 +38,7 @@ impl Server {
             .spawn()
             .unwrap();
         self.child = Some(child);
-        let end = Instant::now() + crate::node::redis::tests::PATIENCE;
+        let end = Instant::now() + crate::node::redis::tests::NODE_TIMEOUT;
         while UnixStream::connect(self.socket()).is_err() {
             assert!(Instant::now() < end, "the server does not start");
             std::thread::sleep(Duration::from_millis(5));

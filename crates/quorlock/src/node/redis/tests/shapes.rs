@@ -82,7 +82,7 @@ fn is_odd(reply: &Reply) -> bool {
 #[test]
 fn a_change_is_answered_by_its_own_mark_only() {
     let (extend, stamp) =
-        (UpdateKind::Extend { ttl: PATIENCE }, UpdateKind::Stamp { at_least: Fence::new(1) });
+        (UpdateKind::Extend { ttl: NODE_TIMEOUT }, UpdateKind::Stamp { at_least: Fence::new(1) });
     assert!(matches!(replies::update(&Value::Integer(5), extend, 5), Reply::Done(Done::Plain)));
     assert!(is_odd(&replies::update(&Value::Integer(4), extend, 5)));
     let stamped = |mark| Value::Array(vec![Value::Integer(mark), Value::Text("9".into())]);

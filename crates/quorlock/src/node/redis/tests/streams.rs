@@ -12,20 +12,20 @@ use tokio::net::{TcpListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 
 /// An authority, and what it signed, as files.
-struct Papers {
+struct TestCa {
     directory: tempfile::TempDir,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Papers {
+impl TestCa {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let authority = CertifiedIssuer::self_signed(params, key).unwrap();
-        let papers = Self { directory: tempfile::tempdir().unwrap(), authority };
-        std::fs::write(papers.file("ca.pem"), papers.authority.pem()).unwrap();
-        papers
+        let ca = Self { directory: tempfile::tempdir().unwrap(), authority };
+        std::fs::write(ca.file("ca.pem"), ca.authority.pem()).unwrap();
+        ca
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -94,10 +94,10 @@ async fn a_server_is_reached_over_tcp() {
 #[tokio::test]
 async fn a_server_is_reached_over_tls_with_certificates_on_both_sides() {
     let server = Server::start(&[]);
-    let papers = Papers::new();
-    let port = forward(&server.socket(), Some(papers.acceptor("localhost"))).await;
-    let (certificate, key) = papers.sign("client");
-    let (ca, cert, private) = (papers.file("ca.pem"), papers.file("c.pem"), papers.file("k.pem"));
+    let ca = TestCa::new();
+    let port = forward(&server.socket(), Some(ca.acceptor("localhost"))).await;
+    let (certificate, key) = ca.sign("client");
+    let (ca, cert, private) = (ca.file("ca.pem"), ca.file("c.pem"), ca.file("k.pem"));
     std::fs::write(&cert, certificate.pem()).unwrap();
     std::fs::write(&private, key.serialize_pem()).unwrap();
     let url = format!(
@@ -117,10 +117,8 @@ async fn a_server_is_reached_over_tls_with_certificates_on_both_sides() {
 #[tokio::test]
 async fn a_certificate_for_another_host_or_of_another_authority_is_refused() {
     let server = Server::start(&[]);
-    let (papers, others) = (Papers::new(), Papers::new());
-    for (acceptor, trusted) in
-        [(papers.acceptor("example.org"), &papers), (papers.acceptor("localhost"), &others)]
-    {
+    let (ca, others) = (TestCa::new(), TestCa::new());
+    for (acceptor, trusted) in [(ca.acceptor("example.org"), &ca), (ca.acceptor("localhost"), &others)] {
         let port = forward(&server.socket(), Some(acceptor)).await;
         let ca = trusted.file("ca.pem");
         let node = connect(&format!("rediss://localhost:{port}?ca={}", ca.display()), calm());
@@ -133,9 +131,9 @@ async fn a_certificate_for_another_host_or_of_another_authority_is_refused() {
 #[tokio::test]
 async fn a_port_without_tls_is_told_from_a_mute_server() {
     let server = Server::start(&[]);
-    let papers = Papers::new();
+    let ca = TestCa::new();
     let port = forward(&server.socket(), None).await;
-    let node = connect(&format!("rediss://localhost:{port}?ca={}", papers.file("ca.pem").display()), calm());
+    let node = connect(&format!("rediss://localhost:{port}?ca={}", ca.file("ca.pem").display()), calm());
     let error = cause(ask(&node, vote("a", 1, 7)).await);
     assert!(error.to_string().contains("a port without TLS is a `redis://` one"), "{error}");
 }

@@ -120,8 +120,8 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     assert!(node.link.lock().work(&node.link.ctx).has_unacked, "it is owed as any that failed");
 
     let extend =
-        Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
-    let kind = UpdateKind::Extend { ttl: PATIENCE };
+        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
+    let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
     let call = UpdateCall { token: token(1), kind, mark: 2, whole: true };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
     in_flight.pending.push_back(Pending::PendingUpdate(change));
@@ -175,9 +175,9 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
 #[tokio::test]
 async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let node = connect("redis://127.0.0.1:1", calm());
-    let kind = UpdateKind::Extend { ttl: PATIENCE };
+    let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
     let extend =
-        Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: crate::node::Tie::Loose };
+        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
     let call = UpdateCall { token: token(1), kind, mark: 7, whole: false };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
     let mut in_flight = InFlight::default();
@@ -209,7 +209,7 @@ async fn freed_unconfirmed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     for answer in answers {
         in_flight.on_value(answer, &node.link).unwrap();
     }
-    let reply = tokio::time::timeout(PATIENCE, reply).await.expect("it is answered");
+    let reply = tokio::time::timeout(NODE_TIMEOUT, reply).await.expect("it is answered");
     let is_hinted = !node.link.lock().outbox.is_empty();
     (reply, is_hinted)
 }

@@ -88,7 +88,7 @@ async fn a_release_frees_its_own_and_lets_the_counter_expire() {
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(Denied::Gone)));
     assert_eq!(view(&node, "a").await.content, Content::Free);
-    let left = server.run_command("TTL quorlock:fence:a").number().unwrap();
+    let left = server.run_command("TTL quorlock:fence:{a}").number().unwrap();
     assert!((604_000..=604_800).contains(&left), "{left}");
 }
 
@@ -104,7 +104,7 @@ async fn what_other_programs_stored_is_never_touched() {
         let commands = [
             vote(lock, 1, 7),
             release(lock, 1),
-            Command::Extend { name: name(lock), token: token(1), ttl: PATIENCE, tie: Tie::Loose },
+            Command::Extend { name: name(lock), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose },
             Command::Stamp { name: name(lock), token: token(1), at_least: Fence::new(9) },
         ];
         for command in commands {
@@ -121,7 +121,7 @@ async fn what_other_programs_stored_is_never_touched() {
 async fn a_spoilt_fence_key_fails_the_vote_although_the_name_was_taken() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
-    server.run_command("SET quorlock:fence:a x");
+    server.run_command("SET quorlock:fence:{a} x");
     let reply = ask(&node, vote("a", 1, 7)).await;
     assert!(matches!(cause(reply), NodeError::WrongType { .. }));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
@@ -137,22 +137,34 @@ async fn many_commands_at_once_are_each_answered_by_their_own_reply() {
     for number in 0..300 {
         let lock = format!("n{number}");
         rounds.push((
-            TestRound::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), PATIENCE, WakeThreshold::ONE),
+            TestRound::send(&nodes, NodeSet::first(1), vote(&lock, 1, 7), NODE_TIMEOUT, WakeThreshold::ONE),
             'v',
         ));
         if number % 3 == 0 {
             rounds.push((
-                TestRound::send(&nodes, NodeSet::first(1), release(&lock, 2), PATIENCE, WakeThreshold::ONE),
+                TestRound::send(
+                    &nodes,
+                    NodeSet::first(1),
+                    release(&lock, 2),
+                    NODE_TIMEOUT,
+                    WakeThreshold::ONE,
+                ),
                 't',
             ));
         }
         rounds.push((
-            TestRound::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, WakeThreshold::ONE),
+            TestRound::send(&nodes, NodeSet::first(1), release(&lock, 1), NODE_TIMEOUT, WakeThreshold::ONE),
             'r',
         ));
         if number % 7 == 0 {
             rounds.push((
-                TestRound::send(&nodes, NodeSet::first(1), release(&lock, 1), PATIENCE, WakeThreshold::ONE),
+                TestRound::send(
+                    &nodes,
+                    NodeSet::first(1),
+                    release(&lock, 1),
+                    NODE_TIMEOUT,
+                    WakeThreshold::ONE,
+                ),
                 'g',
             ));
         }
@@ -179,12 +191,12 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
         ask(&node, vote(lock, 1, 7)).await;
     }
     server.run_command("SCRIPT FLUSH");
-    let extend = Command::Extend { name: name("a"), token: token(1), ttl: PATIENCE, tie: Tie::Loose };
+    let extend = Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose };
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];
     let rounds = ["a", "b", "c"].map(|lock| {
-        TestRound::send(&nodes, NodeSet::first(1), release(lock, 1), PATIENCE, WakeThreshold::ONE)
+        TestRound::send(&nodes, NodeSet::first(1), release(lock, 1), NODE_TIMEOUT, WakeThreshold::ONE)
     });
     for mut round in rounds {
         let reply = round.next().await.unwrap().1;
@@ -235,8 +247,9 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     node.init().await.unwrap();
     server.run_command("CONFIG RESETSTAT");
     let nodes: Nodes = [node.clone()];
-    let send =
-        |command: Command| TestRound::send(&nodes, NodeSet::first(1), command, PATIENCE, WakeThreshold::ONE);
+    let send = |command: Command| {
+        TestRound::send(&nodes, NodeSet::first(1), command, NODE_TIMEOUT, WakeThreshold::ONE)
+    };
     let locks: Vec<String> = (0..130).map(|number| format!("n{number}")).collect();
     let votes: Vec<_> = locks.iter().map(|lock| send(vote(lock, 1, 7))).collect();
     let releases: Vec<_> = locks.iter().map(|lock| send(release(lock, 1))).collect();
@@ -292,8 +305,8 @@ async fn the_counter_of_a_name_that_was_never_ours_expires_after_the_undo() {
     server.run_command("SET theirs somebody");
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("theirs", 1, 7)).await, Reply::Denied(Denied::Taken)));
-    assert_eq!(server.text("EXISTS quorlock:fence:theirs").unwrap(), "1");
+    assert_eq!(server.text("EXISTS quorlock:fence:{theirs}").unwrap(), "1");
     assert!(matches!(ask(&node, release("theirs", 1)).await, Reply::Denied(Denied::Taken)));
-    let left: i64 = server.text("TTL quorlock:fence:theirs").unwrap().parse().unwrap();
+    let left: i64 = server.text("TTL quorlock:fence:{theirs}").unwrap().parse().unwrap();
     assert!(left > 600_000, "{left}");
 }

@@ -182,7 +182,7 @@ async fn counters_are_kept_again_after_the_server_forgot_them() {
         assert!(matches!(ask(&node, vote("a", 1, proposal)).await, Reply::Done(Done::Raised)));
         assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
     };
-    let left = |server: &Server| server.text("TTL quorlock:fence:a").unwrap().parse::<i64>().unwrap();
+    let left = |server: &Server| server.text("TTL quorlock:fence:{a}").unwrap().parse::<i64>().unwrap();
     cycle(7).await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
@@ -200,7 +200,7 @@ async fn counters_are_kept_again_after_a_flush_on_the_same_connection() {
         node.init().await.unwrap();
         assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
         assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
-        let left = server.text("TTL quorlock:fence:a").unwrap().parse::<i64>().unwrap();
+        let left = server.text("TTL quorlock:fence:{a}").unwrap().parse::<i64>().unwrap();
         assert!(left > 600_000, "{left}");
         server.run_command("FLUSHALL");
     }
