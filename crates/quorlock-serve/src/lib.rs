@@ -12,7 +12,6 @@ mod browser;
 mod claims;
 mod code;
 mod connection;
-mod dapr;
 mod delivery;
 mod events;
 mod exporter;

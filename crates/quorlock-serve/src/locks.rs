@@ -49,11 +49,7 @@ pub(crate) async fn acquire(
 }
 
 /// Takes a lock by its token, and sees to it that it does not outlive an answer that never arrives.
-pub(crate) async fn lease(
-    app: &Arc<App>,
-    wish: Wish,
-    delivery: Option<Arc<Delivery>>,
-) -> Result<Lease, Problem> {
+async fn lease(app: &Arc<App>, wish: Wish, delivery: Option<Arc<Delivery>>) -> Result<Lease, Problem> {
     let (name, ttl) = (wish.name.clone(), wish.ttl);
     let arrived = app.locker.now();
     let (lent, room) = take(app, wish).await?;
@@ -153,7 +149,7 @@ pub(crate) async fn force_release(
 }
 
 /// Releases the lock of whoever holds it with `token`, through which sidecar it may be.
-pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
+async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
     let lock = app.locker.named(name.as_str())?;
     match app.sessions.take(name, token) {
         Some(lent) if !is_over(&lent) => return Ok(lent.release().await),

@@ -42,10 +42,6 @@ impl Problem {
         self.code
     }
 
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
-    }
-
     pub(crate) fn shutting_down() -> Self {
         Self::new(Code::ShuttingDown, "ask another sidecar, or this one again once it has been restarted")
     }

@@ -4,7 +4,7 @@ use crate::access::Peer;
 use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
-use crate::{ask, browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
+use crate::{ask, browser, events, exporter, health, hold, locks, look, openapi, overview, page};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -32,8 +32,6 @@ const TEMPLATES: &[&str] = &[
     "/v1/locks/{name}/hold",
     "/v1/events",
     "/v1/overview",
-    "/v1.0-alpha1/lock/{store}",
-    "/v1.0-alpha1/unlock/{store}",
 ];
 
 /// All routes, for callers that come from `peer`.
@@ -54,8 +52,6 @@ pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
         .route("/v1/locks/{name}/hold", get(hold::hold))
         .route("/v1/events", get(events::events))
         .route("/v1/overview", get(overview::overview))
-        .route("/v1.0-alpha1/lock/{store}", post(dapr::lock))
-        .route("/v1.0-alpha1/unlock/{store}", post(dapr::unlock))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing)
         .layer(from_fn_with_state(app.clone(), around))
