@@ -5,11 +5,13 @@ use crate::app::App;
 use crate::connection;
 use crate::listen::Listener;
 use crate::routes::router;
+use crate::source::Source;
+use crate::tls::Certificates;
 use axum::Router;
 use quorlock::CancellationToken;
 use rustix::net::sockopt;
-use rustls::ServerConfig;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
@@ -31,7 +33,7 @@ connection: close\r\ncontent-length: 170\r\n\r\n\
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
     pub(crate) app: Arc<App>,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
+    pub(crate) tls: Option<Certificates>,
     pub(crate) room: Arc<Semaphore>,
     pub(crate) tasks: TaskTracker,
     /// Ends all connections at once.
@@ -47,7 +49,7 @@ impl Door {
             loop {
                 let taken = match &listener {
                     Listener::Tcp(listener) => {
-                        listener.accept().await.map(|(stream, _)| self.take_tcp(stream, &router))
+                        listener.accept().await.map(|(stream, from)| self.take_tcp(stream, from, &router))
                     }
                     Listener::Unix(listener, _) => {
                         listener.accept().await.map(|(stream, _)| self.take_unix(stream, &router))
@@ -66,7 +68,7 @@ impl Door {
         }
     }
 
-    fn take_tcp(&self, stream: TcpStream, router: &Router) {
+    fn take_tcp(&self, stream: TcpStream, from: SocketAddr, router: &Router) {
         let Ok(permit) = self.room.clone().try_acquire_owned() else {
             let _ = stream.try_write(FULL.as_bytes());
             return;
@@ -74,13 +76,13 @@ impl Door {
         if let Err(error) = set_up(&stream) {
             tracing::debug!(target: "quorlock", %error, "a connection could not be set up");
         }
+        let source = Source::Tcp(from);
         let (app, tls, router) = (self.app.clone(), self.tls.clone(), router.clone());
         self.spawn(permit, async move {
-            let Some(tls) = tls else { return connection::serve(&app, stream, router).await };
-            if let Ok(Ok(stream)) =
-                tokio::time::timeout(app.limits.head, TlsAcceptor::from(tls).accept(stream)).await
-            {
-                connection::serve(&app, stream, router).await;
+            let Some(tls) = tls else { return connection::serve(&app, stream, router, source, false).await };
+            let accepting = TlsAcceptor::from(tls.current()).accept(stream);
+            if let Ok(Ok(stream)) = tokio::time::timeout(app.limits.head, accepting).await {
+                connection::serve(&app, stream, router, source, true).await;
             }
         });
     }
@@ -90,8 +92,9 @@ impl Door {
             let _ = stream.try_write(FULL.as_bytes());
             return;
         };
+        let source = Source::of_unix(&stream);
         let (app, router) = (self.app.clone(), router.clone());
-        self.spawn(permit, async move { connection::serve(&app, stream, router).await });
+        self.spawn(permit, async move { connection::serve(&app, stream, router, source, false).await });
     }
 
     fn spawn(&self, permit: OwnedSemaphorePermit, serving: impl Future<Output = ()> + Send + 'static) {

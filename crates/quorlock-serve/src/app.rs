@@ -6,6 +6,7 @@ use crate::facts::FactsCache;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::listing::ListingCache;
+use crate::origin::Origin;
 use crate::series::Series;
 use crate::sessions::Sessions;
 use crate::waiters::Waiters;
@@ -23,6 +24,8 @@ pub(crate) struct App {
     pub(crate) ttl: Duration,
     pub(crate) limits: Limits,
     pub(crate) access: Access,
+    /// Where a reverse proxy publishes the sidecar.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) sessions: Sessions,
     pub(crate) claims: Claims,
     pub(crate) waiters: Waiters,

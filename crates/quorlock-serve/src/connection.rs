@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::delivery::Delivery;
+use crate::source::{Encrypted, Source};
 use crate::wire::{Socket, Wire};
 use axum::Router;
 use axum::body::Body;
@@ -19,12 +20,22 @@ const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 64;
 
 /// Serves `stream` until it ends, or until the sidecar shuts down and the request under way is answered.
-pub(crate) async fn serve(app: &App, stream: impl Socket, router: Router) {
+pub(crate) async fn serve(
+    app: &App,
+    stream: impl Socket,
+    router: Router,
+    source: Source,
+    is_encrypted: bool,
+) {
     let _open = Open::new(app);
     let delivery = Arc::new(Delivery::default());
     let wire = TokioIo::new(Wire::new(stream, delivery.clone()));
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(delivery.clone());
+        request.extensions_mut().insert(source);
+        if is_encrypted {
+            request.extensions_mut().insert(Encrypted);
+        }
         router.clone().oneshot(request.map(Body::new))
     });
     let connection = http1::Builder::new()

@@ -2,6 +2,7 @@
 
 use crate::access::CanRead;
 use crate::app::App;
+use crate::code::Code;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -15,6 +16,8 @@ const SESSIONS: &str = "redlock_sidecar_sessions";
 const CONNECTIONS: &str = "redlock_sidecar_connections";
 const WAITERS: &str = "redlock_sidecar_waiters";
 const REQUESTS: &str = "redlock_sidecar_requests_total";
+const PROBLEMS: &str = "redlock_sidecar_problems_total";
+const WRONG_SECRETS: &str = "redlock_sidecar_wrong_secrets_total";
 
 /// A process has one recorder; all sidecars in it share it.
 static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
@@ -34,6 +37,10 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     describe_gauge!(CONNECTIONS, "Open connections");
     describe_gauge!(WAITERS, "Calls that wait for a lock");
     describe_counter!(REQUESTS, "Requests answered, by route and status");
+    describe_counter!(PROBLEMS, "Problems answered, by code");
+    describe_counter!(WRONG_SECRETS, "Requests with a secret that is not in the token file");
+    // So that the first one is seen as a rise.
+    counter!(WRONG_SECRETS).increment(0);
     *installed = Some(handle.clone());
     Ok(handle)
 }
@@ -41,6 +48,16 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
 /// Counts an answer. `route` is a template, so there are few.
 pub(crate) fn count(route: &'static str, status: u16) {
     counter!(REQUESTS, "route" => route, "status" => word(status)).increment(1);
+}
+
+/// Counts a problem that was answered.
+pub(crate) fn count_problem(code: Code) {
+    counter!(PROBLEMS, "code" => code.facts().0).increment(1);
+}
+
+/// Counts a request with a secret that is not in the token file.
+pub(crate) fn count_wrong_secret() {
+    counter!(WRONG_SECRETS).increment(1);
 }
 
 /// A status without a piece of memory of its own.

@@ -1,12 +1,13 @@
 //! Leases by token: acquire, extend, release, force-release.
 
-use crate::access::{CanLock, CanWrite};
+use crate::access::{Caller, CanLock, CanWrite};
 use crate::app::App;
 use crate::ask::{self, Json, LockName};
 use crate::code::Code;
 use crate::delivery::{Delivery, Undelivered};
 use crate::problem::Problem;
 use crate::reply::json;
+use crate::routes;
 use crate::sessions::is_over;
 use crate::take::{Wish, take};
 use crate::view::{Lease, Validity, millis};
@@ -17,6 +18,7 @@ use quorlock::{ExtendError, Name, Release, Token};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 use utoipa::ToSchema;
 
 /// What became of a release.
@@ -140,15 +142,35 @@ pub(crate) async fn release(
     (status = 410, description = "lost: it is gone already")))]
 pub(crate) async fn force_release(
     State(app): State<Arc<App>>,
-    _: CanWrite,
+    CanWrite(caller): CanWrite,
     LockName(name): LockName,
     Json(asked): Json<ask::Release>,
 ) -> Result<Response, Problem> {
-    let outcome = let_go(&app, &name, ask::token(&asked.token)?).await?;
+    let token = ask::token(&asked.token)?;
+    // In a task of its own: a caller that hangs up cannot keep its call out of the journal.
+    let forcing = tokio::spawn(force(app, name.clone(), token, caller));
+    let outcome = forcing.await.map_err(|_| routes::broken())??;
     told(&name, &outcome)
 }
 
-/// Releases the lock of whoever holds it with `token`, through which sidecar it may be.
+/// Releases the lock of another client by force, and records who did.
+async fn force(app: Arc<App>, name: Name, token: Token, caller: Caller) -> Result<Release, Problem> {
+    let lock = app.locker.named(name.as_str())?;
+    let lent = app.sessions.take(&name, token);
+    // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
+    app.claims.end(&name, token);
+    // The library logs the release; the span adds who asked for it.
+    let secret = caller.secret.as_deref().unwrap_or("-");
+    let (peer, scope) = (caller.source, caller.scope.word());
+    let span = tracing::warn_span!(target: "quorlock", "force_release", %peer, scope, secret);
+    let outcome = lock.force_release(token).instrument(span).await;
+    app.journal.note_forced(&name, outcome.kind(), &caller);
+    app.sessions.ring(&name);
+    drop(lent);
+    Ok(outcome)
+}
+
+/// Releases the lock that the caller holds with `token`, taken through this sidecar or another.
 async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
     let lock = app.locker.named(name.as_str())?;
     match app.sessions.take(name, token) {
@@ -159,7 +181,7 @@ async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem
     }
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
     app.claims.end(name, token);
-    let outcome = lock.force_release(token).await;
+    let outcome = lock.release_token(token).await;
     app.sessions.ring(name);
     Ok(outcome)
 }

@@ -34,6 +34,7 @@ use utoipa::OpenApi;
         ask::Release,
         banners::Banner,
         banners::Severity,
+        health::Details,
         health::Ready,
         locks::Released,
         look::Locks,

@@ -70,7 +70,7 @@ pub(crate) async fn wrong_method() -> Problem {
     )
 }
 
-fn broken() -> Problem {
+pub(crate) fn broken() -> Problem {
     Problem::new(
         Code::Internal,
         "this should not have happened; look at the sidecar's own output, and report it",
@@ -115,7 +115,8 @@ mod tests {
         let panics = get(|| async { panic!("as it should") as &'static str });
         let router: Router =
             Router::new().route("/", panics).layer(from_fn_with_state(sidecar.app(), around));
-        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        let request = Request::get("/").header("host", "localhost").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status().as_u16(), 500);
         assert_eq!(response.headers()["content-type"], "application/problem+json");
     }

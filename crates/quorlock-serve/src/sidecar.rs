@@ -8,10 +8,11 @@ use crate::journal::Journal;
 use crate::keys::KeysError;
 use crate::limits::Limits;
 use crate::listen::{Address, ListenError, Listener};
+use crate::origin::Origin;
 use crate::routes::router;
 use crate::series::Series;
 use crate::sessions::Sessions;
-use crate::tls::{Tls, TlsError};
+use crate::tls::{Certificates, Tls, TlsError};
 use crate::view::now_ms;
 use crate::waiters::Waiters;
 use axum::Router;
@@ -88,6 +89,7 @@ pub struct SidecarBuilder {
     limits: Limits,
     token_file: Option<PathBuf>,
     anonymous: Option<Scope>,
+    origins: Vec<Origin>,
 }
 
 impl SidecarBuilder {
@@ -103,7 +105,8 @@ impl SidecarBuilder {
         self
     }
 
-    /// A file with secrets that callers must show: one per line, `read:SECRET`, `lock:SECRET`, `write:SECRET` or `SECRET`.
+    /// A file with secrets that callers must show: one per line, `SCOPE:NAME:SECRET` or `SCOPE:SECRET`, with the scope
+    /// `read`, `lock` or `write`.
     pub fn token_file(mut self, path: Option<PathBuf>) -> Self {
         self.token_file = path;
         self
@@ -113,6 +116,12 @@ impl SidecarBuilder {
     /// file system, and take locks elsewhere.
     pub fn anonymous(mut self, scope: Option<Scope>) -> Self {
         self.anonymous = scope;
+        self
+    }
+
+    /// Where a reverse proxy publishes it: accepted in the headers `Host` and `Origin`. Default: nowhere.
+    pub fn origins(mut self, origins: Vec<Origin>) -> Self {
+        self.origins = origins;
         self
     }
 
@@ -140,6 +149,7 @@ impl SidecarBuilder {
             ttl: self.ttl,
             limits: self.limits,
             access,
+            origins: self.origins,
             sessions: Sessions::up_to(self.limits.sessions),
             claims: Default::default(),
             waiters: Waiters::up_to(self.limits.waiters),
@@ -164,6 +174,7 @@ impl Sidecar {
             limits: Limits::default(),
             token_file: None,
             anonymous: None,
+            origins: Vec::new(),
         }
     }
 
@@ -195,7 +206,7 @@ impl Sidecar {
         if let Some(open) = addresses.iter().find(|address| !address.is_local()).filter(|_| !knows_callers) {
             return Err(ListenError::Unprotected { address: open.clone() }.into());
         }
-        let tls = tls.map(Tls::config).transpose()?;
+        let tls = tls.map(Certificates::load).transpose()?;
         let mut listeners = Vec::new();
         for address in addresses {
             let listener = Listener::bind(address).await?;
@@ -231,6 +242,18 @@ impl Bound {
             unix => unix.to_string(),
         };
         self.listeners.iter().map(|(_, address)| url(address)).collect()
+    }
+
+    /// Its certificates, if it has TLS.
+    pub fn certificates(&self) -> Option<Certificates> {
+        self.door.tls.clone()
+    }
+
+    /// The addresses where secrets travel in the clear: they can be reached from other machines, and have no TLS.
+    pub fn exposed(&self) -> Vec<&Address> {
+        let addresses = self.listeners.iter().map(|(_, address)| address);
+        let is_exposed = self.door.app.access.has_secrets() && self.door.tls.is_none();
+        addresses.filter(|address| is_exposed && !address.is_local()).collect()
     }
 
     /// Serves until `shutdown`, then lets requests under way end.

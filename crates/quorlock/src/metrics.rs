@@ -124,6 +124,10 @@ impl Metrics {
                 counter!(w::HANDOFFS, "resource" => resource.clone()).increment(1);
                 held_for(resource, *held);
             }
+            Event::ForceReleased { name, outcome } => {
+                let resource = self.names.label(name);
+                counter!(w::FORCE_RELEASES, "resource" => resource, "outcome" => *outcome).increment(1);
+            }
             _ => {}
         }
     }
