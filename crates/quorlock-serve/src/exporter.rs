@@ -17,6 +17,7 @@ const CONNECTIONS: &str = "redlock_sidecar_connections";
 const WAITERS: &str = "redlock_sidecar_waiters";
 const REQUESTS: &str = "redlock_sidecar_requests_total";
 const PROBLEMS: &str = "redlock_sidecar_problems_total";
+const EVICTED: &str = "redlock_sidecar_connections_evicted_total";
 const WRONG_SECRETS: &str = "redlock_sidecar_wrong_secrets_total";
 
 /// A process has one recorder; all sidecars in it share it.
@@ -37,10 +38,12 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     describe_gauge!(CONNECTIONS, "Open connections");
     describe_gauge!(WAITERS, "Calls that wait for a lock");
     describe_counter!(REQUESTS, "Requests answered, by route and status");
+    describe_counter!(EVICTED, "Idle connections that were closed to make room for others");
     describe_counter!(PROBLEMS, "Problems answered, by code");
     describe_counter!(WRONG_SECRETS, "Requests with a secret that is not in the token file");
     // So that the first one is seen as a rise.
     counter!(WRONG_SECRETS).increment(0);
+    counter!(EVICTED).increment(0);
     *installed = Some(handle.clone());
     Ok(handle)
 }
@@ -53,6 +56,11 @@ pub(crate) fn count(route: &'static str, status: u16) {
 /// Counts a problem that was answered.
 pub(crate) fn count_problem(code: Code) {
     counter!(PROBLEMS, "code" => code.facts().0).increment(1);
+}
+
+/// Counts an idle connection that was closed to make room.
+pub(crate) fn count_evicted() {
+    counter!(EVICTED).increment(1);
 }
 
 /// Counts a request with a secret that is not in the token file.

@@ -5,6 +5,7 @@
 
 mod accept;
 mod access;
+mod admission;
 mod app;
 mod ask;
 mod banners;

@@ -1,10 +1,12 @@
 //! Which path leads where, and what holds for all of them.
 
 use crate::access::Peer;
+use crate::admission::Admitted;
 use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::{ask, browser, events, exporter, health, hold, locks, look, openapi, overview, page};
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -12,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -33,6 +36,9 @@ const TEMPLATES: &[&str] = &[
     "/v1/events",
     "/v1/overview",
 ];
+
+/// What orchestrators ask, which is answered when there is no room for other callers.
+const PROBES: &[&str] = &["/healthz", "/readyz"];
 
 /// All routes, for callers that come from `peer`.
 pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
@@ -92,6 +98,26 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
 }
 
 async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let Some(admitted) = request.extensions().get::<Arc<Admitted>>().cloned() else {
+        return checked(app, request, next).await;
+    };
+    // Not before its body was read: a caller that is slow with it has no claim to its connection yet.
+    let under_way = admitted.begin();
+    let response = if admitted.is_probe() && !PROBES.contains(&request.uri().path()) {
+        let detail = "too many connections are open; close some, or raise --max-connections";
+        Problem::new(Code::Full, detail).retry_after(None).into_response()
+    } else {
+        checked(app, request, next).await
+    };
+    // The request is under way until its answer has been written, or the stream of events ends.
+    let keep = move |error| {
+        let _ = &under_way;
+        error
+    };
+    response.map(|body| Body::new(body.map_err(keep)))
+}
+
+async fn checked(app: &App, request: Request, next: Next) -> Response {
     if let Err(problem) = browser::check(app, &request) {
         return problem.into_response();
     }
@@ -104,7 +130,6 @@ async fn answer(app: &App, request: Request, next: Next) -> Response {
 mod tests {
     use super::*;
     use crate::Sidecar;
-    use axum::body::Body;
     use quorlock::Locker;
     use tower::ServiceExt;
 

@@ -2,6 +2,7 @@
 
 use crate::accept::Door;
 use crate::access::{Access, Peer, Scope};
+use crate::admission::Admission;
 use crate::app::App;
 use crate::exporter;
 use crate::journal::Journal;
@@ -23,7 +24,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 /// How often leases whose time is over are forgotten.
@@ -217,7 +217,7 @@ impl Sidecar {
         let door = Door {
             app: self.0.clone(),
             tls,
-            room: Arc::new(Semaphore::new(self.0.limits.connections.min(Semaphore::MAX_PERMITS))),
+            admission: Arc::new(Admission::up_to(self.0.limits.connections)),
             tasks: TaskTracker::new(),
             hang_up: CancellationToken::new(),
         };
