@@ -44,7 +44,7 @@ impl Scope {
 }
 
 /// From where a connection came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Peer {
     /// Through a socket in the file system, which only its owner may open.

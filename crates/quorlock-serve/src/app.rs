@@ -6,6 +6,7 @@ use crate::facts::FactsCache;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::listing::ListingCache;
+use crate::new_names::NewNames;
 use crate::origin::Origin;
 use crate::series::Series;
 use crate::sessions::Sessions;
@@ -29,6 +30,7 @@ pub(crate) struct App {
     pub(crate) sessions: Sessions,
     pub(crate) claims: Claims,
     pub(crate) waiters: Waiters,
+    pub(crate) new_names: NewNames,
     pub(crate) journal: Arc<Journal>,
     pub(crate) series: Arc<Series>,
     pub(crate) listing: ListingCache,

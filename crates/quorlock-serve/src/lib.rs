@@ -27,6 +27,7 @@ mod listen;
 mod listing;
 mod locks;
 mod look;
+mod new_names;
 mod nodes;
 mod openapi;
 mod origin;

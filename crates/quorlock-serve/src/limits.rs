@@ -14,6 +14,9 @@ pub struct Limits {
     pub connections: usize,
     /// Calls that wait for a lock at the same time (default 10 000).
     pub waiters: usize,
+    /// Names per second that each secret may use for the first time, and 100 times as many at once (default 100; 0 for no
+    /// limit). Callers without a secret share one limit for each [`Peer`](crate::Peer).
+    pub new_names: u32,
     /// How long a caller may take to send the first byte of a connection (default 5 s).
     pub first_byte: Duration,
     /// How long a caller may take to send the head of a request, and how long a connection may be idle (default 30 s).
@@ -39,6 +42,7 @@ impl Default for Limits {
             sessions: 10_000,
             connections: 12_000,
             waiters: 10_000,
+            new_names: 100,
             first_byte: Duration::from_secs(5),
             head: Duration::from_secs(30),
             body: Duration::from_secs(10),

@@ -35,10 +35,10 @@ pub(crate) struct Released {
 #[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
     request_body = ask::Acquire, responses(
     (status = 200, body = Lease), (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
-    (status = 429, description = "crowded"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
+    (status = 429, description = "crowded or too_many_names"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
 pub(crate) async fn acquire(
     State(app): State<Arc<App>>,
-    _: CanLock,
+    CanLock(caller): CanLock,
     LockName(name): LockName,
     delivery: Option<Extension<Arc<Delivery>>>,
     Json(asked): Json<ask::Acquire>,
@@ -46,15 +46,20 @@ pub(crate) async fn acquire(
     let wait = asked.wait(Duration::ZERO)?;
     let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
     let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: false };
-    let lease = lease(&app, wish, delivery.map(|Extension(delivery)| delivery)).await?;
+    let lease = lease(&app, &caller, wish, delivery.map(|Extension(delivery)| delivery)).await?;
     Ok(json(&lease))
 }
 
 /// Takes a lock by its token, and sees to it that it does not outlive an answer that never arrives.
-async fn lease(app: &Arc<App>, wish: Wish, delivery: Option<Arc<Delivery>>) -> Result<Lease, Problem> {
+async fn lease(
+    app: &Arc<App>,
+    caller: &Caller,
+    wish: Wish,
+    delivery: Option<Arc<Delivery>>,
+) -> Result<Lease, Problem> {
     let (name, ttl) = (wish.name.clone(), wish.ttl);
     let arrived = app.locker.now();
-    let (lent, room) = take(app, wish).await?;
+    let (lent, room) = take(app, caller, wish).await?;
     // No await from here on.
     let lease = Lease::of(&lent, ttl, &app.locker, arrived);
     let token = lent.token();

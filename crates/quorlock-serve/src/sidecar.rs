@@ -9,6 +9,7 @@ use crate::journal::Journal;
 use crate::keys::KeysError;
 use crate::limits::Limits;
 use crate::listen::{Address, ListenError, Listener};
+use crate::new_names::NewNames;
 use crate::origin::Origin;
 use crate::routes::router;
 use crate::series::Series;
@@ -153,6 +154,7 @@ impl SidecarBuilder {
             sessions: Sessions::up_to(self.limits.sessions),
             claims: Default::default(),
             waiters: Waiters::up_to(self.limits.waiters),
+            new_names: NewNames::per_second(self.limits.new_names),
             journal,
             series,
             listing: Default::default(),

@@ -62,6 +62,12 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_waiters: u32,
 
+    /// How many names per second each secret may use for the first time, and 100 times as many at once; 0: any number
+    ///
+    /// Nodes keep a counter for each name for a week. Callers without a secret share one limit per kind of address.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_new_names: u32,
+
     /// How long requests under way may take to end at a shutdown
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) drain: Duration,

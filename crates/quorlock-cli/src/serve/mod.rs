@@ -71,6 +71,7 @@ fn limits(args: &Serve) -> Limits {
     limits.sessions = usize::try_from(args.max_sessions).unwrap_or(usize::MAX);
     limits.connections = usize::try_from(args.max_connections).unwrap_or(usize::MAX);
     limits.waiters = usize::try_from(args.max_waiters).unwrap_or(usize::MAX);
+    limits.new_names = args.max_new_names;
     limits.drain = args.drain;
     limits
 }

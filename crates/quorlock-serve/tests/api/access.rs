@@ -288,3 +288,34 @@ async fn a_published_origin_may_call_by_its_name() {
     }
     lab.get_with("/v1/locks", &[("host", "evil.example")]).await.problem(421, "wrong_host");
 }
+
+/// Goal: one caller cannot fill the nodes, which keep a counter for each name for a week.
+#[tokio::test]
+async fn new_names_are_bounded_for_each_secret() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("tokens");
+    fs::write(&path, "lock:bob:locker-locker-locker\nlock:ann:second-second-second\n").unwrap();
+    let mut limits = quorlock_serve::Limits::default();
+    limits.new_names = 1;
+    let builder = Lab::builder(&["memory:"]).token_file(Some(path)).limits(limits);
+    let lab = Lab::from(builder.build().unwrap(), Peer::Remote);
+    let acquire = async |secret: &str, name: usize| {
+        let header = format!("Bearer {secret}");
+        lab.post_with(&format!("/v1/locks/n{name}/acquire"), &[("authorization", &header)], &json!({})).await
+    };
+    let mut refused = None;
+    for name in 0..1000 {
+        let answer = acquire("locker-locker-locker", name).await;
+        if answer.status != 200 {
+            refused = Some((name, answer));
+            break;
+        }
+    }
+    let (name, answer) = refused.unwrap();
+    assert!((100..200).contains(&name), "the burst is 100 names: {name}");
+    assert_eq!(answer.headers["retry-after"], "1");
+    answer.problem(429, "too_many_names");
+    acquire("locker-locker-locker", 0).await.problem(409, "held");
+    acquire("second-second-second", name).await.ok();
+    acquire("locker-locker-locker", name).await.problem(409, "held");
+}
