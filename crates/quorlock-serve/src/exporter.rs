@@ -8,9 +8,11 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use metrics::{counter, describe_counter, describe_gauge, gauge};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_util::MetricKindMask;
 use quorlock::metrics::{BUCKETS, record_health};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 const SESSIONS: &str = "redlock_sidecar_sessions";
 const CONNECTIONS: &str = "redlock_sidecar_connections";
@@ -19,6 +21,10 @@ const REQUESTS: &str = "redlock_sidecar_requests_total";
 const PROBLEMS: &str = "redlock_sidecar_problems_total";
 const EVICTED: &str = "redlock_sidecar_connections_evicted_total";
 const WRONG_SECRETS: &str = "redlock_sidecar_wrong_secrets_total";
+
+/// Series that were not updated for so long are dropped, so that names of locks that are not used any more take no room.
+/// The library updates those of names in use.
+const IDLE: Duration = Duration::from_secs(1200);
 
 /// A process has one recorder; all sidecars in it share it.
 static INSTALLED: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
@@ -29,7 +35,7 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     if let Some(handle) = &*installed {
         return Ok(handle.clone());
     }
-    let mut exporter = PrometheusBuilder::new();
+    let mut exporter = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(IDLE));
     for (name, buckets) in BUCKETS {
         exporter = exporter.set_buckets_for_metric(Matcher::Full((*name).to_owned()), buckets)?;
     }
@@ -41,11 +47,21 @@ pub(crate) fn install() -> Result<PrometheusHandle, BuildError> {
     describe_counter!(EVICTED, "Idle connections that were closed to make room for others");
     describe_counter!(PROBLEMS, "Problems answered, by code");
     describe_counter!(WRONG_SECRETS, "Requests with a secret that is not in the token file");
-    // So that the first one is seen as a rise.
-    counter!(WRONG_SECRETS).increment(0);
-    counter!(EVICTED).increment(0);
+    touch();
     *installed = Some(handle.clone());
     Ok(handle)
+}
+
+/// So that the first one is seen as a rise, and none is taken for idle.
+fn touch() {
+    counter!(WRONG_SECRETS).increment(0);
+    counter!(EVICTED).increment(0);
+}
+
+/// Drops series that are idle, which otherwise happens when they are shown.
+pub(crate) fn sweep(app: &App) {
+    touch();
+    drop(app.prometheus.render());
 }
 
 /// Counts an answer. `route` is a template, so there are few.
@@ -93,6 +109,7 @@ fn word(status: u16) -> &'static str {
 /// Shows numbers for Prometheus
 #[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, content_type = "text/plain", body = String)))]
 pub(crate) async fn show(State(app): State<Arc<App>>, _: CanRead) -> Response {
+    touch();
     record_health(&app.locker.health());
     let (leases, holds) = app.sessions.counts();
     gauge!(SESSIONS, "kind" => "lease").set(float(leases));

@@ -31,6 +31,8 @@ use tokio_util::task::TaskTracker;
 const SWEEP: Duration = Duration::from_millis(500);
 /// How often all nodes are asked something, so that one that fell silent is noticed also while nobody needs it.
 const ASK: Duration = Duration::from_secs(5);
+/// How often idle series of metrics are dropped, if nothing reads them.
+const SWEEP_SERIES: Duration = Duration::from_secs(300);
 /// How long the last releases may take to reach the nodes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -294,12 +296,16 @@ impl Bound {
 /// What has to be done from time to time.
 async fn tend(app: &App) {
     app.locker.connect().await;
-    let mut asked = Instant::now();
+    let (mut asked, mut swept) = (Instant::now(), Instant::now());
     loop {
         tokio::time::sleep(SWEEP).await;
         app.sessions.sweep();
         app.claims.sweep();
         app.prometheus.run_upkeep();
+        if swept.elapsed() >= SWEEP_SERIES {
+            exporter::sweep(app);
+            swept = Instant::now();
+        }
         if asked.elapsed() >= ASK {
             app.locker.flush().await;
             asked = Instant::now();
