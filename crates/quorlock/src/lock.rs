@@ -16,6 +16,7 @@ use crate::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::planted::Planted;
 use crate::queue::Line;
 use crate::release::{Release, release};
+use crate::round::Round;
 use crate::trace;
 use quorlock_core::{Label, Lease, Moment, Name, Token};
 use std::future::poll_fn;
@@ -153,7 +154,19 @@ impl Lock {
         extend_token(self.locker.voters(), &self.name, token, ttl).await
     }
 
-    /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
+    /// Releases the lock that the caller holds with exactly this `token`: for a program that knows only name and token.
+    /// The counterpart of [`Lock::extend_token`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    pub async fn release_token(&self, token: Token) -> Release {
+        let voters = self.locker.voters();
+        voters.settle().await;
+        release(voters, &mut self.send_release(token)).await.0
+    }
+
+    /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`] returns it. Observers
+    /// get [`Event::ForceReleased`], even if the call is dropped half-way.
     ///
     /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached takes the lock back
     /// from it. A client that acquired the lock in the meantime has another token and is not touched.
@@ -168,10 +181,16 @@ impl Lock {
         } else {
             token
         };
+        let mut round = self.send_release(token);
+        let mut forced = Forced { lock: self, outcome: "dropped" };
+        let released = release(voters, &mut round).await.0;
+        forced.outcome = released.kind();
+        released
+    }
+
+    fn send_release(&self, token: Token) -> Round {
         let name = self.name.clone();
-        let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
-        let mut round = voters.ask(command);
-        release(voters, &mut round).await.0
+        self.locker.voters().ask(Command::Release { name, token, quiet: false, behind: None, forced: true })
     }
 
     /// Planted bug: whoever holds the lock now.
@@ -338,6 +357,19 @@ async fn until_lost<T>(held: &Held, work: impl Future<Output = T>) -> Result<T, 
         }
     })
     .await
+}
+
+/// A forced release that was sent. Dropped, it is reported.
+struct Forced<'a> {
+    lock: &'a Lock,
+    outcome: &'static str,
+}
+
+impl Drop for Forced<'_> {
+    fn drop(&mut self) {
+        let event = Event::ForceReleased { name: self.lock.name.clone(), outcome: self.outcome };
+        self.lock.locker.voters().around.emit(&event);
+    }
 }
 
 /// Why [`Lock::run`] did not run the work to its end.

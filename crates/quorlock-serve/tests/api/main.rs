@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
-mod dapr;
 mod deadlines;
 mod documents;
 mod hold;
