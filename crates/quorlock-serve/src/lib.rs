@@ -33,6 +33,7 @@ mod page;
 mod problem;
 mod reply;
 mod routes;
+mod search;
 mod series;
 mod sessions;
 mod sidecar;

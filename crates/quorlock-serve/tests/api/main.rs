@@ -11,4 +11,5 @@ mod locks;
 mod overview;
 mod own;
 mod requests;
+mod search;
 mod tokens;
