@@ -3,6 +3,7 @@
 import { arrange, byId, el, setAttribute, setProse, setText, visible } from "./dom.js";
 import { clock, exact, iso } from "./format.js";
 import { follow } from "./api.js";
+import { lockHref } from "./route.js";
 
 const MOST = 500;
 const LOSS = 2, WARNING = 1, ROUTINE = 0;
@@ -25,6 +26,7 @@ let paused = false;
 let after = 0;
 let stop = null;
 let dirty = false;
+let lock = null;
 const list = byId("event-rows");
 
 /** Follows the sidecar's events for ever; comes back by itself when the stream breaks. */
@@ -34,7 +36,8 @@ export async function followEvents() {
     stop = new AbortController();
     const all = byId("events-all").checked ? "&all=true" : "";
     try {
-      await follow(`v1/events?after=${after}${all}`, () => { pause = 500; state("live"); }, take, stop.signal);
+      const one = lock === null ? "" : `&lock=${encodeURIComponent(lock)}`;
+      await follow(`v1/events?after=${after}${all}${one}`, () => { pause = 500; state("live"); }, take, stop.signal);
     } catch { /* said below; the headline says why */ }
     if (!stop.signal.aborted) {
       state("interrupted");
@@ -60,6 +63,14 @@ export function restartEvents({ keep = false } = {}) {
     redraw();
   }
   stop?.abort();
+}
+
+/** Reads only the events of this lock; of all locks and nodes if it is null. */
+export function showEventsOf(name) {
+  if (name === lock) return;
+  lock = name;
+  setText(byId("events-title"), lock === null ? "Events" : "Events of this lock");
+  restartEvents();
 }
 
 let link = "";
@@ -104,7 +115,7 @@ function row(event) {
 
 function draw(event) {
   const text = el("bdi", { class: "text" });
-  setProse(text, event.text);
+  setProse(text, event.text, event.lock === undefined ? undefined : { name: event.lock, href: lockHref(event.lock) });
   return el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
     el("time", { datetime: iso(event.at) ?? "", title: exact(event.at) }, clock(event.at)),
     el("span", { class: "kind" }, WORDS[event.kind] ?? visible(event.kind)),
