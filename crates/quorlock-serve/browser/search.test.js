@@ -84,3 +84,17 @@ test("the answer to an outdated search is not shown", async (t) => {
   assert.match((await cancelled).failure().errorText, /ABORTED/);
   await says(page, "#locks-count", "1 of 2 match");
 });
+
+test("a list that lacks locks gives no exact number", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  await world.acquire("known");
+  const { page } = await open(t, browser, world.url);
+  await says(page, "#locks-count", "1");
+  await page.route("**/v1/overview?*", async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), complete: false } });
+  });
+  await says(page, "#locks-count", "at least 1 · some may be missing");
+  await page.locator("#locks-filter").fill("kno");
+  await says(page, "#locks-count", "1 of at least 1 match");
+});

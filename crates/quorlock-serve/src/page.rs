@@ -26,6 +26,7 @@ const FILES: &[(&str, &str, &[u8])] = &[
     ("format.js", SCRIPT, include_bytes!("../assets/format.js")),
     ("free.js", SCRIPT, include_bytes!("../assets/free.js")),
     ("headline.js", SCRIPT, include_bytes!("../assets/headline.js")),
+    ("layout.css", STYLE, include_bytes!("../assets/layout.css")),
     ("lock.css", STYLE, include_bytes!("../assets/lock.css")),
     ("lockpage.js", SCRIPT, include_bytes!("../assets/lockpage.js")),
     ("lockrow.js", SCRIPT, include_bytes!("../assets/lockrow.js")),
