@@ -126,8 +126,10 @@ test("all text has the contrast that WCAG AA asks for", async (t) => {
     const { page } = await open(t, browser, world.url, { colorScheme });
     await page.locator(".banner").first().waitFor();
     await page.locator("#event-rows li").first().waitFor();
-    const weak = await page.evaluate(weakTexts);
-    assert.deepEqual(weak, [], colorScheme);
+    assert.deepEqual(await page.evaluate(weakTexts), [], `the list, ${colorScheme}`);
+    await row(page, "held").getByRole("link").click();
+    await page.locator("#lock-stores tr[data-state=down]").waitFor();
+    assert.deepEqual(await page.evaluate(weakTexts), [], `the lock, ${colorScheme}`);
   }
 });
 

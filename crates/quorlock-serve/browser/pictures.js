@@ -48,8 +48,8 @@ try {
   cleanups.push(() => cron.end());
   const end = Date.now() + minutes * 60_000 + 20_000;
   const workers = Array.from({ length: 8 }, (_, worker) => work(world, worker, end));
-  const waiting = Array.from({ length: 2 }, () => world.acquire("leader:scheduler", { wait_ms: minutes * 60_000 + 30_000 }));
   await sleep(minutes * 60_000);
+  const waiting = Array.from({ length: 2 }, () => world.acquire("leader:scheduler", { wait_ms: 30_000 }));
   const browser = await launch();
   cleanups.push(() => browser.close());
   await picture(browser, world.url, "dashboard-light", "light", (page) => says(page, "#verdict", "Locks can be taken"));
