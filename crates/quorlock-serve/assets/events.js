@@ -18,7 +18,9 @@ const WORDS = {
 
 // That somebody else holds a lock, or that a caller went away, is what locks are for.
 const EXPECTED = ["held", "cancelled"];
-const severityOf = (kind, data) => (kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
+// What was dropped before this page first asked is no fault of it.
+const isBeginning = (kind, data) => kind === "gap" && data.after === 0;
+const severityOf = (kind, data) => (isBeginning(kind, data) ? ROUTINE : kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
 
 let events = [];
 let waiting = [];
@@ -84,7 +86,7 @@ function take({ id, kind, data }) {
   // Not the larger one: a sidecar that started anew counts from the start.
   if (id !== null && Number.isFinite(id)) after = id;
   if (data.seq !== undefined && [...waiting, ...events].some((it) => it.seq === data.seq && it.at === data.at)) return;
-  const text = kind === "gap" ? "older events are not kept, or this page was too slow for them" : data.text ?? "";
+  const text = isBeginning(kind, data) ? "older events are not kept" : kind === "gap" ? "this page was too slow for some events" : data.text ?? "";
   const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: severityOf(kind, data) };
   (paused ? waiting : events).unshift(event);
   if (waiting.length > MOST) waiting.length = MOST;

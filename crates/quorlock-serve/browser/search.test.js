@@ -40,6 +40,10 @@ test("a search finds one of 2 000 locks by name, holder or reason, and the list 
   await world.acquire("order-199-late");
   await row(page, "order-199-late").waitFor();
   await says(page, "#locks-count", "11 of 2,001 match");
+  await row(page, "order-1990").getByRole("link").click();
+  await says(page, "#event-rows li[data-kind=acquired]", "order-1990");
+  await says(page, "#event-rows li[data-kind=gap][data-severity=info]", "older events are not kept");
+  await page.goBack();
   await page.locator("#locks-filter").fill("no such lock");
   await says(page, "#locks-empty-text", "No lock matches.");
   assert.deepEqual(complaints, []);
