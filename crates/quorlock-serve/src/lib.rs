@@ -36,6 +36,7 @@ mod page;
 mod problem;
 mod reply;
 mod routes;
+mod search;
 mod series;
 mod sessions;
 mod sidecar;

@@ -10,4 +10,5 @@ mod locks;
 mod overview;
 mod own;
 mod requests;
+mod search;
 mod tokens;
