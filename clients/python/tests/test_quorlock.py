@@ -354,27 +354,6 @@ class Crowds(unittest.TestCase):
 
 
 class Others(unittest.TestCase):
-    def test_dapr_clients_are_served_and_excluded(self):
-        def dapr(verb, **body):
-            status, answer = sidecar.plain("POST", f"/v1.0-alpha1/{verb}/any-store", body)
-            self.assertEqual(status, 200, answer)
-            return answer
-
-        ann = {"resourceId": "dapr", "lockOwner": "ann"}
-        bob = {"resourceId": "dapr", "lockOwner": "bob"}
-        self.assertEqual(dapr("unlock", **ann), {"status": 1})
-        self.assertEqual(dapr("lock", **ann, expiryInSeconds=20), {"success": True})
-        self.assertEqual(dapr("lock", **bob, expiryInSeconds=20), {"success": False})
-        with self.assertRaises(Held):
-            client.acquire("dapr")
-        self.assertEqual(dapr("unlock", **bob), {"status": 2})
-        self.assertEqual(dapr("unlock", **ann), {"status": 0})
-        lease = client.acquire("dapr")
-        self.assertEqual(dapr("lock", **ann, expiryInSeconds=20), {"success": False})
-        client.release("dapr", lease.token)
-        status, answer = sidecar.plain("POST", "/v1.0-alpha1/lock/any-store", {"resourceId": "dapr"})
-        self.assertEqual((status, set(answer)), (400, {"errorCode", "message"}))
-
     def test_its_metrics_are_well_formed_and_documented(self):
         with client.hold("measured"):
             pass

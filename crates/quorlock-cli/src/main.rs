@@ -11,6 +11,7 @@ mod exit;
 mod failure;
 mod group;
 mod init;
+mod log;
 mod run;
 mod runtime;
 mod screen;
@@ -34,6 +35,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 use exit::Exit;
 use failure::Failure;
+use log::Log;
 use screen::Screen;
 use std::env;
 use std::process::ExitCode;
@@ -45,7 +47,8 @@ fn main() -> ExitCode {
     };
     let global = &cli.global;
     let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
-    let done = dispatch(&cli, screen);
+    let log = Log::start(level(&cli), screen.json);
+    let done = log.as_ref().map_err(Failure::clone).and_then(|_| dispatch(&cli, screen));
     let exit = done.unwrap_or_else(|failure| {
         match &cli.command {
             Command::Run(_) => run::fail(&failure, screen),
@@ -53,7 +56,20 @@ fn main() -> ExitCode {
         }
         failure.exit
     });
+    if let Ok(log) = &log {
+        log.flush();
+    }
     exit.into()
+}
+
+/// The level of the log, unless the user has another filter. Only the sidecar has one.
+fn level(cli: &Cli) -> Option<&'static str> {
+    match &cli.command {
+        Command::Serve(_) if cli.global.quiet => Some("warn"),
+        Command::Serve(_) if cli.global.verbose => Some("debug"),
+        Command::Serve(_) => Some("info"),
+        _ => None,
+    }
 }
 
 fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {

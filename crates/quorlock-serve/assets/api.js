@@ -37,15 +37,17 @@ async function problem(answer) {
 
 /**
  * One request, answered with JSON. Paths are relative, so the page also works below a prefix of a proxy.
+ * `signal` gives the request up.
  * @throws {Problem} if the sidecar refused; anything else means that it was not reached.
  */
-export async function ask(path, { body, patience = 4000 } = {}) {
+export async function ask(path, { body, patience = 4000, signal } = {}) {
+  const late = AbortSignal.timeout(patience);
   const answer = await fetch(path, {
     method: body === undefined ? "GET" : "POST",
     headers: headers(body === undefined ? {} : { "content-type": "application/json" }),
     body: body === undefined ? undefined : JSON.stringify(body),
     cache: "no-store",
-    signal: AbortSignal.timeout(patience),
+    signal: signal ? AbortSignal.any([signal, late]) : late,
   });
   if (!answer.ok) throw await problem(answer);
   return answer.json();

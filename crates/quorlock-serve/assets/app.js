@@ -1,34 +1,44 @@
 // Asks the sidecar every second, and hands the answer to the parts of the page.
 
-import { announce, byId } from "./dom.js";
+import { announce, byId, visible } from "./dom.js";
 import { ask, hasToken } from "./api.js";
-import { showHeadline, showUnknown, sinceAnswer } from "./headline.js";
+import { setSubject, showHeadline, showUnknown, sinceAnswer } from "./headline.js";
 import { showBanners } from "./banners.js";
 import { showNodes, tickNodes } from "./nodes.js";
-import { freezeLocks, showLocks, tickLocks } from "./locks.js";
+import { focusLock, freezeLocks, locksQuery, showLocks, tickLocks } from "./locks.js";
+import { freezeLock, openLock, refreshLock, tickLock } from "./lockpage.js";
+import { lockIn } from "./route.js";
 import { showPlots } from "./plots.js";
-import { followEvents, restartEvents } from "./events.js";
+import { followEvents, restartEvents, showEventsOf } from "./events.js";
 import { askForToken, showScope } from "./access.js";
 
 const EVERY_MS = 1000, SELDOM_MS = 5000, TICK_MS = 100;
+/** Characters of a lock's name in the title of the tab. */
+const MOST_IN_TITLE = 60;
 let answeredAt = null;
 let uptime = 0;
 let timer = null;
-let asking = false;
-let again = false;
+let asking = null;
+let latest = null;
+/** The lock whose own page is shown: null for the list, undefined for an address that names none. */
+let lock = null;
 
 async function poll() {
   clearTimeout(timer);
-  // One request at a time; who asks meanwhile gets a fresh one right after.
-  if (asking) { again = true; return; }
-  asking = true;
+  // One request at a time: the answer to an older question is no longer wanted.
+  asking?.abort();
+  const mine = new AbortController();
+  asking = mine;
   const started = performance.now();
-  const overview = await ask("v1/overview").catch((error) => { fail(error); return null; });
-  asking = false;
+  // A lock's own page shows no list.
+  const query = lock === null ? locksQuery() : "limit=1";
+  const outcome = await ask(`v1/overview?${query}`, { signal: mine.signal }).then((overview) => ({ overview }), (error) => ({ error }));
+  if (asking !== mine) return;
+  asking = null;
+  const { overview, error } = outcome;
+  if (error) fail(error);
   const seldom = document.hidden || document.body.dataset.link === "denied";
-  const wait = again ? 0 : Math.max(50, (seldom ? SELDOM_MS : EVERY_MS) - (performance.now() - started));
-  again = false;
-  timer = setTimeout(poll, wait);
+  timer = setTimeout(poll, Math.max(50, (seldom ? SELDOM_MS : EVERY_MS) - (performance.now() - started)));
   // Last, so that a fault in drawing does not end the asking.
   if (overview) show(overview);
 }
@@ -40,13 +50,35 @@ function show(overview) {
   if (overview.uptime_ms < uptime) restartEvents({ keep: true });
   uptime = overview.uptime_ms;
   answeredAt = now;
+  latest = overview;
   document.body.dataset.link = "live";
   showScope(overview.scope);
   showHeadline(overview);
   showBanners(overview.banners);
   showNodes(overview, now);
-  showLocks(overview, now);
+  if (lock === null) showLocks(overview, now);
+  else refreshLock(overview);
   showPlots(overview);
+}
+
+let listScroll = 0;
+
+/** Shows what the address names: the list, or one lock. */
+function route(isFirst = false) {
+  const before = lock;
+  lock = lockIn(location.hash);
+  if (!isFirst && lock === before) return;
+  if (before === null) listScroll = scrollY;
+  document.body.dataset.view = lock === null ? "list" : "lock";
+  setSubject(visible(lock ?? "").slice(0, MOST_IN_TITLE));
+  openLock(lock);
+  showEventsOf(lock ?? null);
+  if (latest) refreshLock(latest);
+  poll();
+  if (isFirst) return;
+  scrollTo(0, lock === null ? listScroll : 0);
+  if (lock === null) focusLock(before);
+  else byId("lock-title").focus({ preventScroll: true });
 }
 
 function fail(error) {
@@ -60,6 +92,7 @@ function fail(error) {
   const refused = error.status !== undefined;
   document.body.dataset.link = "stale";
   freezeLocks();
+  freezeLock();
   showUnknown(refused ? "The sidecar refuses to answer" : "The sidecar does not answer", sinceAnswer(age));
   showBanners([{
     code: refused ? "refused" : "unreachable", severity: "critical",
@@ -74,11 +107,21 @@ setInterval(() => {
   const now = performance.now();
   tickNodes(now);
   tickLocks(now);
+  tickLock(now);
 }, TICK_MS);
 
 addEventListener("token", () => { restartEvents(); poll(); });
 addEventListener("freed", poll);
+addEventListener("locks", poll);
+addEventListener("hashchange", () => route());
+// The list and the lock scroll each for itself, see `route`.
+history.scrollRestoration = "manual";
+byId("skip").addEventListener("click", (event) => {
+  // The address names what is shown, so it must not become that of a section.
+  event.preventDefault();
+  byId(lock === null ? "locks" : "lock").focus();
+});
 document.addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
 byId("free").addEventListener("close", poll);
-poll();
+route(true);
 followEvents();

@@ -33,10 +33,20 @@ export function visible(text) {
   return String(text).replace(UNSEEN, (c) => `⟨${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
+/** Sets a text that may be longer than its place, which cuts it: pointing at it shows all of it. */
+export function setCut(node, text) {
+  const shown = visible(text);
+  setText(node, shown);
+  setAttribute(node, "title", shown || null);
+}
+
 const prose = new WeakMap();
 
-/** Shows a sentence whose `quoted` parts are names or commands. Nothing in it becomes markup. */
-export function setProse(node, text) {
+/**
+ * Shows a sentence whose `quoted` parts are names or commands. Nothing in it becomes markup.
+ * @param {{name: string, href: string}=} link the quoted name that becomes a link
+ */
+export function setProse(node, text, link) {
   if (prose.get(node) === text) return;
   prose.set(node, text);
   const parts = visible(text).split("`");
@@ -45,8 +55,13 @@ export function setProse(node, text) {
     const rest = parts.pop();
     parts[parts.length - 1] += `\`${rest}`;
   }
-  node.replaceChildren(...parts.map((part, i) => (i % 2 ? el("code", {}, part) : part)));
+  node.classList.add("prose");
+  const linked = link && visible(link.name);
+  const quoted = (part) => (part === linked ? el("a", { href: link.href }, code(part)) : code(part));
+  node.replaceChildren(...parts.map((part, i) => (i % 2 ? quoted(part) : part)));
 }
+
+const code = (text) => el("code", { title: text }, text);
 
 /** Tells a screen reader, once. */
 export function announce(text, urgent = false) {

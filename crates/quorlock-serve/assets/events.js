@@ -3,6 +3,7 @@
 import { arrange, byId, el, setAttribute, setProse, setText, visible } from "./dom.js";
 import { clock, exact, iso } from "./format.js";
 import { follow } from "./api.js";
+import { lockHref } from "./route.js";
 
 const MOST = 500;
 const LOSS = 2, WARNING = 1, ROUTINE = 0;
@@ -17,7 +18,9 @@ const WORDS = {
 
 // That somebody else holds a lock, or that a caller went away, is what locks are for.
 const EXPECTED = ["held", "cancelled"];
-const severityOf = (kind, data) => (kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
+// What was dropped before this page first asked is no fault of it.
+const isBeginning = (kind, data) => kind === "gap" && data.after === 0;
+const severityOf = (kind, data) => (isBeginning(kind, data) ? ROUTINE : kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
 
 let events = [];
 let waiting = [];
@@ -25,6 +28,7 @@ let paused = false;
 let after = 0;
 let stop = null;
 let dirty = false;
+let lock = null;
 const list = byId("event-rows");
 
 /** Follows the sidecar's events for ever; comes back by itself when the stream breaks. */
@@ -34,7 +38,8 @@ export async function followEvents() {
     stop = new AbortController();
     const all = byId("events-all").checked ? "&all=true" : "";
     try {
-      await follow(`v1/events?after=${after}${all}`, () => { pause = 500; state("live"); }, take, stop.signal);
+      const one = lock === null ? "" : `&lock=${encodeURIComponent(lock)}`;
+      await follow(`v1/events?after=${after}${all}${one}`, () => { pause = 500; state("live"); }, take, stop.signal);
     } catch { /* said below; the headline says why */ }
     if (!stop.signal.aborted) {
       state("interrupted");
@@ -62,6 +67,14 @@ export function restartEvents({ keep = false } = {}) {
   stop?.abort();
 }
 
+/** Reads only the events of this lock; of all locks and nodes if it is null. */
+export function showEventsOf(name) {
+  if (name === lock) return;
+  lock = name;
+  setText(byId("events-title"), lock === null ? "Events" : "Events of this lock");
+  restartEvents();
+}
+
 let link = "";
 function state(text = link) {
   link = text;
@@ -73,7 +86,7 @@ function take({ id, kind, data }) {
   // Not the larger one: a sidecar that started anew counts from the start.
   if (id !== null && Number.isFinite(id)) after = id;
   if (data.seq !== undefined && [...waiting, ...events].some((it) => it.seq === data.seq && it.at === data.at)) return;
-  const text = kind === "gap" ? "older events are not kept, or this page was too slow for them" : data.text ?? "";
+  const text = isBeginning(kind, data) ? "older events are not kept" : kind === "gap" ? "this page was too slow for some events" : data.text ?? "";
   const event = { ...data, kind, text, at: data.at ?? Date.now(), severity: severityOf(kind, data) };
   (paused ? waiting : events).unshift(event);
   if (waiting.length > MOST) waiting.length = MOST;
@@ -104,7 +117,7 @@ function row(event) {
 
 function draw(event) {
   const text = el("bdi", { class: "text" });
-  setProse(text, event.text);
+  setProse(text, event.text, event.lock === undefined ? undefined : { name: event.lock, href: lockHref(event.lock) });
   return el("li", { "data-severity": ["info", "warning", "critical"][event.severity], "data-kind": event.kind },
     el("time", { datetime: iso(event.at) ?? "", title: exact(event.at) }, clock(event.at)),
     el("span", { class: "kind" }, WORDS[event.kind] ?? visible(event.kind)),

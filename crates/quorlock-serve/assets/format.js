@@ -54,6 +54,9 @@ export function clock(at) {
   return iso(at) === null ? "–" : CLOCK.format(new Date(at));
 }
 
+/** A whole number: "12,480". */
+export const whole = (n) => Number(n).toLocaleString("en");
+
 /** "1 node", "3 nodes". */
 export function count(n, one, many = `${one}s`) {
   return `${n} ${n === 1 ? one : many}`;

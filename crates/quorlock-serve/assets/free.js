@@ -1,6 +1,6 @@
 // Taking a lock away from its holder: explained, confirmed by typing its name, and only from the holder that was shown.
 
-import { byId, setAttribute, setText, visible } from "./dom.js";
+import { byId, el, setAttribute, setText, visible } from "./dom.js";
 import { age, iso } from "./format.js";
 import { ask } from "./api.js";
 
@@ -31,7 +31,8 @@ function showHolder(words) {
   const who = foreign ? "another kind of client" : `${visible(owner ?? "?")}${pid ? `, pid ${pid}` : ""}`;
   const long = iso(since) ? `, for ${age(Date.now() - since)}` : "";
   const fence = view.fence === null || view.fence === undefined ? "" : `, fence ${view.fence}`;
-  setText(byId("free-holder"), `${words} ${who}${long}${fence}${reason ? `: ${visible(reason)}` : ""}`);
+  const why = reason ? [": ", el("bdi", {}, visible(reason))] : [];
+  byId("free-holder").replaceChildren(`${words} `, el("bdi", {}, who), `${long}${fence}`, ...why);
 }
 
 function say(text, bad = true) {

@@ -1,7 +1,7 @@
 // The headline: can locks be taken right now, and how much may still fail?
 
 import { byId, el, setAttribute, setText, visible } from "./dom.js";
-import { age, count, span } from "./format.js";
+import { age, count, span, whole } from "./format.js";
 
 const COUNTS = [
   ["locks_total", "locks held", "Locks that a majority of the nodes says are held, by anybody"],
@@ -55,7 +55,7 @@ function showBallots({ nodes, quorum }) {
   if (box.dataset.look === look) return;
   box.dataset.look = look;
   const bars = sorted.map((it) => el("i", { "data-state": stateOf(it), title: `${visible(it.node)}: ${stateOf(it)}` }));
-  const need = el("span", { class: "need" }, `quorum ${quorum}`);
+  const need = el("span", { class: "need" }, el("span", {}, `quorum ${quorum}`));
   need.style.gridColumn = `1 / span ${quorum}`;
   box.style.setProperty("--nodes", String(nodes.length));
   box.replaceChildren(...bars, need);
@@ -69,14 +69,21 @@ function showCounts(overview) {
     box.append(...COUNTS.map(([key, label, title]) =>
       el("div", { title }, el("dd", { "data-key": key }), el("dt", {}, label))));
   }
-  for (const [key] of COUNTS) setText(box.querySelector(`[data-key=${key}]`), Number(overview[key]).toLocaleString("en"));
+  for (const [key] of COUNTS) setText(box.querySelector(`[data-key=${key}]`), whole(overview[key]));
 }
 
 const COLORS = { ok: "%2317806d", risk: "%23d08a00", stopped: "%23cf3a2f", unknown: "%23808a87" };
 
-/** Title and icon of the tab tell the state, too. */
+let subject = "";
+
+/** What the tab is about, before its state: a lock, or nothing. */
+export function setSubject(text) {
+  subject = text;
+}
+
+/** Title and icon of the tab show the state, too. */
 export function showTab(state, title) {
-  setText(document.querySelector("title"), `${title} · quorlock`);
+  setText(document.querySelector("title"), `${subject && `${subject} · `}${title} · quorlock`);
   const bar = (x, y) => `<rect x='${x}' y='${y}' width='6' height='${24 - y}' fill='${COLORS[state]}'/>`;
   const svg = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'>${bar(0, 2)}${bar(9, 2)}${bar(18, state === "ok" ? 2 : 14)}</svg>`;
   setAttribute(byId("icon"), "href", `data:image/svg+xml,${svg}`);

@@ -1,29 +1,70 @@
-// The table of held locks: which are shown, in which order, and what stands there if there are none.
+// The table of held locks: the sidecar searches, sorts and pages, this shows one page of them.
 
 import { arrange, byId, setAttribute, setText } from "./dom.js";
-import { age } from "./format.js";
+import { age, whole } from "./format.js";
 import { hasToken } from "./api.js";
-import { dropRow, fillRow, freezeRow, newRow, tickRow } from "./lockrow.js";
+import { drop, freeze, tick } from "./countdown.js";
+import { fillRow, newRow } from "./lockrow.js";
+
+/** Locks of one page. */
+const PAGE = 100;
+/** How long the typing must rest before the sidecar is asked. */
+const REST_MS = 200;
+/** A list that is older than this is worth a word. */
+const OLD_MS = 5000;
+const ORDERS = ["name", "since", "remaining"];
 
 const rows = new Map();
 const body = byId("lock-rows");
-let sort = stored() ?? "since";
+let sort = stored() ?? "-since";
+/** Where each page begins, up to the one that is shown. The first begins at the start. */
+let pages = [];
 let last = null;
+
+/** The sidecar searches for at most so many bytes, which is the longest name. */
+const MOST_BYTES = 512;
+const encoder = new TextEncoder();
+
+function words() {
+  const text = byId("locks-filter").value.trim();
+  return text.slice(0, encoder.encodeInto(text, new Uint8Array(MOST_BYTES)).read);
+}
+
+/** What to ask of the sidecar for the page of locks that is wanted now. */
+export function locksQuery() {
+  const query = new URLSearchParams({ sort, limit: String(PAGE) });
+  if (words()) query.set("q", words());
+  if (pages.length) query.set("after", pages.at(-1));
+  return query;
+}
+
+const wanted = () => {
+  setAttribute(byId("locks"), "aria-busy", "true");
+  dispatchEvent(new Event("locks"));
+};
 
 export function showLocks(overview, receivedAt) {
   last = overview;
-  const listed = new Set();
+  setAttribute(byId("locks"), "aria-busy", null);
+  // All locks of this page and behind it have ended.
+  if (pages.length && !overview.locks.length) {
+    pages = [];
+    return wanted();
+  }
+  const listed = new Set(overview.locks.map((view) => view.name));
   for (const view of overview.locks) {
-    listed.add(view.name);
     // The list is a little older than the answer.
     fillRow(rowFor(view.name), view, receivedAt - (overview.locks_age_ms ?? 0), overview);
   }
   for (const [name, row] of rows) {
     if (listed.has(name)) continue;
-    dropRow(row);
+    drop(row.countdown);
     rows.delete(name);
   }
-  place();
+  const order = overview.locks.map((view) => rows.get(view.name));
+  arrange(body, (isUsed() ? keepPlaces(order) : order).map((row) => row.tr));
+  showCount(overview);
+  showPager(overview);
   showHint(overview);
 }
 
@@ -33,66 +74,60 @@ function rowFor(name) {
 }
 
 export function tickLocks(now) {
-  for (const row of rows.values()) tickRow(row, now);
+  for (const row of rows.values()) tick(row.countdown, now);
 }
 
 /** Stops all countdowns. */
 export function freezeLocks() {
-  for (const row of rows.values()) freezeRow(row);
+  for (const row of rows.values()) freeze(row.countdown);
 }
 
-const by = {
-  name: (a, b) => (a.view.name < b.view.name ? -1 : a.view.name > b.view.name ? 1 : 0),
-  since: (a, b) => (b.view.holder?.since ?? 0) - (a.view.holder?.since ?? 0),
-  remaining: (a, b) => a.deadline - b.deadline,
-};
-
-function place() {
-  const words = byId("locks-filter").value.trim().toLowerCase();
-  const matching = [...rows.values()].filter((row) => matches(row.view, words));
-  const compare = by[sort.replace("-", "")];
-  const sign = sort.startsWith("-") ? -1 : 1;
-  matching.sort((a, b) => sign * compare(a, b) || by.name(a, b));
-  arrange(body, (isUsed() ? keepPlaces(matching) : matching).map((row) => row.tr));
-  showCount(matching.length, words);
+/** Back from a lock's own page: the keyboard goes on where it was. */
+export function focusLock(name) {
+  rows.get(name)?.tr.querySelector("a").focus({ preventScroll: true });
 }
 
-function matches(view, words) {
-  if (!words) return true;
-  const { owner, reason, pid } = view.holder ?? {};
-  return [view.name, owner, reason, pid].some((it) => String(it ?? "").toLowerCase().includes(words));
-}
-
-/** A row must not jump away under the pointer or the focus. */
+/** A row must not jump away under the pointer or the focus of the keyboard. */
 function isUsed() {
-  return body.contains(document.activeElement) || (matchMedia("(hover: hover)").matches && body.matches(":hover"));
+  return body.querySelector(":focus-visible") !== null || (matchMedia("(hover: hover)").matches && body.matches(":hover"));
 }
 
-function keepPlaces(wanted) {
+function keepPlaces(order) {
   const places = new Map([...body.children].map((tr, i) => [tr, i]));
   const place = (row) => places.get(row.tr) ?? Infinity;
-  return [...wanted].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
+  return [...order].sort((a, b) => (place(a) === place(b) ? 0 : place(a) - place(b)));
 }
 
-/** A list that is older than this is worth a word. */
-const OLD_MS = 5000;
-
-function showCount(matching, words) {
-  const overview = last;
-  const shown = overview.locks.length;
-  const parts = [];
-  if (overview.locks_total > shown) parts.push(`showing ${shown} of ${overview.locks_total}, those of this sidecar first`);
-  if (words) parts.push(`${matching} of ${shown} match`);
-  if (!parts.length) parts.push(String(shown));
-  if (overview.locks_age_ms === null) parts.push("not known yet");
-  else if (overview.locks_age_ms > OLD_MS) parts.push(`the nodes told this ${age(overview.locks_age_ms)} ago`);
-  else if (!overview.complete) parts.push("the list may lack some");
+function showCount(overview) {
+  const { locks_total: total, locks_matched: matched, locks_age_ms: old } = overview;
+  const all = `${overview.complete || old === null ? "" : "at least "}${whole(total)}`;
+  const parts = [words() ? `${whole(matched)} of ${all} match` : all];
+  if (old === null) parts.push("not known yet");
+  else if (old > OLD_MS) parts.push(`as the nodes reported ${age(old)} ago`);
+  else if (!overview.complete) parts.push("some may be missing");
   setText(byId("locks-count"), parts.join(" · "));
-  byId("locks-table").hidden = matching === 0;
-  byId("locks-empty").hidden = matching > 0;
-  byId("locks-example").hidden = shown > 0;
-  setText(byId("locks-empty-text"), shown > 0 ? "No lock matches." : overview.locks_age_ms === null ? "The nodes have not told which locks are held." : "No lock is held.");
+  byId("locks-table").hidden = matched === 0;
+  byId("locks-empty").hidden = matched > 0;
+  byId("locks-example").hidden = total > 0;
+  setText(byId("locks-empty-text"), total > 0 ? "No lock matches." : old === null ? "The nodes have not reported which locks are held." : "No lock is held.");
   setText(byId("locks-curl"), example());
+}
+
+function showPager(overview) {
+  const { locks_before: before, locks_matched: matched, locks_next: next } = overview;
+  byId("locks-pager").hidden = before === 0 && next === null;
+  setText(byId("locks-range"), `${whole(before + 1)}–${whole(before + overview.locks.length)} of ${whole(matched)}`);
+  byId("locks-first").disabled = !pages.length;
+  byId("locks-previous").disabled = !pages.length;
+  byId("locks-next").disabled = next === null;
+}
+
+function turnTo(wantedPages) {
+  pages = wantedPages;
+  // Other rows come: those that stay need not keep their place.
+  arrange(body, []);
+  byId("locks").scrollIntoView({ block: "start" });
+  wanted();
 }
 
 function example() {
@@ -111,35 +146,45 @@ function showHint(overview) {
 
 function stored() {
   try {
-    const value = localStorage.getItem("quorlock-sort");
-    return value && by[value.replace("-", "")] ? value : null;
+    const value = localStorage.getItem("quorlock-order");
+    return value && ORDERS.includes(value.replace("-", "")) ? value : null;
   } catch { return null; }
 }
 
 function setSort(value) {
   sort = value;
-  try { localStorage.setItem("quorlock-sort", value); } catch { /* remembered as long as the page */ }
+  try { localStorage.setItem("quorlock-order", value); } catch { /* remembered as long as the page */ }
   showSort();
+  pages = [];
   // Asked for by hand: the rows may move.
   arrange(body, []);
-  if (last) place();
+  wanted();
 }
 
 function showSort() {
   byId("locks-sort").value = sort;
   for (const head of document.querySelectorAll("th[data-sort]")) {
     const mine = sort.replace("-", "") === head.dataset.sort;
-    // The newest on top is a descending order of `since`.
-    const down = sort.startsWith("-") !== (head.dataset.sort === "since");
-    setAttribute(head, "aria-sort", mine ? (down ? "descending" : "ascending") : null);
+    setAttribute(head, "aria-sort", mine ? (sort.startsWith("-") ? "descending" : "ascending") : null);
   }
 }
 
 for (const head of document.querySelectorAll("th[data-sort]")) {
-  head.querySelector("button").addEventListener("click", () => setSort(sort === head.dataset.sort ? `-${sort}` : head.dataset.sort));
+  // The newest first is what people want first.
+  const [first, second] = head.dataset.sort === "since" ? ["-since", "since"] : [head.dataset.sort, `-${head.dataset.sort}`];
+  head.querySelector("button").addEventListener("click", () => setSort(sort === first ? second : first));
 }
 byId("locks-sort").addEventListener("change", (event) => setSort(event.target.value));
-byId("locks-filter").addEventListener("input", () => last && place());
+let resting = null;
+byId("locks-filter").addEventListener("input", () => {
+  pages = [];
+  setText(byId("locks-count"), "searching …");
+  clearTimeout(resting);
+  resting = setTimeout(wanted, REST_MS);
+});
+byId("locks-first").addEventListener("click", () => turnTo([]));
+byId("locks-previous").addEventListener("click", () => turnTo(pages.slice(0, -1)));
+byId("locks-next").addEventListener("click", () => last?.locks_next && turnTo([...pages, last.locks_next]));
 byId("locks-copy").addEventListener("click", async () => {
   const button = byId("locks-copy");
   try {

@@ -52,7 +52,7 @@ const TENS = {
   splits: (_, __, min, max) => Array.from({ length: Math.round(Math.log10(max / min)) + 1 }, (___, i) => min * 10 ** i),
   values: (_, splits) => splits.map((v) => String(Number(v.toPrecision(1)))), filter: (_, splits) => splits,
 };
-const WHOLE = { incrs: [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4].map((e) => n * 10 ** e)).sort((a, b) => a - b) };
+const WHOLE = { incrs: [1, 2, 5].flatMap((n) => [0, 1, 2, 3, 4, 5, 6, 7].map((e) => n * 10 ** e)).sort((a, b) => a - b) };
 
 /** A logarithm has no zero. */
 const drawn = (plot) => (plot.unit === "ms" ? plot.data.map((values, i) => (i ? values.map((v) => (v === null ? v : Math.max(v, LEAST_MS))) : values)) : plot.data);
@@ -87,6 +87,17 @@ const LOOKS = {
   flag: (line) => ({ scale: "flag", stroke: color(line), width: 0, fill: color(line), points: { show: false }, paths: uPlot.paths.bars({ size: [1, 2, 2] }) }),
 };
 
+const LEAST_AXIS = 34, AXIS_GAP = 4;
+
+/** An axis as wide as its longest label. */
+function axisSize(chart, labels, index, cycle) {
+  // uPlot asks again with the labels that fit this size: the second answer must be the same.
+  if (cycle > 1) return chart.axes[index]._size;
+  chart.ctx.font = chart.axes[index].font[0];
+  const widths = (labels ?? []).map((label) => chart.ctx.measureText(label).width / devicePixelRatio);
+  return Math.ceil(Math.max(LEAST_AXIS, ...widths.map((width) => width + AXIS_GAP + 2)));
+}
+
 function draw(plot) {
   const soft = color("--ink-soft"), rule = color("--rule"), font = "11px system-ui, sans-serif";
   const axis = { stroke: soft, font, ticks: { show: false }, grid: { stroke: rule, width: 1 } };
@@ -102,7 +113,7 @@ function draw(plot) {
     },
     axes: [
       { ...axis, size: 18, gap: 2, grid: { show: false }, splits: (_, __, min, max) => [4, 3, 2, 1].map((m) => max - m * 60), values: (_, splits) => splits.map((__, i) => `−${4 - i} min`) },
-      { ...axis, size: 34, gap: 4, space: 28, ...(plot.unit === "ms" ? TENS : WHOLE) },
+      { ...axis, size: axisSize, gap: AXIS_GAP, space: 28, ...(plot.unit === "ms" ? TENS : WHOLE) },
     ],
     series: [{}, ...plot.series.map(([, label, line, look]) => ({ label, ...LOOKS[look ?? "line"](line) }))],
     hooks: { setCursor: [(chart) => plot.data && showValues(plot, chart.cursor.idx ?? null)] },

@@ -46,6 +46,78 @@ test("a phone shows everything without scrolling sideways", async (t) => {
   }
 });
 
+/** Buttons, links and fields that are too low for a finger. Links within a sentence are as high as its lines. */
+const smallTargets = (page) => page.evaluate(() => [...document.querySelectorAll("button, a, input, select")]
+  .filter((it) => it.checkVisibility() && !it.closest(".skip, .prose"))
+  .map((it) => [it.id || it.className || it.textContent, (it.type === "checkbox" ? it.closest("label") : it).getBoundingClientRect().height])
+  .filter(([, height]) => height < 40));
+
+test("on a phone each control is large enough for a finger, and nothing overlaps", async (t) => {
+  const world = await World.start(t, { nodes: 3, args: ["--anonymous", "write"] });
+  await world.keep(t, "phone/lock", { owner: "web-1", reason: "seen on a phone" });
+  for (const width of [320, 390]) {
+    const { page } = await open(t, browser, world.url, { width, height: 844, isMobile: true, hasTouch: true });
+    await row(page, "phone/lock").waitFor();
+    await page.locator("#event-rows li").first().waitFor();
+    await fits(page);
+    assert.deepEqual(await smallTargets(page), [], `the list at ${width} px`);
+    assert.deepEqual(await row(page, "phone/lock").evaluate(overlaps), []);
+    await row(page, "phone/lock").getByRole("link").tap();
+    await says(page, "#lock-state", "Held");
+    await fits(page);
+    assert.deepEqual(await smallTargets(page), [], `the lock at ${width} px`);
+    await page.locator("#lock-free").tap();
+    await says(page, "dialog", "not asked and not stopped");
+    assert.deepEqual(await smallTargets(page), [], `the dialog at ${width} px`);
+    await page.close();
+  }
+});
+
+// Runs in the page: pairs of cells of a row that cover each other.
+function overlaps(tr) {
+  const cells = [...tr.children].filter((it) => it.checkVisibility()).map((it) => [it.dataset.label ?? "name", it.getBoundingClientRect()]);
+  return cells.flatMap(([one, a], i) => cells.slice(i + 1)
+    .filter(([, b]) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+    .map(([other]) => `${one} and ${other}`));
+}
+
+test("events have at least 250 px for their text, or a line of their own, at every width", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  await world.acquire("seen");
+  for (const width of [320, 768, 1180, 1280, 1440, 1600, 1700, 1920, 2560]) {
+    const { page } = await open(t, browser, world.url, { width, height: 900 });
+    const text = page.locator("#event-rows li .text").first();
+    await text.waitFor();
+    await fits(page);
+    const [own, list] = await Promise.all([text, page.locator("#event-rows")].map((it) => it.evaluate((node) => node.getBoundingClientRect().width)));
+    assert.ok(own >= 250 || own > list * 0.9, `${own} of ${list} px at ${width} px`);
+    await page.close();
+  }
+});
+
+test("labels of the plots are whole, however long they are", async (t) => {
+  const world = await World.start(t, { nodes: 1 });
+  const { page, context } = await open(t, browser, world.url);
+  await context.addInitScript(() => {
+    window.labels = [];
+    const fillText = CanvasRenderingContext2D.prototype.fillText;
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, ...more) {
+      if (this.textAlign === "right") window.labels.push([text, x - this.measureText(text).width]);
+      return fillText.call(this, text, x, ...more);
+    };
+  });
+  await page.route("**/v1/overview*", async (route) => {
+    const answer = await route.fetch();
+    const overview = await answer.json();
+    overview.series.p99_ms[250] = 400_000;
+    overview.series.acquires[250] = 24_000;
+    await route.fulfill({ response: answer, json: overview });
+  });
+  await page.reload();
+  await page.waitForFunction(() => ["1000000", "20,000"].every((text) => window.labels.some(([it]) => it === text)));
+  assert.deepEqual(await page.evaluate(() => window.labels.filter(([, left]) => left < 0)), []);
+});
+
 test("all text has the contrast that WCAG AA asks for", async (t) => {
   const world = await World.start(t, { nodes: 3, args: ["--anonymous", "write"] });
   await world.keep(t, "held", { reason: "for its colours" });
@@ -54,8 +126,10 @@ test("all text has the contrast that WCAG AA asks for", async (t) => {
     const { page } = await open(t, browser, world.url, { colorScheme });
     await page.locator(".banner").first().waitFor();
     await page.locator("#event-rows li").first().waitFor();
-    const weak = await page.evaluate(weakTexts);
-    assert.deepEqual(weak, [], colorScheme);
+    assert.deepEqual(await page.evaluate(weakTexts), [], `the list, ${colorScheme}`);
+    await row(page, "held").getByRole("link").click();
+    await page.locator("#lock-stores tr[data-state=down]").waitFor();
+    assert.deepEqual(await page.evaluate(weakTexts), [], `the lock, ${colorScheme}`);
   }
 });
 

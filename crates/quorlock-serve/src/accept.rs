@@ -1,19 +1,26 @@
 //! Takes connections, as many as are allowed, until the sidecar shuts down.
 
 use crate::access::Peer;
+use crate::admission::{Admission, Admitted};
 use crate::app::App;
-use crate::connection;
+use crate::code::Code;
+use crate::connection::{self, Caller};
+use crate::exporter;
 use crate::listen::Listener;
 use crate::routes::router;
+use crate::source::Source;
+use crate::tls::Certificates;
 use axum::Router;
 use quorlock::CancellationToken;
-use rustix::net::sockopt;
-use rustls::ServerConfig;
+use rustix::net::{RecvFlags, recv, sockopt};
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
@@ -21,7 +28,7 @@ use tokio_util::task::TaskTracker;
 const DEAD_AFTER: Duration = Duration::from_secs(15);
 /// How long to hold back when the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(50);
-/// What a caller gets who comes too many, without a word of it being read.
+/// The answer to a connection that is not let in. Nothing of its request is read.
 const FULL: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
 connection: close\r\ncontent-length: 170\r\n\r\n\
 {\"type\":\"urn:quorlock:full\",\"code\":\"full\",\"title\":\"The sidecar has no room\",\"status\":503,\
@@ -31,8 +38,8 @@ connection: close\r\ncontent-length: 170\r\n\r\n\
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
     pub(crate) app: Arc<App>,
-    pub(crate) tls: Option<Arc<ServerConfig>>,
-    pub(crate) room: Arc<Semaphore>,
+    pub(crate) tls: Option<Certificates>,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) tasks: TaskTracker,
     /// Ends all connections at once.
     pub(crate) hang_up: CancellationToken,
@@ -47,7 +54,7 @@ impl Door {
             loop {
                 let taken = match &listener {
                     Listener::Tcp(listener) => {
-                        listener.accept().await.map(|(stream, _)| self.take_tcp(stream, &router))
+                        listener.accept().await.map(|(stream, from)| self.take_tcp(stream, from, &router))
                     }
                     Listener::Unix(listener, _) => {
                         listener.accept().await.map(|(stream, _)| self.take_unix(stream, &router))
@@ -66,44 +73,67 @@ impl Door {
         }
     }
 
-    fn take_tcp(&self, stream: TcpStream, router: &Router) {
-        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+    fn take_tcp(&self, stream: TcpStream, from: SocketAddr, router: &Router) {
+        let Some(admitted) = self.admission.admit() else {
+            exporter::count_problem(Code::Full);
             let _ = stream.try_write(FULL.as_bytes());
             return;
         };
         if let Err(error) = set_up(&stream) {
             tracing::debug!(target: "quorlock", %error, "a connection could not be set up");
         }
+        let caller = Caller { admitted: admitted.clone(), source: Source::Tcp(from), is_encrypted: false };
         let (app, tls, router) = (self.app.clone(), self.tls.clone(), router.clone());
-        self.spawn(permit, async move {
-            let Some(tls) = tls else { return connection::serve(&app, stream, router).await };
-            if let Ok(Ok(stream)) =
-                tokio::time::timeout(app.limits.head, TlsAcceptor::from(tls).accept(stream)).await
-            {
-                connection::serve(&app, stream, router).await;
+        self.spawn(admitted, async move {
+            let first = stream.async_io(Interest::READABLE, || peek(&stream));
+            if !matches!(timeout(app.limits.first_byte, first).await, Ok(Ok(()))) {
+                return;
             }
+            let Some(tls) = tls else { return connection::serve(&app, stream, router, caller).await };
+            let accepting = TlsAcceptor::from(tls.current()).accept(stream);
+            let Ok(Ok(stream)) = timeout(app.limits.head, accepting).await else { return };
+            if tls.knows_callers() {
+                caller.admitted.know();
+            }
+            connection::serve(&app, stream, router, Caller { is_encrypted: true, ..caller }).await;
         });
     }
 
     fn take_unix(&self, stream: UnixStream, router: &Router) {
-        let Ok(permit) = self.room.clone().try_acquire_owned() else {
+        let Some(admitted) = self.admission.admit() else {
+            exporter::count_problem(Code::Full);
             let _ = stream.try_write(FULL.as_bytes());
             return;
         };
+        let source = Source::of_unix(&stream);
+        let caller = Caller { admitted: admitted.clone(), source, is_encrypted: false };
         let (app, router) = (self.app.clone(), router.clone());
-        self.spawn(permit, async move { connection::serve(&app, stream, router).await });
+        self.spawn(admitted, async move {
+            let first = stream.async_io(Interest::READABLE, || peek(&stream));
+            if let Ok(Ok(())) = timeout(app.limits.first_byte, first).await {
+                connection::serve(&app, stream, router, caller).await;
+            }
+        });
     }
 
-    fn spawn(&self, permit: OwnedSemaphorePermit, serving: impl Future<Output = ()> + Send + 'static) {
-        let hang_up = self.hang_up.clone();
+    fn spawn(&self, admitted: Arc<Admitted>, serving: impl Future<Output = ()> + Send + 'static) {
+        let (app, hang_up) = (self.app.clone(), self.hang_up.clone());
         self.tasks.spawn(async move {
-            let _permit = permit;
+            let _open = connection::Open::new(&app);
             tokio::select! {
+                biased;
                 () = hang_up.cancelled() => {}
+                () = admitted.closed() => {}
                 () = serving => {}
             }
         });
     }
+}
+
+/// Whether the first byte, or the end, has come. It stays where it is.
+fn peek(stream: impl AsFd) -> io::Result<()> {
+    recv(stream, &mut [0; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
+    Ok(())
 }
 
 /// Small answers go out at once, and a caller whose machine vanished is noticed.

@@ -6,6 +6,8 @@ use crate::facts::FactsCache;
 use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::listing::ListingCache;
+use crate::new_names::NewNames;
+use crate::origin::Origin;
 use crate::series::Series;
 use crate::sessions::Sessions;
 use crate::waiters::Waiters;
@@ -23,9 +25,12 @@ pub(crate) struct App {
     pub(crate) ttl: Duration,
     pub(crate) limits: Limits,
     pub(crate) access: Access,
+    /// Where a reverse proxy publishes the sidecar.
+    pub(crate) origins: Vec<Origin>,
     pub(crate) sessions: Sessions,
     pub(crate) claims: Claims,
     pub(crate) waiters: Waiters,
+    pub(crate) new_names: NewNames,
     pub(crate) journal: Arc<Journal>,
     pub(crate) series: Arc<Series>,
     pub(crate) listing: ListingCache,

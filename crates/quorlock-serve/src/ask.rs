@@ -145,7 +145,7 @@ impl<T: DeserializeOwned + Fields> FromRequestParts<Arc<App>> for Asked<T> {
 }
 
 /// Reads the body of a request that says it is JSON, within `limit`.
-pub(crate) async fn read(request: Request, limit: Duration) -> Result<Bytes, Refusal> {
+async fn read(request: Request, limit: Duration) -> Result<Bytes, Refusal> {
     if !is_json(request.headers().get(CONTENT_TYPE)) {
         let detail = "send the header `content-type: application/json`";
         return Err(Refusal::closing(Problem::new(Code::WrongContentType, detail)));
@@ -188,7 +188,7 @@ fn is_json(kind: Option<&HeaderValue>) -> bool {
 /// A problem with a body. If not all of it was read, the connection cannot be used again.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    pub(crate) problem: Problem,
+    problem: Problem,
     closes: bool,
 }
 

@@ -4,6 +4,7 @@ use crate::access::Peer;
 use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
+use crate::source::Encrypted;
 use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, Method};
@@ -14,19 +15,34 @@ pub(crate) fn check(app: &App, request: &Request) -> Result<(), Problem> {
     let peer = request.extensions().get().copied().unwrap_or(Peer::Remote);
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| text(request.headers(), HOST.as_str()));
-    if peer == Peer::Loopback && app.access.trusts(request.headers(), peer) && !host.is_some_and(is_loopback)
+    let is_encrypted = request.extensions().get::<Encrypted>().is_some();
+    if app.access.trusts(request.headers(), peer)
+        && !host.is_some_and(|host| is_served(app, peer, is_encrypted, host))
     {
-        let detail = "call it by localhost or 127.0.0.1, or show a secret of the token file";
+        let detail =
+            "call it by its address, name this host with --origin, or show a secret of the token file";
         return Err(Problem::new(Code::WrongHost, detail));
     }
-    if is_cross_site(request, host) {
+    if is_cross_site(app, request, host) {
         let detail = "call from the sidecar's own page, or from a program that is no browser";
         return Err(Problem::new(Code::CrossSite, detail));
     }
     Ok(())
 }
 
-fn is_cross_site(request: &Request, host: Option<&str>) -> bool {
+/// Whether callers without a secret may call by this `host`. A name of another site can be made to lead here (DNS
+/// rebinding), and its pages would then be of the same origin. An address cannot, and over TLS the certificate of the
+/// sidecar does not fit the name.
+fn is_served(app: &App, peer: Peer, is_encrypted: bool, host: &str) -> bool {
+    app.origins.iter().any(|origin| origin.is_host(host))
+        || match peer {
+            Peer::Unix => true,
+            Peer::Loopback => is_loopback(host),
+            Peer::Remote => is_encrypted || is_loopback(host) || address(host).is_some(),
+        }
+}
+
+fn is_cross_site(app: &App, request: &Request, host: Option<&str>) -> bool {
     let headers = request.headers();
     let is_followed_link = request.method() == Method::GET
         && request.uri().path() == "/"
@@ -37,7 +53,10 @@ fn is_cross_site(request: &Request, host: Option<&str>) -> bool {
     }
     let from_elsewhere = headers.contains_key("sec-fetch-site")
         && !matches!(text(headers, "sec-fetch-site"), Some("same-origin" | "none"));
-    from_elsewhere || headers.contains_key(ORIGIN) && !is_own(text(headers, ORIGIN.as_str()), host)
+    let origin = text(headers, ORIGIN.as_str());
+    let is_published =
+        || origin.is_some_and(|origin| app.origins.iter().any(|known| known.is_origin(origin)));
+    from_elsewhere || headers.contains_key(ORIGIN) && !is_own(origin, host) && !is_published()
 }
 
 /// Whether `origin` is the page of `host` itself.
@@ -52,12 +71,19 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 /// Whether `host`, with or without a port, is a name of this machine for itself.
 fn is_loopback(host: &str) -> bool {
+    without_port(host).eq_ignore_ascii_case("localhost") || address(host).is_some_and(|ip| ip.is_loopback())
+}
+
+/// The address that `host`, with or without a port, is.
+fn address(host: &str) -> Option<IpAddr> {
     if let Some(rest) = host.strip_prefix('[') {
-        let inside = rest.split_once(']').map(|(inside, _)| inside);
-        return inside.and_then(|inside| inside.parse::<Ipv6Addr>().ok()).is_some_and(|ip| ip.is_loopback());
+        return rest.split_once(']')?.0.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    without_port(host).parse().ok()
+}
+
+fn without_port(host: &str) -> &str {
+    host.rsplit_once(':').map_or(host, |(name, _)| name)
 }
 
 #[cfg(test)]

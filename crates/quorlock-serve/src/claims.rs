@@ -82,13 +82,6 @@ impl Claims {
         claims.get(name).filter(|claim| !claim.is_over()).map(|claim| claim.held.token())
     }
 
-    /// The token under which the caller with this label has `name`.
-    pub(crate) fn token_of(&self, name: &Name, who: &str) -> Option<Token> {
-        let claims = self.claims();
-        let claim = claims.get(name).filter(|claim| !claim.is_over())?;
-        (claim.held.owner().who == who).then(|| claim.held.token())
-    }
-
     /// Forgets the claims whose deadline has passed.
     pub(crate) fn sweep(&self) {
         self.claims().retain(|_, claim| !claim.is_over());

@@ -22,6 +22,7 @@ pub(crate) enum Code {
     WrongContentType,
     WrongHost,
     Crowded,
+    TooManyNames,
     Internal,
     NoQuorum,
     TooSlow,
@@ -30,7 +31,7 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Code::BadRequest,
         Code::BadName,
         Code::BadToken,
@@ -48,6 +49,7 @@ impl Code {
         Code::WrongContentType,
         Code::WrongHost,
         Code::Crowded,
+        Code::TooManyNames,
         Code::Internal,
         Code::NoQuorum,
         Code::TooSlow,
@@ -80,6 +82,7 @@ impl Code {
             }
             Code::WrongHost => ("wrong_host", S::MISDIRECTED_REQUEST, "This host is not served here"),
             Code::Crowded => ("crowded", S::TOO_MANY_REQUESTS, "Too many wait already"),
+            Code::TooManyNames => ("too_many_names", S::TOO_MANY_REQUESTS, "Too many new names"),
             Code::Internal => ("internal", S::INTERNAL_SERVER_ERROR, "Something is broken here"),
             Code::NoQuorum => ("no_quorum", S::SERVICE_UNAVAILABLE, "Too few nodes can vote"),
             Code::TooSlow => ("too_slow", S::SERVICE_UNAVAILABLE, "The nodes agreed too late"),

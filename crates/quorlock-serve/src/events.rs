@@ -33,10 +33,12 @@ pub(crate) struct Reader {
     /// Tell frequent events, too: refused, extended, node_failed, waiting.
     #[serde(default)]
     all: bool,
+    /// Send only the events of the lock with this name.
+    lock: Option<String>,
 }
 
 impl Fields for Reader {
-    const FIELDS: &'static str = "after (a whole number), all (true or false)";
+    const FIELDS: &'static str = "after (a whole number), all (true or false), lock (a name)";
 }
 
 /// Tells what happens to locks and nodes
@@ -53,7 +55,7 @@ pub(crate) async fn events(
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
     let (newest, news) = app.journal.listen();
     let seen = seen.or(reader.after).unwrap_or(newest);
-    let reading = Reading { app, news, seen, all: reader.all, has_begun: false };
+    let reading = Reading { app, news, seen, all: reader.all, lock: reader.lock, has_begun: false };
     Ok(stream(unfold(reading, |mut reading| async {
         let told = reading.next().await?;
         Some((Ok::<_, Infallible>(told), reading))
@@ -66,6 +68,7 @@ struct Reading {
     news: watch::Receiver<u64>,
     seen: u64,
     all: bool,
+    lock: Option<String>,
     has_begun: bool,
 }
 
@@ -101,7 +104,10 @@ impl Reading {
             told.extend_from_slice(&event(None, "gap", &json!({ "after": self.seen })));
         }
         for entry in &news.entries {
-            told.extend_from_slice(&event(Some(entry.seq), entry.kind(), &entry.to_json()));
+            let data = entry.to_json();
+            if self.lock.as_ref().is_none_or(|lock| data["lock"] == **lock) {
+                told.extend_from_slice(&event(Some(entry.seq), entry.kind(), &data));
+            }
         }
         let last = news.entries.last().map_or(0, |entry| entry.seq);
         self.seen = if news.has_gap { last.max(newest) } else { self.seen.max(last) };

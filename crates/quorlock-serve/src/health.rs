@@ -1,5 +1,6 @@
 //! Whether the sidecar lives, and whether it can lock.
 
+use crate::access::MayRead;
 use crate::app::App;
 use crate::nodes::{Node, nodes};
 use crate::reply::{json, json_with};
@@ -17,6 +18,13 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Ready {
     ready: bool,
+    #[serde(flatten)]
+    details: Option<Details>,
+}
+
+/// Why, for callers with scope `read`.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Details {
     /// How many nodes can vote, and answered when they were asked just now.
     up: usize,
     /// How many must.
@@ -31,8 +39,10 @@ pub(crate) async fn alive() -> Response {
 }
 
 /// Says whether locks can be taken
+///
+/// Callers with scope `read` also get `up`, `quorum` and `nodes`.
 #[utoipa::path(get, path = "/readyz", tag = "health", responses((status = 200, body = Ready), (status = 503, body = Ready)))]
-pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn ready(State(app): State<Arc<App>>, MayRead(may_read): MayRead) -> Response {
     // A node that fell silent while nobody asked it anything looks well until it is asked.
     let silent = silent(&app).await;
     let nodes = nodes(&app);
@@ -40,7 +50,8 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     let quorum = app.locker.quorum().needed();
     let ready = up >= quorum && !app.closing.is_cancelled();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    json_with(status, &Ready { ready, up, quorum, nodes })
+    let details = may_read.then_some(Details { up, quorum, nodes });
+    json_with(status, &Ready { ready, details })
 }
 
 /// The nodes that do not answer a look at a lock within their timeout.

@@ -34,11 +34,12 @@ const BEAT: Duration = Duration::from_secs(5);
 /// comments still come. The sidecar keeps the lock alive, and releases it the moment the connection ends.
 #[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), ask::Acquire),
     responses((status = 200, content_type = "text/event-stream", body = String),
-    (status = 408, description = "wait_over"), (status = 409, description = "held or contended")))]
+    (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
+    (status = 429, description = "crowded or too_many_names")))]
 pub(crate) async fn hold(
     State(app): State<Arc<App>>,
     method: Method,
-    _: CanLock,
+    CanLock(caller): CanLock,
     LockName(name): LockName,
     Asked(asked): Asked<ask::Acquire>,
 ) -> Result<Response, Problem> {
@@ -52,7 +53,7 @@ pub(crate) async fn hold(
     let wait = asked.wait(WAIT)?;
     let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
     let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: true };
-    let (lent, room) = take(&app, wish).await?;
+    let (lent, room) = take(&app, &caller, wish).await?;
     let counted = app.sessions.count_hold(lent.name());
     let lent = Some(lent);
     let holding = Holding { app, ttl, arrived, lent, is_told: false, left: ttl, _room: room, counted };

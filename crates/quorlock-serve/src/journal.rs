@@ -1,8 +1,9 @@
 //! The last events, for whoever reads along.
 
+use crate::access::Caller;
 use crate::told::{fields, is_chatter, kind, text};
 use crate::view::now_ms;
-use quorlock::{Event, Loss, Observer};
+use quorlock::{Event, Loss, Name, Observer};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +19,8 @@ pub(crate) struct Entry {
     pub(crate) seq: u64,
     at: u64,
     event: Event,
+    /// Who asked for it, for a forced release.
+    caller: Option<Caller>,
 }
 
 impl Entry {
@@ -25,12 +28,30 @@ impl Entry {
         kind(&self.event)
     }
 
+    fn text(&self) -> String {
+        let text = text(&self.event);
+        match &self.caller {
+            None => text,
+            Some(Caller { source, secret: None, .. }) => {
+                format!("{text}, asked for from {source} without a secret")
+            }
+            Some(Caller { source, secret: Some(secret), .. }) => {
+                format!("{text}, asked for from {source} with secret `{secret}`")
+            }
+        }
+    }
+
     pub(crate) fn to_json(&self) -> Value {
         let mut object = fields(&self.event);
+        if let Some(caller) = &self.caller {
+            object.insert("peer".into(), json!(caller.source.to_string()));
+            object.insert("scope".into(), json!(caller.scope));
+            object.insert("secret".into(), json!(caller.secret.as_deref()));
+        }
         object.insert("seq".into(), json!(self.seq));
         object.insert("at".into(), json!(self.at));
         object.insert("kind".into(), json!(self.kind()));
-        object.insert("text".into(), json!(text(&self.event)));
+        object.insert("text".into(), json!(self.text()));
         Value::Object(object)
     }
 }
@@ -113,6 +134,32 @@ impl Journal {
         News { has_gap, entries }
     }
 
+    /// Takes note of a forced release, and who asked for it.
+    pub(crate) fn note_forced(&self, name: &Name, outcome: &'static str, caller: &Caller) {
+        let event = Event::ForceReleased { name: name.clone(), outcome };
+        self.write(&event, Some(caller.clone()));
+    }
+
+    fn write(&self, event: &Event, caller: Option<Caller>) {
+        let at = now_ms();
+        let seq = {
+            let mut pages = self.pages();
+            pages.last += 1;
+            let seq = pages.last;
+            if let Event::Lost { name, loss, .. } = event
+                && !matches!(loss, Loss::Released | Loss::LeaseExpired)
+            {
+                pages.last_loss = Some((Instant::now(), name.to_string()));
+            }
+            let page = if is_chatter(event) { &mut pages.chatter } else { &mut pages.rare };
+            page.write(Entry { seq, at, event: event.clone(), caller });
+            seq
+        };
+        if self.newest.receiver_count() > 0 {
+            self.newest.send_replace(seq);
+        }
+    }
+
     /// The lock that was lost last, if that is at most `span` ago.
     pub(crate) fn lost_within(&self, span: Duration) -> Option<String> {
         let pages = self.pages();
@@ -127,22 +174,9 @@ impl Journal {
 
 impl Observer for Journal {
     fn on_event(&self, event: &Event) {
-        let at = now_ms();
-        let seq = {
-            let mut pages = self.pages();
-            pages.last += 1;
-            let seq = pages.last;
-            if let Event::Lost { name, loss, .. } = event
-                && !matches!(loss, Loss::Released | Loss::LeaseExpired)
-            {
-                pages.last_loss = Some((Instant::now(), name.to_string()));
-            }
-            let page = if is_chatter(event) { &mut pages.chatter } else { &mut pages.rare };
-            page.write(Entry { seq, at, event: event.clone() });
-            seq
-        };
-        if self.newest.receiver_count() > 0 {
-            self.newest.send_replace(seq);
+        // The route that forces releases writes them with their callers.
+        if !matches!(event, Event::ForceReleased { .. }) {
+            self.write(event, None);
         }
     }
 }

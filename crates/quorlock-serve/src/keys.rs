@@ -1,21 +1,33 @@
 //! The secrets that callers show, from a file with one per line.
 
 use crate::access::Scope;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 /// A shorter secret could be guessed.
 const LEAST_SECRET: usize = 16;
-/// Larger files are none of ours.
+/// The longest name of a secret, in characters.
+const MAX_NAME: usize = 64;
+/// The largest token file, in bytes. A larger one is not read to its end, and refused.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Secrets with what they allow.
+/// All secrets of a token file.
 #[derive(Default)]
-pub(crate) struct Keys(Vec<(Box<[u8]>, Scope)>);
+pub(crate) struct Keys(Vec<Key>);
+
+/// A secret with its name and its scope.
+struct Key {
+    secret: Box<[u8]>,
+    /// From the file, or `#LINE` for a line without one.
+    name: Arc<str>,
+    scope: Scope,
+}
 
 /// Why a file of secrets cannot be used. No secret is repeated.
 #[derive(Debug, thiserror::Error)]
@@ -29,19 +41,49 @@ pub enum KeysError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// A secret in it is too short.
-    #[error("line {line} of the token file `{}` has a secret of under 16 characters; make one with `openssl rand -hex 32`", path.display())]
-    Short {
+    /// A line in it cannot be used.
+    #[error("line {line} of the token file `{}` {fault}", path.display())]
+    Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
+        /// What is wrong with it, and what to write.
+        fault: LineFault,
     },
     /// It holds no secret.
-    #[error("the token file `{}` holds no secret; write one per line: SECRET, or read:SECRET, lock:SECRET, write:SECRET", path.display())]
+    #[error("the token file `{}` holds no secret; write one per line: SCOPE:NAME:SECRET, with the scope read, lock or write", path.display())]
     Empty {
         /// The file.
         path: PathBuf,
+    },
+}
+
+/// What is wrong with a line of a token file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineFault {
+    /// It does not begin with a scope.
+    #[error(
+        "begins with no scope; write SCOPE:NAME:SECRET or SCOPE:SECRET, with the scope read, lock or write"
+    )]
+    Scope,
+    /// The name of the secret cannot be used.
+    #[error(
+        "has a name that cannot be used; write SCOPE:NAME:SECRET with a name of 1 to 64 letters, digits, `.`, `_` or `-`"
+    )]
+    Name,
+    /// There are too many colons.
+    #[error("has more than two `:`; write SCOPE:NAME:SECRET with a secret that has none")]
+    Colons,
+    /// The secret is too short.
+    #[error("has a secret of under 16 characters; make one with `openssl rand -hex 32`")]
+    Short,
+    /// Another line has the same secret.
+    #[error("repeats the secret of line {first}; remove one of them")]
+    Repeated {
+        /// The other line.
+        first: usize,
     },
 }
 
@@ -51,28 +93,27 @@ impl Keys {
         let unreadable = |source| KeysError::Read { path: path.to_owned(), source };
         let mut text = String::new();
         let file = fs::File::open(path).map_err(unreadable)?;
-        file.take(MAX_SIZE).read_to_string(&mut text).map_err(unreadable)?;
+        file.take(MAX_SIZE + 1).read_to_string(&mut text).map_err(unreadable)?;
+        if text.len() as u64 > MAX_SIZE {
+            return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, "it has over 1 MiB")));
+        }
         Self::parse(&text, path)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, KeysError> {
-        let mut keys = Vec::new();
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
+        let mut keys: Vec<Key> = Vec::new();
+        let mut lines: HashMap<Box<[u8]>, usize> = HashMap::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            let (secret, scope) = match line.split_once(':') {
-                Some(("read", secret)) => (secret, Scope::Read),
-                Some(("lock", secret)) => (secret, Scope::Lock),
-                Some(("write", secret)) => (secret, Scope::Write),
-                _ => (line, Scope::Write),
-            };
-            let secret = secret.trim();
-            if secret.chars().count() < LEAST_SECRET {
-                return Err(KeysError::Short { path: path.to_owned(), line: number + 1 });
+            let refused = |fault| KeysError::Line { path: path.to_owned(), line, fault };
+            let key = parse_line(text, line).map_err(refused)?;
+            if let Some(first) = lines.insert(key.secret.clone(), line) {
+                return Err(refused(LineFault::Repeated { first }));
             }
-            keys.push((secret.as_bytes().into(), scope));
+            keys.push(key);
         }
         if keys.is_empty() {
             return Err(KeysError::Empty { path: path.to_owned() });
@@ -80,16 +121,43 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// What `secret` allows. Takes the same time whichever it is.
-    pub(crate) fn scope_of(&self, secret: &[u8]) -> Option<Scope> {
+    /// The scope and the name of `secret`. Takes the same time whichever it is.
+    pub(crate) fn find(&self, secret: &[u8]) -> Option<(Scope, Arc<str>)> {
         let mut found = None;
-        for (key, scope) in &self.0 {
-            if bool::from(key.ct_eq(secret)) {
-                found = found.max(Some(*scope));
+        for key in &self.0 {
+            if bool::from(key.secret.ct_eq(secret)) {
+                found = Some((key.scope, &key.name));
             }
         }
-        found
+        found.map(|(scope, name)| (scope, name.clone()))
     }
+}
+
+/// `SCOPE:SECRET` or `SCOPE:NAME:SECRET`. A secret has no `:`, so that there is one way to read a line.
+fn parse_line(text: &str, line: usize) -> Result<Key, LineFault> {
+    let (scope, rest) = text.split_once(':').ok_or(LineFault::Scope)?;
+    let scope = match scope {
+        "read" => Scope::Read,
+        "lock" => Scope::Lock,
+        "write" => Scope::Write,
+        _ => return Err(LineFault::Scope),
+    };
+    let (name, secret) = match rest.split_once(':') {
+        None => (format!("#{line}"), rest),
+        Some((_, secret)) if secret.contains(':') => return Err(LineFault::Colons),
+        Some((name, secret)) if is_name(name) => (name.to_owned(), secret),
+        Some(_) => return Err(LineFault::Name),
+    };
+    let secret = secret.trim();
+    if secret.chars().count() < LEAST_SECRET {
+        return Err(LineFault::Short);
+    }
+    Ok(Key { secret: secret.as_bytes().into(), name: name.into(), scope })
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=MAX_NAME).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 impl fmt::Debug for Keys {
@@ -116,24 +184,44 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_a_secret_with_its_scope() {
-        let text = "# ours\n\nread:aaaaaaaaaaaaaaaa\nlock:bbbbbbbbbbbbbbbb\nwrite:cccccccccccccccc\ndddd:ddddddddddd\n";
+    fn each_line_is_a_secret_with_its_scope_and_its_name() {
+        let text = "# ours\n\nread:aaaaaaaaaaaaaaaa\nlock:web-1:bbbbbbbbbbbbbbbb\n write:ann.b_c:cccccccccccccccc \n";
         let keys = parse(text).unwrap();
-        let scope = |secret: &str| keys.scope_of(secret.as_bytes());
-        assert_eq!(scope("aaaaaaaaaaaaaaaa"), Some(Scope::Read));
-        assert_eq!(scope("bbbbbbbbbbbbbbbb"), Some(Scope::Lock));
-        assert_eq!(scope("cccccccccccccccc"), Some(Scope::Write));
-        assert_eq!(scope("dddd:ddddddddddd"), Some(Scope::Write));
-        assert_eq!(scope("aaaaaaaaaaaaaaab"), None);
-        assert_eq!(scope(""), None);
+        let find = |secret: &str| keys.find(secret.as_bytes());
+        assert_eq!(find("aaaaaaaaaaaaaaaa"), Some((Scope::Read, "#3".into())));
+        assert_eq!(find("bbbbbbbbbbbbbbbb"), Some((Scope::Lock, "web-1".into())));
+        assert_eq!(find("cccccccccccccccc"), Some((Scope::Write, "ann.b_c".into())));
+        for wrong in ["aaaaaaaaaaaaaaab", "", "web-1:bbbbbbbbbbbbbbbb", "read:aaaaaaaaaaaaaaaa"] {
+            assert_eq!(find(wrong), None, "{wrong}");
+        }
     }
 
     #[test]
-    fn short_secrets_and_empty_files_are_refused_without_repeating_them() {
-        let told = parse("write:cccccccccccccccc\nread:hunter2").unwrap_err().to_string();
-        assert!(told.contains("line 2") && !told.contains("hunter2"), "{told}");
+    fn lines_that_can_be_read_in_no_way_or_in_two_are_refused_without_repeating_them() {
+        let long = "n".repeat(65);
+        let table = [
+            ("aaaaaaaaaaaaaaaa", LineFault::Scope),
+            ("wirte:aaaaaaaaaaaaaaaa", LineFault::Scope),
+            (" :aaaaaaaaaaaaaaaa", LineFault::Scope),
+            ("none:aaaaaaaaaaaaaaaa", LineFault::Scope),
+            ("read::aaaaaaaaaaaaaaaa", LineFault::Name),
+            ("read:a b:aaaaaaaaaaaaaaaa", LineFault::Name),
+            (&format!("read:{long}:aaaaaaaaaaaaaaaa"), LineFault::Name),
+            ("read:ann:aaaaaaaa:aaaaaaaa", LineFault::Colons),
+            ("read:aaaaaaa", LineFault::Short),
+            ("read:aaaaaaaaaaaaaaaa:", LineFault::Short),
+            ("read:bob:cccccccccccccccc", LineFault::Repeated { first: 1 }),
+        ];
+        for (line, wanted) in table {
+            let error = parse(&format!("write:cccccccccccccccc\n{line}")).unwrap_err();
+            let said = error.to_string();
+            assert!(
+                matches!(error, KeysError::Line { line: 2, fault, .. } if fault == wanted),
+                "{line}: {said}"
+            );
+            assert!(said.contains("line 2") && !said.contains("aaaa") && !said.contains("cccc"), "{said}");
+        }
         assert!(matches!(parse("# nothing\n"), Err(KeysError::Empty { .. })));
-        let keys = parse("aaaaaaaaaaaaaaaa").unwrap();
-        assert_eq!(format!("{keys:?}"), "Keys(1)");
+        assert_eq!(format!("{:?}", parse("read:aaaaaaaaaaaaaaaa").unwrap()), "Keys(1)");
     }
 }

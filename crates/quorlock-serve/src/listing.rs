@@ -24,7 +24,7 @@ pub(crate) struct ListingCache {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) listing: Listing,
-    made: Instant,
+    pub(crate) made: Instant,
     took: Duration,
 }
 

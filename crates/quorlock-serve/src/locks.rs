@@ -1,12 +1,13 @@
 //! Leases by token: acquire, extend, release, force-release.
 
-use crate::access::{CanLock, CanWrite};
+use crate::access::{Caller, CanLock, CanWrite};
 use crate::app::App;
 use crate::ask::{self, Json, LockName};
 use crate::code::Code;
 use crate::delivery::{Delivery, Undelivered};
 use crate::problem::Problem;
 use crate::reply::json;
+use crate::routes;
 use crate::sessions::is_over;
 use crate::take::{Wish, take};
 use crate::view::{Lease, Validity, millis};
@@ -17,6 +18,7 @@ use quorlock::{ExtendError, Name, Release, Token};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 use utoipa::ToSchema;
 
 /// What became of a release.
@@ -33,10 +35,10 @@ pub(crate) struct Released {
 #[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
     request_body = ask::Acquire, responses(
     (status = 200, body = Lease), (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
-    (status = 429, description = "crowded"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
+    (status = 429, description = "crowded or too_many_names"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
 pub(crate) async fn acquire(
     State(app): State<Arc<App>>,
-    _: CanLock,
+    CanLock(caller): CanLock,
     LockName(name): LockName,
     delivery: Option<Extension<Arc<Delivery>>>,
     Json(asked): Json<ask::Acquire>,
@@ -44,19 +46,20 @@ pub(crate) async fn acquire(
     let wait = asked.wait(Duration::ZERO)?;
     let ttl = asked.ttl_ms.map_or(app.ttl, Duration::from_millis);
     let wish = Wish { name, ttl, wait, owner: asked.owner, reason: asked.reason, is_kept: false };
-    let lease = lease(&app, wish, delivery.map(|Extension(delivery)| delivery)).await?;
+    let lease = lease(&app, &caller, wish, delivery.map(|Extension(delivery)| delivery)).await?;
     Ok(json(&lease))
 }
 
 /// Takes a lock by its token, and sees to it that it does not outlive an answer that never arrives.
-pub(crate) async fn lease(
+async fn lease(
     app: &Arc<App>,
+    caller: &Caller,
     wish: Wish,
     delivery: Option<Arc<Delivery>>,
 ) -> Result<Lease, Problem> {
     let (name, ttl) = (wish.name.clone(), wish.ttl);
     let arrived = app.locker.now();
-    let (lent, room) = take(app, wish).await?;
+    let (lent, room) = take(app, caller, wish).await?;
     // No await from here on.
     let lease = Lease::of(&lent, ttl, &app.locker, arrived);
     let token = lent.token();
@@ -144,16 +147,36 @@ pub(crate) async fn release(
     (status = 410, description = "lost: it is gone already")))]
 pub(crate) async fn force_release(
     State(app): State<Arc<App>>,
-    _: CanWrite,
+    CanWrite(caller): CanWrite,
     LockName(name): LockName,
     Json(asked): Json<ask::Release>,
 ) -> Result<Response, Problem> {
-    let outcome = let_go(&app, &name, ask::token(&asked.token)?).await?;
+    let token = ask::token(&asked.token)?;
+    // In a task of its own: a caller that hangs up cannot keep its call out of the journal.
+    let forcing = tokio::spawn(force(app, name.clone(), token, caller));
+    let outcome = forcing.await.map_err(|_| routes::broken())??;
     told(&name, &outcome)
 }
 
-/// Releases the lock of whoever holds it with `token`, through which sidecar it may be.
-pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
+/// Releases the lock of another client by force, and records who did.
+async fn force(app: Arc<App>, name: Name, token: Token, caller: Caller) -> Result<Release, Problem> {
+    let lock = app.locker.named(name.as_str())?;
+    let lent = app.sessions.take(&name, token);
+    // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
+    app.claims.end(&name, token);
+    // The library logs the release; the span adds who asked for it.
+    let secret = caller.secret.as_deref().unwrap_or("-");
+    let (peer, scope) = (caller.source, caller.scope.word());
+    let span = tracing::warn_span!(target: "quorlock", "force_release", %peer, scope, secret);
+    let outcome = lock.force_release(token).instrument(span).await;
+    app.journal.note_forced(&name, outcome.kind(), &caller);
+    app.sessions.ring(&name);
+    drop(lent);
+    Ok(outcome)
+}
+
+/// Releases the lock that the caller holds with `token`, taken through this sidecar or another.
+async fn let_go(app: &App, name: &Name, token: Token) -> Result<Release, Problem> {
     let lock = app.locker.named(name.as_str())?;
     match app.sessions.take(name, token) {
         Some(lent) if !is_over(&lent) => return Ok(lent.release().await),
@@ -163,7 +186,7 @@ pub(crate) async fn let_go(app: &App, name: &Name, token: Token) -> Result<Relea
     }
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
     app.claims.end(name, token);
-    let outcome = lock.force_release(token).await;
+    let outcome = lock.release_token(token).await;
     app.sessions.ring(name);
     Ok(outcome)
 }

@@ -2,7 +2,7 @@
 
 use crate::access::{CanRead, Scope};
 use crate::code::problem_codes;
-use crate::{ask, banners, dapr, events, exporter, health, hold, locks, look, nodes, overview, series, view};
+use crate::{ask, banners, events, exporter, health, hold, locks, look, nodes, overview, series, view};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -26,9 +26,7 @@ use utoipa::OpenApi;
         overview::overview,
         health::alive,
         health::ready,
-        exporter::show,
-        dapr::lock,
-        dapr::unlock
+        exporter::show
     ),
     components(schemas(
         ask::Acquire,
@@ -36,8 +34,7 @@ use utoipa::OpenApi;
         ask::Release,
         banners::Banner,
         banners::Severity,
-        dapr::Lock,
-        dapr::Unlock,
+        health::Details,
         health::Ready,
         locks::Released,
         look::Locks,
@@ -59,15 +56,10 @@ static TEXT: LazyLock<String> =
 
 /// Adds what the routes do not say each for itself: words for good answers, the shape of bad ones, and secrets.
 fn complete(mut api: Value) -> Value {
-    let paths = api["paths"].as_object_mut().into_iter().flatten();
-    for (path, operations) in paths {
-        // Dapr has an idea of its own of what went wrong.
-        let (kind, shape) = if path.starts_with("/v1.0") {
-            ("application/json", "Mistake")
-        } else {
-            ("application/problem+json", "Problem")
-        };
-        let content = json!({ kind: { "schema": { "$ref": format!("#/components/schemas/{shape}") } } });
+    let content =
+        json!({ "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } } });
+    let paths = api["paths"].as_object_mut().into_iter().flat_map(|paths| paths.values_mut());
+    for operations in paths {
         for operation in operations.as_object_mut().into_iter().flat_map(|operations| operations.values_mut())
         {
             let answers = &mut operation["responses"];
@@ -94,11 +86,6 @@ fn complete(mut api: Value) -> Value {
             "status": { "type": "integer" },
             "detail": { "type": "string", "description": "One line that says what to do" }
         }
-    });
-    api["components"]["schemas"]["Mistake"] = json!({
-        "type": "object",
-        "required": ["errorCode", "message"],
-        "properties": { "errorCode": { "type": "string" }, "message": { "type": "string" } }
     });
     for asked in ["Extend", "Release"] {
         api["components"]["schemas"][asked]["properties"]["token"]["pattern"] = json!("^[0-9a-f]{32}$");

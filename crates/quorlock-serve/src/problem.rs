@@ -1,6 +1,7 @@
 //! What went wrong, as callers get it: `application/problem+json`, never with a token in it.
 
 use crate::code::Code;
+use crate::exporter;
 use crate::view::{NodeSaid, Who, millis};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -40,10 +41,6 @@ impl Problem {
 
     pub(crate) fn code(&self) -> Code {
         self.code
-    }
-
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
     }
 
     pub(crate) fn shutting_down() -> Self {
@@ -211,6 +208,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
+        exporter::count_problem(self.code);
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"quorlock\""));
         }

@@ -1,10 +1,12 @@
 //! Which path leads where, and what holds for all of them.
 
 use crate::access::Peer;
+use crate::admission::Admitted;
 use crate::app::App;
 use crate::code::Code;
 use crate::problem::Problem;
-use crate::{ask, browser, dapr, events, exporter, health, hold, locks, look, openapi, overview, page};
+use crate::{ask, browser, events, exporter, health, hold, locks, look, openapi, overview, page};
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -12,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use futures_util::FutureExt;
+use http_body_util::BodyExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -32,9 +35,10 @@ const TEMPLATES: &[&str] = &[
     "/v1/locks/{name}/hold",
     "/v1/events",
     "/v1/overview",
-    "/v1.0-alpha1/lock/{store}",
-    "/v1.0-alpha1/unlock/{store}",
 ];
+
+/// What orchestrators ask, which is answered when there is no room for other callers.
+const PROBES: &[&str] = &["/healthz", "/readyz"];
 
 /// All routes, for callers that come from `peer`.
 pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
@@ -54,8 +58,6 @@ pub(crate) fn router(app: Arc<App>, peer: Peer) -> Router {
         .route("/v1/locks/{name}/hold", get(hold::hold))
         .route("/v1/events", get(events::events))
         .route("/v1/overview", get(overview::overview))
-        .route("/v1.0-alpha1/lock/{store}", post(dapr::lock))
-        .route("/v1.0-alpha1/unlock/{store}", post(dapr::unlock))
         .method_not_allowed_fallback(wrong_method)
         .fallback(nothing)
         .layer(from_fn_with_state(app.clone(), around))
@@ -74,7 +76,7 @@ pub(crate) async fn wrong_method() -> Problem {
     )
 }
 
-fn broken() -> Problem {
+pub(crate) fn broken() -> Problem {
     Problem::new(
         Code::Internal,
         "this should not have happened; look at the sidecar's own output, and report it",
@@ -96,6 +98,26 @@ async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Re
 }
 
 async fn answer(app: &App, request: Request, next: Next) -> Response {
+    let Some(admitted) = request.extensions().get::<Arc<Admitted>>().cloned() else {
+        return checked(app, request, next).await;
+    };
+    // Not before its body was read: a caller that is slow with it has no claim to its connection yet.
+    let under_way = admitted.begin();
+    let response = if admitted.is_probe() && !PROBES.contains(&request.uri().path()) {
+        let detail = "too many connections are open; close some, or raise --max-connections";
+        Problem::new(Code::Full, detail).retry_after(None).into_response()
+    } else {
+        checked(app, request, next).await
+    };
+    // The request is under way until its answer has been written, or the stream of events ends.
+    let keep = move |error| {
+        let _ = &under_way;
+        error
+    };
+    response.map(|body| Body::new(body.map_err(keep)))
+}
+
+async fn checked(app: &App, request: Request, next: Next) -> Response {
     if let Err(problem) = browser::check(app, &request) {
         return problem.into_response();
     }
@@ -108,7 +130,6 @@ async fn answer(app: &App, request: Request, next: Next) -> Response {
 mod tests {
     use super::*;
     use crate::Sidecar;
-    use axum::body::Body;
     use quorlock::Locker;
     use tower::ServiceExt;
 
@@ -119,7 +140,8 @@ mod tests {
         let panics = get(|| async { panic!("as it should") as &'static str });
         let router: Router =
             Router::new().route("/", panics).layer(from_fn_with_state(sidecar.app(), around));
-        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        let request = Request::get("/").header("host", "localhost").body(Body::empty()).unwrap();
+        let response = router.oneshot(request).await.unwrap();
         assert_eq!(response.status().as_u16(), 500);
         assert_eq!(response.headers()["content-type"], "application/problem+json");
     }

@@ -2,16 +2,19 @@
 
 use crate::accept::Door;
 use crate::access::{Access, Peer, Scope};
+use crate::admission::Admission;
 use crate::app::App;
 use crate::exporter;
 use crate::journal::Journal;
 use crate::keys::KeysError;
 use crate::limits::Limits;
 use crate::listen::{Address, ListenError, Listener};
+use crate::new_names::NewNames;
+use crate::origin::Origin;
 use crate::routes::router;
 use crate::series::Series;
 use crate::sessions::Sessions;
-use crate::tls::{Tls, TlsError};
+use crate::tls::{Certificates, Tls, TlsError};
 use crate::view::now_ms;
 use crate::waiters::Waiters;
 use axum::Router;
@@ -22,13 +25,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 /// How often leases whose time is over are forgotten.
 const SWEEP: Duration = Duration::from_millis(500);
 /// How often all nodes are asked something, so that one that fell silent is noticed also while nobody needs it.
 const ASK: Duration = Duration::from_secs(5);
+/// How often idle series of metrics are dropped, if nothing reads them.
+const SWEEP_SERIES: Duration = Duration::from_secs(300);
 /// How long the last releases may take to reach the nodes.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -88,6 +92,7 @@ pub struct SidecarBuilder {
     limits: Limits,
     token_file: Option<PathBuf>,
     anonymous: Option<Scope>,
+    origins: Vec<Origin>,
 }
 
 impl SidecarBuilder {
@@ -103,7 +108,8 @@ impl SidecarBuilder {
         self
     }
 
-    /// A file with secrets that callers must show: one per line, `read:SECRET`, `lock:SECRET`, `write:SECRET` or `SECRET`.
+    /// A file with secrets that callers must show: one per line, `SCOPE:NAME:SECRET` or `SCOPE:SECRET`, with the scope
+    /// `read`, `lock` or `write`.
     pub fn token_file(mut self, path: Option<PathBuf>) -> Self {
         self.token_file = path;
         self
@@ -113,6 +119,12 @@ impl SidecarBuilder {
     /// file system, and take locks elsewhere.
     pub fn anonymous(mut self, scope: Option<Scope>) -> Self {
         self.anonymous = scope;
+        self
+    }
+
+    /// Where a reverse proxy publishes it: accepted in the headers `Host` and `Origin`. Default: nowhere.
+    pub fn origins(mut self, origins: Vec<Origin>) -> Self {
+        self.origins = origins;
         self
     }
 
@@ -140,9 +152,11 @@ impl SidecarBuilder {
             ttl: self.ttl,
             limits: self.limits,
             access,
+            origins: self.origins,
             sessions: Sessions::up_to(self.limits.sessions),
             claims: Default::default(),
             waiters: Waiters::up_to(self.limits.waiters),
+            new_names: NewNames::per_second(self.limits.new_names),
             journal,
             series,
             listing: Default::default(),
@@ -164,6 +178,7 @@ impl Sidecar {
             limits: Limits::default(),
             token_file: None,
             anonymous: None,
+            origins: Vec::new(),
         }
     }
 
@@ -195,7 +210,7 @@ impl Sidecar {
         if let Some(open) = addresses.iter().find(|address| !address.is_local()).filter(|_| !knows_callers) {
             return Err(ListenError::Unprotected { address: open.clone() }.into());
         }
-        let tls = tls.map(Tls::config).transpose()?;
+        let tls = tls.map(Certificates::load).transpose()?;
         let mut listeners = Vec::new();
         for address in addresses {
             let listener = Listener::bind(address).await?;
@@ -206,7 +221,7 @@ impl Sidecar {
         let door = Door {
             app: self.0.clone(),
             tls,
-            room: Arc::new(Semaphore::new(self.0.limits.connections.min(Semaphore::MAX_PERMITS))),
+            admission: Arc::new(Admission::up_to(self.0.limits.connections)),
             tasks: TaskTracker::new(),
             hang_up: CancellationToken::new(),
         };
@@ -231,6 +246,18 @@ impl Bound {
             unix => unix.to_string(),
         };
         self.listeners.iter().map(|(_, address)| url(address)).collect()
+    }
+
+    /// Its certificates, if it has TLS.
+    pub fn certificates(&self) -> Option<Certificates> {
+        self.door.tls.clone()
+    }
+
+    /// The addresses where secrets travel in the clear: they can be reached from other machines, and have no TLS.
+    pub fn exposed(&self) -> Vec<&Address> {
+        let addresses = self.listeners.iter().map(|(_, address)| address);
+        let is_exposed = self.door.app.access.has_secrets() && self.door.tls.is_none();
+        addresses.filter(|address| is_exposed && !address.is_local()).collect()
     }
 
     /// Serves until `shutdown`, then lets requests under way end.
@@ -269,12 +296,16 @@ impl Bound {
 /// What has to be done from time to time.
 async fn tend(app: &App) {
     app.locker.connect().await;
-    let mut asked = Instant::now();
+    let (mut asked, mut swept) = (Instant::now(), Instant::now());
     loop {
         tokio::time::sleep(SWEEP).await;
         app.sessions.sweep();
         app.claims.sweep();
         app.prometheus.run_upkeep();
+        if swept.elapsed() >= SWEEP_SERIES {
+            exporter::sweep(app);
+            swept = Instant::now();
+        }
         if asked.elapsed() >= ASK {
             app.locker.flush().await;
             asked = Instant::now();

@@ -1,12 +1,13 @@
 //! Taking a lock for a caller, within the bounds of the sidecar.
 
+use crate::access::Caller;
 use crate::app::App;
 use crate::claims::Lent;
 use crate::code::Code;
 use crate::problem::Problem;
 use crate::sessions::Room;
 use quorlock::{Guard, Lock, Name};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 /// What a caller wants.
@@ -26,7 +27,7 @@ pub(crate) struct Wish {
 ///
 /// # Cancel safety
 /// Cancel safe: dropped half-way, nothing of it stays.
-pub(crate) async fn take(app: &App, wish: Wish) -> Result<(Lent, Room), Problem> {
+pub(crate) async fn take(app: &App, caller: &Caller, wish: Wish) -> Result<(Lent, Room), Problem> {
     if app.closing.is_cancelled() {
         return Err(Problem::shutting_down());
     }
@@ -34,6 +35,7 @@ pub(crate) async fn take(app: &App, wish: Wish) -> Result<(Lent, Room), Problem>
         return Err(full(app));
     }
     let lock = wanted(app, &wish)?;
+    app.new_names.admit(&wish.name, caller, Instant::now()).map_err(too_many_names)?;
     let lent = tokio::select! {
         biased;
         lent = lend(app, &lock, wish.wait) => lent?,
@@ -94,6 +96,12 @@ async fn granted(app: &App, lock: &Lock, wait: Duration, waits: bool) -> Result<
         return Err(Problem::new(Code::TooSlow, detail).with_nodes(&app.locker));
     }
     Ok(guard)
+}
+
+fn too_many_names(left: Duration) -> Problem {
+    let detail = "too many new names in a short time, and the nodes keep each for a week; \
+                  try later, use fewer names, or raise --max-new-names";
+    Problem::new(Code::TooManyNames, detail).retry_after(Some(left))
 }
 
 fn full(app: &App) -> Problem {

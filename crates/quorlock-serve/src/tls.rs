@@ -5,7 +5,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The files of certificates and keys, in PEM.
 #[derive(Clone, Debug)]
@@ -77,6 +77,43 @@ impl Tls {
         let mut config = config.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
+    }
+}
+
+/// The certificates of a sidecar that listens. They can be read again while it serves.
+#[derive(Clone, Debug)]
+pub struct Certificates(Arc<Live>);
+
+#[derive(Debug)]
+struct Live {
+    files: Tls,
+    config: RwLock<Arc<ServerConfig>>,
+}
+
+impl Certificates {
+    pub(crate) fn load(files: &Tls) -> Result<Self, TlsError> {
+        let config = RwLock::new(files.config()?);
+        Ok(Self(Arc::new(Live { files: files.clone(), config })))
+    }
+
+    /// What the next connection uses.
+    pub(crate) fn current(&self) -> Arc<ServerConfig> {
+        self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether callers show certificates.
+    pub(crate) fn knows_callers(&self) -> bool {
+        self.0.files.knows_callers()
+    }
+
+    /// Reads the files again, for connections from now on. After a failure the certificates from before stay.
+    ///
+    /// # Errors
+    /// [`TlsError`], which says what is wrong with them.
+    pub fn reload(&self) -> Result<(), TlsError> {
+        let config = self.0.files.config()?;
+        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
     }
 }
 

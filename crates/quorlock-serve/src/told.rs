@@ -19,6 +19,7 @@ pub(crate) fn kind(event: &Event) -> &'static str {
         Event::Lost { .. } => "lost",
         Event::Released { .. } => "released",
         Event::GivenAway { .. } => "given_away",
+        Event::ForceReleased { .. } => "force_released",
         Event::NodeUp { .. } => "node_up",
         Event::NodeDown { .. } => "node_down",
         Event::NodeQuarantined { .. } => "node_quarantined",
@@ -39,7 +40,7 @@ pub(crate) fn is_chatter(event: &Event) -> bool {
 }
 
 /// The event in one line for people.
-pub fn text(event: &Event) -> String {
+pub(crate) fn text(event: &Event) -> String {
     match event {
         Event::Acquired { name, fence, waited, votes, .. } => {
             format!("`{name}` acquired after {} ms with {votes} votes, fence {fence}", waited.as_millis())
@@ -68,6 +69,9 @@ pub fn text(event: &Event) -> String {
             format!("`{name}` {} after {} ms", outcome.replace('_', " "), held.as_millis())
         }
         Event::GivenAway { name, .. } => format!("`{name}` left to whoever has its token"),
+        Event::ForceReleased { name, outcome } => {
+            format!("`{name}` released by force: {}", outcome.replace('_', " "))
+        }
         Event::NodeUp { node, version } => format!("{node} is up ({version})"),
         Event::NodeDown { node, cause } => format!("{node} is down: {cause}"),
         Event::NodeQuarantined { node, left } => {
@@ -117,6 +121,7 @@ pub(crate) fn fields(event: &Event) -> Map<String, Value> {
         Event::GivenAway { name, fence, held } => {
             json!({ "lock": name, "fence": fence.get(), "held_ms": millis(*held) })
         }
+        Event::ForceReleased { name, outcome } => json!({ "lock": name, "outcome": outcome }),
         Event::NodeUp { node, version } => json!({ "node": &**node, "version": &**version }),
         Event::NodeDown { node, cause } | Event::NodeFailed { node, cause } => {
             json!({ "node": &**node, "cause": cause.to_string(), "cause_kind": cause.kind() })

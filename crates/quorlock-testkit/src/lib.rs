@@ -1,43 +1,53 @@
 //! Real servers, faults and checks for quorlock's own tests.
 //!
 //! Everything here panics with a readable message when it cannot do its job: in a test that is the answer.
+//!
+//! # Layout
+//! A folder uses only the folders above it.
+//!
+//! | folder | job |
+//! |---|---|
+//! | [`eventually`] | waiting for a condition instead of sleeping |
+//! | `rng` | randomness that a seed repeats |
+//! | [`exposition`] | reading the text that Prometheus scrapes |
+//! | `processes` | child processes: starting, stopping (SIGSTOP), their ports and clocks, other Redlock clients |
+//! | `servers` | real Redis and Valkey servers and etcd clusters on loopback |
+//! | `faults` | what a single test breaks: a faulty node, a fault proxy, a test clock |
+//! | [`simulator`] | the shipped lock on simulated servers, networks and clocks, on a seeded schedule |
+//! | [`nemesis`] | the shipped lock on real servers and in real client processes, with faults (Jepsen's word) |
+//! | [`schemes`] | other ways to lock, and what each breaks |
+//!
+//! [`simulator`] and [`nemesis`] are built alike: clients that use locks, faults that disturb them, a history of what
+//! happened, and a checker that compares the history with the promises.
+//!
+//! Binaries: `sim` runs [`simulator`], `nemesis` runs [`nemesis`], `lab` runs [`schemes`], `show-clocks` helps to test
+//! [`ClockShim`].
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod certs;
-mod clock;
-mod clockshim;
-mod etcd;
+pub mod eventually;
 pub mod exposition;
-mod faulty;
-mod freeze;
-pub mod lab;
+mod faults;
 pub mod nemesis;
-mod peer;
-mod port;
-pub mod proxy;
-mod pump;
-mod resp;
-mod server;
-mod server_config;
+mod processes;
+mod rng;
+pub mod schemes;
 mod servers;
-mod spawn;
-mod until;
-pub mod world;
+pub mod simulator;
 
-pub use certs::Certs;
-pub use clock::TestClock;
-pub use clockshim::ClockShim;
-pub use etcd::Etcd;
-pub use faulty::{Fault, FaultyNode};
-pub use peer::Peer;
-pub use port::Port;
-pub use proxy::Proxy;
-pub use resp::{Connection, Reply};
-pub use server::Server;
-pub use server_config::{Binary, Fsync, ServerBuilder};
+pub use eventually::{until, until_blocking, within};
+pub use faults::faulty_node::{Fault, FaultyNode};
+pub use faults::proxy::{self, Proxy};
+pub use faults::test_clock::TestClock;
+pub use processes::clockshim::ClockShim;
+pub use processes::peer::Peer;
+pub use processes::port::Port;
 pub use servers::Servers;
-pub use until::{until, until_blocking, within};
+pub use servers::builder::{Binary, Fsync, ServerBuilder};
+pub use servers::certs::Certs;
+pub use servers::connection::{Connection, Reply};
+pub use servers::etcd::Etcd;
+pub use servers::server::Server;
 
 /// The examples of the README are tested, too.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! The shipped lock keeps its promises on real servers in a short storm.
+//! The shipped lock keeps its promises on real servers in a short fault_phase.
 #![allow(clippy::unwrap_used)]
 
 use quorlock_testkit::nemesis::{Setting, run};
@@ -9,7 +9,7 @@ use std::time::Duration;
 fn no_promise_breaks_in_a_short_storm() {
     let setting = Setting {
         nodes: 3,
-        storm: Duration::from_secs(9),
+        fault_phase: Duration::from_secs(9),
         ..Setting::new(7, env!("CARGO_BIN_EXE_nemesis").into())
     };
     let outcome = run(&setting);

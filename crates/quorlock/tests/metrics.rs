@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics_util::MetricKindMask;
 use quorlock::metrics::{BUCKETS, Metrics, record_health};
 use quorlock::{Builder, Locker, NodeOutcome};
 use quorlock_testkit::{Servers, exposition, until, within};
@@ -182,4 +183,26 @@ async fn names_beyond_the_bound_are_other() {
     let count =
         |name: &str| value(&seen, &format!("redlock_acquire_duration_seconds_count{{resource=\"{name}\"}}"));
     assert_eq!(["a", "b", "c", "other"].map(count), [Some(2.0), Some(1.0), None, Some(2.0)]);
+}
+
+/// Goal: an exporter that drops idle series drops none of a lock that is held.
+#[tokio::test]
+async fn series_of_a_held_lock_are_not_idle() {
+    let timeout = Duration::from_millis(600);
+    let recorder = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(timeout)).build_recorder();
+    let seen = recorder.handle();
+    let _local = metrics::set_default_local_recorder(&recorder);
+    let locker = Locker::builder().nodes(["memory:"]).metrics(metrics()).build().unwrap();
+    let lock = locker.named("a").unwrap();
+    let _ = lock.acquire().await.unwrap().release().await;
+    let guard = lock.watchdog(false).ttl(Duration::from_secs(25)).unwrap().acquire().await.unwrap();
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(value(&seen, "redlock_locks_held{resource=\"a\"}"), Some(1.0));
+        let releases = "redlock_releases_total{outcome=\"released\",resource=\"a\"}";
+        assert_eq!(value(&seen, releases), Some(1.0));
+    }
+    assert_eq!(value(&seen, "redlock_quorum_size{resource=\"a\"}"), None, "the timeout is over");
+    let _ = guard.release().await;
+    assert_eq!(value(&seen, "redlock_locks_held{resource=\"a\"}"), Some(0.0));
 }

@@ -2,7 +2,7 @@
 
 use crate::duration;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
-use quorlock_serve::{Address, Scope};
+use quorlock_serve::{Address, Origin, Scope};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ pub(crate) struct Serve {
 
     /// A file with secrets that callers must show, read again on SIGHUP
     ///
-    /// One per line: read:SECRET, lock:SECRET, write:SECRET, or SECRET for all of it. Lines with # are skipped.
+    /// One per line: SCOPE:NAME:SECRET or SCOPE:SECRET, with the scope read, lock or write. The name is for the log.
+    /// Lines with # are skipped.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
 
@@ -31,7 +32,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SCOPE")]
     pub(crate) anonymous: Option<Anonymous>,
 
-    /// Certificate of the sidecar, in PEM: switches TLS on
+    /// Where a reverse proxy publishes the sidecar, such as https://locks.example.com; may be given several times
+    ///
+    /// Accepted in the headers Host and Origin.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) origin: Vec<Origin>,
+
+    /// Certificate of the sidecar, in PEM: switches TLS on; read again on SIGHUP, as are the other files
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -54,6 +61,12 @@ pub(crate) struct Serve {
     /// How many calls may wait for locks at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_waiters: u32,
+
+    /// How many names per second each secret may use for the first time, and 100 times as many at once; 0: any number
+    ///
+    /// Nodes keep a counter for each name for a week. Callers without a secret share one limit per kind of address.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(crate) max_new_names: u32,
 
     /// How long requests under way may take to end at a shutdown
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
@@ -86,7 +99,9 @@ impl From<Anonymous> for Scope {
 
 const AFTER: &str = "\
 TERM or Ctrl-C ends it: nobody gets a lock any more, holds are released, leases stay until their ttl is over, and requests \
-under way end within --drain. A second one ends it at once.
+under way end within --drain. A second one ends it at once. HUP reads the token file and the certificates again.
+
+The log goes to stderr, with --json as one object per line. QUORLOCK_LOG changes what it has: warn, debug, quorlock=trace.
 
 Examples:
   quorlock serve

@@ -19,7 +19,7 @@ pub(crate) fn release(args: &Args, settings: &Settings, screen: Screen) -> Resul
         let lock = locker.named(&args.name)?;
         locker.connect().await;
         // Nodes answer in order, so the look that is sent first sees the lock as it was before.
-        let (seen, outcome) = tokio::join!(biased; lock.inspect(), lock.force_release(token));
+        let (seen, outcome) = tokio::join!(biased; lock.inspect(), lock.release_token(token));
         locker.flush().await;
         let seen = seen.ok();
         match outcome {

@@ -6,6 +6,7 @@ mod ends;
 mod journeys;
 #[path = "../kit/mod.rs"]
 mod kit;
+mod logs;
 mod outages;
 mod secrets;
 mod starts;

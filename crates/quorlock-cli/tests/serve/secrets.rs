@@ -20,7 +20,7 @@ fn neither_tokens_nor_secrets_are_written_anywhere() {
     tokens(&home, "write:the-secret-of-this-test\n", 0o600);
     let mut command =
         home.command(&["serve", "--listen", "127.0.0.1:0", "--token-file", "tokens", "--verbose"]);
-    let running = Running::new(command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full"));
+    let running = Running::new(command.env("QUORLOCK_LOG", "trace").env("RUST_BACKTRACE", "full"));
     let sidecar =
         Sidecar::of(running).reached_by(&["--header", "authorization: Bearer the-secret-of-this-test"]);
     let token = sidecar.take("job", "{\"ttl_ms\": 2000}");
@@ -36,7 +36,7 @@ fn neither_tokens_nor_secrets_are_written_anywhere() {
     assert!(problem.contains("lost") && !problem.contains(&token), "{problem}");
     let said = sidecar.stop();
     let words = format!("{}{}", said.out, said.err);
-    assert!(words.contains("`job` acquired"), "{words}");
+    assert!(words.contains("acquired lock=job"), "{words}");
     assert!(!words.contains(&token) && !words.contains("the-secret-of-this-test"), "{words}");
 }
 

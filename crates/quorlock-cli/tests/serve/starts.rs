@@ -35,7 +35,7 @@ fn an_address_that_others_can_reach_needs_protection() {
         refused.complains(&["can be reached by others", "token file"]);
     }
     let tokens = home.file("tokens");
-    fs::write(&tokens, "a-long-enough-secret\n").unwrap();
+    fs::write(&tokens, "write:a-long-enough-secret\n").unwrap();
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
     let mut allowed = home.start(&["serve", "--listen", "0.0.0.0:0", "--token-file", "tokens"]);
     allowed.answers("listening on http://0.0.0.0:");
@@ -47,9 +47,12 @@ fn settings_that_cannot_be_used_are_named() {
     fs::write(home.file("short"), "write:hunter2\n").unwrap();
     fs::write(home.file("empty"), "# none\n").unwrap();
     fs::write(home.file("noise"), "noise").unwrap();
-    let table: [(&[&str], &[&str]); 8] = [
+    fs::write(home.file("scopeless"), "hunter2-hunter2-hunter2\n").unwrap();
+    let table: [(&[&str], &[&str]); 10] = [
         (&["--token-file", "missing"], &["token file `missing`", "cannot be read"]),
         (&["--token-file", "short"], &["line 1", "16 characters"]),
+        (&["--token-file", "scopeless"], &["line 1", "read, lock or write"]),
+        (&["--origin", "locks.example.com"], &["locks.example.com", "https://HOST"]),
         (&["--token-file", "empty"], &["holds no secret"]),
         (&["--tls-cert", "missing.pem", "--tls-key", "missing.key"], &["certificate `missing.pem`"]),
         (&["--tls-cert", "noise", "--tls-key", "noise"], &["certificate `noise`"]),

@@ -1,8 +1,10 @@
 //! TLS, with and without certificates of callers.
 
-use crate::client::Sidecar;
+use crate::client::{LIMIT, Sidecar};
 use crate::kit::Home;
-use quorlock_testkit::Certs;
+use quorlock_testkit::{Certs, until_blocking};
+use rustix::process::Signal;
+use std::fs;
 
 #[test]
 fn callers_show_certificates_if_they_are_asked_for() {
@@ -35,4 +37,35 @@ fn tls_alone_does_not_say_who_calls() {
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
     let args = ["serve", "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key];
     home.run(&args).exits(2).complains(&["can be reached by others"]);
+}
+
+/// Goal: a certificate is renewed without a restart, and a bad file changes nothing.
+#[test]
+fn certificates_are_read_again_on_hangup() {
+    let home = Home::new();
+    let [one, two] = ["one", "two"].map(|name| {
+        fs::create_dir(home.file(name)).unwrap();
+        Certs::generate(&home.file(name))
+    });
+    let (cert, key) = (home.file("cert.pem"), home.file("key.pem"));
+    let install = |certs: &Certs| {
+        fs::copy(certs.server_cert(), &cert).unwrap();
+        fs::copy(certs.server_key(), &key).unwrap();
+    };
+    install(&one);
+    let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
+    let mut sidecar = Sidecar::start(&home, &["--tls-cert", cert, "--tls-key", key]);
+    let trusts = |sidecar: &Sidecar, certs: &Certs| {
+        let ca = certs.ca();
+        let asked = sidecar.curl(&["--cacert", ca.to_str().unwrap()], "/healthz").output().unwrap();
+        asked.status.success()
+    };
+    assert!(trusts(&sidecar, &one) && !trusts(&sidecar, &two));
+    install(&two);
+    sidecar.running.signal(Signal::HUP);
+    until_blocking("the new certificate is shown", LIMIT, || trusts(&sidecar, &two));
+    fs::write(cert, "noise").unwrap();
+    sidecar.running.signal(Signal::HUP);
+    sidecar.running.says("the certificates from before stay");
+    assert!(trusts(&sidecar, &two) && !trusts(&sidecar, &one));
 }

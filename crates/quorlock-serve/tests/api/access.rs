@@ -175,3 +175,147 @@ async fn the_page_may_load_nothing_from_elsewhere() {
         assert!(!answer.headers.contains_key("access-control-allow-origin"));
     }
 }
+
+/// Goal: a slip of the pen does not hand out the strongest scope.
+#[tokio::test]
+async fn a_mistyped_or_missing_scope_is_refused_with_its_line() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("tokens");
+    for line in ["raed:reader-reader-reader", "reader-reader-reader", "Read:reader-reader-reader"] {
+        fs::write(&path, format!("# ours\nlock:locker-locker-locker\n{line}\n")).unwrap();
+        let refused = Lab::builder(&["memory:"]).token_file(Some(path.clone())).build().unwrap_err();
+        let said = refused.to_string();
+        assert!(said.contains("line 3") && said.contains("read, lock or write"), "{said}");
+        assert!(!said.contains("reader-reader"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_shows_nodes_only_to_callers_that_may_read() {
+    let (lab, _dir) = guarded(None);
+    let plain = lab.get("/readyz").await.ok();
+    assert_eq!(plain, json!({ "ready": true }));
+    let wrong = lab.get_with("/readyz", &[("authorization", "Bearer wrong-wrong-wrong-wrong")]).await.ok();
+    assert_eq!(wrong, json!({ "ready": true }));
+    let shown = [("authorization", "Bearer reader-reader-reader")];
+    let full = lab.get_with("/readyz", &shown).await.ok();
+    assert_eq!(
+        (&full["up"], &full["quorum"], full["nodes"].as_array().map(Vec::len)),
+        (&json!(1), &json!(1), Some(1))
+    );
+    assert_eq!(Lab::new().get("/readyz").await.ok()["up"], 1);
+}
+
+/// Goal: a page whose name was rebound to our address cannot call where callers need no secret.
+#[tokio::test]
+async fn a_foreign_name_is_not_served_where_callers_need_no_secret() {
+    let (open, _dir) = guarded(Some(Scope::Read));
+    open.get_with("/v1/locks", &[("host", "evil.example:7420")]).await.problem(421, "wrong_host");
+    let shown = [("host", "locks.example"), ("authorization", "Bearer reader-reader-reader")];
+    assert_eq!(open.get_with("/v1/locks", &shown).await.status, 200);
+    // An address cannot be rebound.
+    for host in ["10.0.0.1:7420", "[fd00::1]:7420", "localhost:7420"] {
+        assert_eq!(open.get_with("/v1/locks", &[("host", host)]).await.status, 200, "{host}");
+    }
+    // Probes call by whatever name they have.
+    let (closed, _dir) = guarded(None);
+    assert_eq!(closed.get_with("/healthz", &[("host", "evil.example")]).await.status, 200);
+}
+
+/// Goal: the journal says who took a lock away, without a secret and without a token.
+#[tokio::test]
+async fn a_forced_release_is_an_event_with_its_caller() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("tokens");
+    fs::write(&path, "write:ann:writer-writer-writer\n").unwrap();
+    let lab = Lab::from(Lab::builder(&["memory:"]).token_file(Some(path)).build().unwrap(), Peer::Remote);
+    let shown = [("authorization", "Bearer writer-writer-writer")];
+    let lease = lab.post_with("/v1/locks/job/acquire", &shown, &json!({})).await.ok();
+    let body = json!({ "token": lease["token"] });
+    lab.post_with("/v1/locks/job/force-release", &shown, &body).await.ok();
+    lab.post_with("/v1/locks/job/force-release", &shown, &body).await.problem(410, "lost");
+    let (_, mut events) = lab.open_with("/v1/events?after=0", &shown).await;
+    let told = crate::kit::text(&mut events, "\"already_gone\"").await;
+    let forced: Vec<serde_json::Value> = told
+        .split("\n\n")
+        .filter(|event| event.contains("event: force_released\n"))
+        .map(|event| serde_json::from_str(event.split_once("data: ").unwrap().1).unwrap())
+        .collect();
+    let outcomes: Vec<_> = forced.iter().map(|event| event["outcome"].as_str().unwrap()).collect();
+    assert_eq!(outcomes, ["released", "already_gone"], "{told}");
+    for event in &forced {
+        assert_eq!((&event["lock"], &event["secret"]), (&json!("job"), &json!("ann")), "{event}");
+        assert_eq!((&event["scope"], &event["peer"]), (&json!("write"), &json!("unknown")), "{event}");
+    }
+    assert!(!told.contains("writer-writer") && !told.contains(lease["token"].as_str().unwrap()), "{told}");
+}
+
+#[tokio::test]
+async fn wrong_secrets_are_counted_and_missing_ones_are_not() {
+    let (lab, _dir) = guarded(None);
+    let count = async || {
+        let shown = [("authorization", "Bearer reader-reader-reader")];
+        let text = lab.get_with("/metrics", &shown).await.text;
+        let line =
+            text.lines().find(|line| line.starts_with("redlock_sidecar_wrong_secrets_total ")).unwrap();
+        line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+    };
+    // Other tests of this process count, too.
+    let before = count().await;
+    for _ in 0..3 {
+        let wrong = [("authorization", "Bearer wrong-wrong-wrong-wrong")];
+        lab.get_with("/v1/locks", &wrong).await.problem(401, "unauthorized");
+    }
+    assert!(count().await >= before + 3.0);
+    let text = lab.get_with("/metrics", &[("authorization", "Bearer reader-reader-reader")]).await.text;
+    assert!(text.contains("redlock_sidecar_problems_total{code=\"unauthorized\"}"), "{text}");
+}
+
+#[tokio::test]
+async fn a_published_origin_may_call_by_its_name() {
+    let origins = vec!["https://locks.example.com".parse().unwrap()];
+    let builder = Lab::builder(&["memory:"]).origins(origins);
+    let lab = Lab::of(builder);
+    let page = [("origin", "https://locks.example.com"), ("sec-fetch-site", "same-origin")];
+    for host in ["locks.example.com", "localhost:7420"] {
+        let headers = [&page[..], &[("host", host)]].concat();
+        let lease = lab.post_with("/v1/locks/a/acquire", &headers, &json!({})).await.ok();
+        lab.post_with("/v1/locks/a/release", &headers, &json!({ "token": lease["token"] })).await.ok();
+    }
+    for origin in ["http://locks.example.com", "https://evil.example", "https://locks.example.com:8443"] {
+        let headers = [("origin", origin), ("host", "localhost:7420")];
+        lab.post_with("/v1/locks/a/acquire", &headers, &json!({})).await.problem(403, "cross_site");
+    }
+    lab.get_with("/v1/locks", &[("host", "evil.example")]).await.problem(421, "wrong_host");
+}
+
+/// Goal: one caller cannot fill the nodes, which keep a counter for each name for a week.
+#[tokio::test]
+async fn new_names_are_bounded_for_each_secret() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("tokens");
+    fs::write(&path, "lock:bob:locker-locker-locker\nlock:ann:second-second-second\n").unwrap();
+    let mut limits = quorlock_serve::Limits::default();
+    limits.new_names = 1;
+    let builder = Lab::builder(&["memory:"]).token_file(Some(path)).limits(limits);
+    let lab = Lab::from(builder.build().unwrap(), Peer::Remote);
+    let acquire = async |secret: &str, name: usize| {
+        let header = format!("Bearer {secret}");
+        lab.post_with(&format!("/v1/locks/n{name}/acquire"), &[("authorization", &header)], &json!({})).await
+    };
+    let mut refused = None;
+    for name in 0..1000 {
+        let answer = acquire("locker-locker-locker", name).await;
+        if answer.status != 200 {
+            refused = Some((name, answer));
+            break;
+        }
+    }
+    let (name, answer) = refused.unwrap();
+    assert!((100..200).contains(&name), "the burst is 100 names: {name}");
+    assert_eq!(answer.headers["retry-after"], "1");
+    answer.problem(429, "too_many_names");
+    acquire("locker-locker-locker", 0).await.problem(409, "held");
+    acquire("second-second-second", name).await.ok();
+    acquire("locker-locker-locker", name).await.problem(409, "held");
+}

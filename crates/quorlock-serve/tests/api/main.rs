@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
-mod dapr;
 mod deadlines;
 mod documents;
 mod hold;
@@ -11,4 +10,5 @@ mod locks;
 mod overview;
 mod own;
 mod requests;
+mod search;
 mod tokens;

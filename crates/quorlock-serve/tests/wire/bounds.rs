@@ -2,8 +2,9 @@
 
 use crate::kit::{LIMIT, Lab, acquire, answer, rest};
 use quorlock_serve::Limits;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 fn impatient() -> Limits {
@@ -84,35 +85,136 @@ async fn noise_is_hung_up_on() {
     }
 }
 
+fn few(connections: usize) -> Limits {
+    let mut limits = Limits::default();
+    limits.connections = connections;
+    limits
+}
+
+/// A request that asks for the end of its connection.
+fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").into_bytes()
+}
+
+/// What a new connection is answered.
+async fn asked(lab: &Lab, path: &str) -> String {
+    let mut stream = lab.dial().await;
+    let _ = stream.write_all(&get(path)).await;
+    rest(&mut stream).await
+}
+
+/// Opens `count` holds, which keep their connections busy.
+async fn hold(lab: &Lab, count: usize) -> Vec<TcpStream> {
+    let mut holds = Vec::new();
+    for number in 0..count {
+        let mut stream = lab.dial().await;
+        stream.write_all(&get(&format!("/v1/locks/hold-{number}/hold"))).await.unwrap();
+        let mut head = vec![0; 15];
+        stream.read_exact(&mut head).await.unwrap();
+        assert_eq!(head, b"HTTP/1.1 200 OK");
+        holds.push(stream);
+    }
+    holds
+}
+
+/// Goal: callers that connect and say nothing keep nobody out.
+#[tokio::test]
+async fn a_new_caller_takes_the_place_of_the_connection_that_was_idle_longest() {
+    let lab = Lab::start("memory:", few(4)).await;
+    let mut idle = Vec::new();
+    for _ in 0..4 {
+        idle.push(lab.dial().await);
+    }
+    // Half a head is idle, too.
+    idle[0].write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    // A connection that was used a moment ago goes last.
+    idle[1].write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    assert!(answer(&mut idle[1]).await.starts_with("HTTP/1.1 200"));
+    assert!(asked(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200"));
+    assert_eq!(rest(&mut idle[0]).await, "", "the oldest was closed");
+    let _holds = hold(&lab, 3).await;
+    assert_eq!(rest(&mut idle[2]).await, "");
+    idle[1].write_all(&get("/healthz")).await.unwrap();
+    assert!(answer(&mut idle[1]).await.starts_with("HTTP/1.1 200"), "the youngest was not");
+}
+
+/// Goal: a sidecar with many callers is not killed by its orchestrator.
+#[tokio::test]
+async fn probes_are_answered_when_all_connections_are_busy() {
+    let lab = Lab::start("memory:", few(4)).await;
+    let holds = hold(&lab, 4).await;
+    for path in ["/healthz", "/readyz"] {
+        let said = asked(&lab, path).await;
+        assert!(said.starts_with("HTTP/1.1 200") && said.contains("connection: close"), "{said}");
+    }
+    for path in ["/v1/locks", "/", "/metrics"] {
+        let said = asked(&lab, path).await;
+        assert!(said.starts_with("HTTP/1.1 503") && said.contains("\"code\":\"full\""), "{said}");
+    }
+    // Silence in the places of probes keeps no probe out.
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        silent.push(lab.dial().await);
+    }
+    assert!(asked(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
+    drop(holds);
+    quorlock_testkit::until("there is room again", LIMIT, async || {
+        asked(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200")
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_caller_that_showed_a_secret_keeps_its_connection() {
+    let lab = Lab::guarded("memory:", few(2), "read:reader-reader-reader\n").await;
+    let mut known = lab.dial().await;
+    let request =
+        "GET /v1/locks HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer reader-reader-reader\r\n\r\n";
+    known.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"));
+    for _ in 0..10 {
+        let _silent = lab.dial().await;
+        assert!(asked(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+    known.write_all(request.as_bytes()).await.unwrap();
+    assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"), "it is still open");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_thousand_idle_connections_fit_and_one_more_is_turned_away() {
+async fn two_thousand_idle_connections_fit_and_keep_no_caller_out() {
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum }
     });
-    let mut limits = Limits::default();
-    limits.connections = 2000;
-    limits.head = Duration::from_secs(600);
+    let mut limits = few(2000);
+    limits.first_byte = Duration::from_secs(600);
     let lab = Lab::start("memory:", limits).await;
     let mut idle = Vec::new();
-    for _ in 0..1999 {
+    for _ in 0..2000 {
         idle.push(lab.dial().await);
     }
+    let open = async || lab.overview().await["connections"].as_u64();
+    quorlock_testkit::until("they are open", LIMIT, async || open().await >= Some(1999)).await;
     let mut last = lab.dial().await;
     last.write_all(&acquire("a", "{}")).await.unwrap();
-    assert!(answer(&mut last).await.starts_with("HTTP/1.1 200"), "those inside are served");
-    let mut turned_away = lab.dial().await;
-    let mut said = String::new();
-    let _ = turned_away.read_to_string(&mut said).await;
-    assert!(said.starts_with("HTTP/1.1 503") && said.contains("\"code\":\"full\""), "{said}");
-    drop(idle);
-    quorlock_testkit::until("there is room again", LIMIT, async || {
-        let mut stream = lab.dial().await;
-        let _ =
-            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
-        rest(&mut stream).await.starts_with("HTTP/1.1 200")
-    })
-    .await;
+    assert!(answer(&mut last).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_connection_whose_first_byte_does_not_come_is_closed_soon() {
+    let mut limits = Limits::default();
+    limits.first_byte = Duration::from_millis(300);
+    let lab = Lab::start("memory:", limits).await;
+    let start = Instant::now();
+    assert_eq!(rest(&mut lab.dial().await).await, "");
+    assert_eq!(rest(&mut lab.dial_unix().await).await, "");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let mut used = lab.dial().await;
+    used.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+    assert!(answer(&mut used).await.starts_with("HTTP/1.1 200"));
+    sleep(Duration::from_millis(600)).await;
+    used.write_all(&get("/healthz")).await.unwrap();
+    assert!(answer(&mut used).await.starts_with("HTTP/1.1 200"), "only the first request is urgent");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A sidecar that listens, and callers who speak plain bytes.
 
 use quorlock::{Locker, Observer};
-use quorlock_serve::{Address, CancellationToken, Limits, Sidecar};
+use quorlock_serve::{Address, CancellationToken, Limits, Sidecar, SidecarBuilder};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,10 +30,22 @@ impl Lab {
     }
 
     pub(crate) async fn observed(nodes: &str, limits: Limits, observer: impl Observer) -> Self {
-        let dir = TempDir::new().unwrap();
-        let unix = dir.path().join("s");
         let builder = Locker::builder().nodes([nodes]).observe(observer);
-        let sidecar = Sidecar::builder(builder).limits(limits).build().unwrap();
+        Self::bound(nodes, Sidecar::builder(builder).limits(limits), TempDir::new().unwrap()).await
+    }
+
+    /// With a token file.
+    pub(crate) async fn guarded(nodes: &str, limits: Limits, tokens: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join("tokens");
+        std::fs::write(&file, tokens).unwrap();
+        let builder = Sidecar::builder(Locker::builder().nodes([nodes])).limits(limits);
+        Self::bound(nodes, builder.token_file(Some(file)), dir).await
+    }
+
+    async fn bound(nodes: &str, builder: SidecarBuilder, dir: TempDir) -> Self {
+        let unix = dir.path().join("s");
+        let sidecar = builder.build().unwrap();
         let addresses = ["127.0.0.1:0".parse().unwrap(), Address::Unix(unix.clone())];
         let bound = sidecar.bind(&addresses, None).await.unwrap();
         let tcp = bound.urls()[0].strip_prefix("http://").unwrap().parse().unwrap();

@@ -1,13 +1,13 @@
 //! Runs the other ways to lock and tells what each breaks.
 
-use quorlock_testkit::lab::{self, Check, Finding, Promotion, Scheme};
+use quorlock_testkit::schemes::{self, Check, Finding, Promotion, Scheme};
 use std::process::ExitCode;
 use std::time::Instant;
 
 const USAGE: &str = "\
 Runs ten ways to lock on seeded simulations and tells what each breaks.
 
-usage: lab [--acquisitions N] [--seed N] [--explain SCHEME] [--list]
+usage: schemes [--acquisitions N] [--seed N] [--explain SCHEME] [--list]
 
   --acquisitions N  at least so many per scheme (default 10000)
   --seed N          the seed of the first run (default 1)
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(Some(options)) => measure(&options),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("lab: {problem}\n\n{USAGE}");
+            eprintln!("schemes: {problem}\n\n{USAGE}");
             ExitCode::from(2)
         }
     }
@@ -66,7 +66,7 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn explain(scheme: Scheme, seed: u64) -> ExitCode {
     println!("{scheme}: {}", scheme.about());
-    match lab::explain(scheme, seed, STORIES) {
+    match schemes::explain(scheme, seed, STORIES) {
         Some(story) => story.iter().for_each(|line| println!("{line}")),
         None => println!("nothing to tell: no {:?} in {STORIES} runs from seed {seed} on", scheme.flaw()),
     }
@@ -75,16 +75,16 @@ fn explain(scheme: Scheme, seed: u64) -> ExitCode {
 
 fn measure(options: &Options) -> ExitCode {
     let start = Instant::now();
-    let findings = lab::measure(options.seed, options.acquisitions);
-    let promotions = lab::measure_promotion(options.seed, options.acquisitions);
+    let findings = schemes::measure(options.seed, options.acquisitions);
+    let promotions = schemes::measure_promotion(options.seed, options.acquisitions);
     println!("per 10 000 acquisitions, of at least {} each:\n", options.acquisitions);
-    lab::result_table(&findings).iter().for_each(|line| println!("{line}"));
+    schemes::result_table(&findings).iter().for_each(|line| println!("{line}"));
     print_notes(&findings);
     println!("\nDoes delayed promotion help when a master fails over to its replica?\n");
-    lab::promotion_table(&promotions).iter().for_each(|line| println!("{line}"));
+    schemes::promotion_table(&promotions).iter().for_each(|line| println!("{line}"));
     print_answer(&findings, &promotions);
     eprintln!("took {:?}", start.elapsed());
-    close(&lab::checks(&findings, &promotions))
+    close(&schemes::checks(&findings, &promotions))
 }
 
 fn print_notes(findings: &[Finding]) {
@@ -104,7 +104,7 @@ fn print_notes(findings: &[Finding]) {
 /// The documents leave it open whether delayed promotion helps.
 fn print_answer(findings: &[Finding], promotions: &[Promotion]) {
     let (late, early): (Vec<_>, Vec<_>) =
-        promotions.iter().partition(|promotion| promotion.delay >= lab::TTL);
+        promotions.iter().partition(|promotion| promotion.delay >= schemes::TTL);
     let double_holds =
         |of: &[&Promotion]| of.iter().map(|promotion| promotion.tally.double_holds).sum::<u64>();
     println!(

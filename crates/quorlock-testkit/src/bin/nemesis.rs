@@ -1,8 +1,8 @@
-//! Raises a storm around real servers and reports what was promised and broken.
+//! Raises a fault_phase around real servers and reports what was promised and broken.
 
 use quorlock_testkit::Binary;
 use quorlock_testkit::nemesis::{Check, Outcome, Setting, be_client, run};
-use quorlock_testkit::world::Plant;
+use quorlock_testkit::simulator::InjectedBug;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,7 +10,7 @@ const USAGE: &str = "\
 Runs the shipped lock on real servers and in real client processes, with trouble: bad networks; servers that are killed,
 stopped, emptied or full, or whose clocks jump; clients that stand still, sleep, die, or whose clocks jump.
 
-usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--plant NAME]
+usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--bug NAME]
 
   --seconds N    how long the trouble lasts (default 60); under 45 not every fault is demanded
   --nodes N      how many servers vote, 3 to 31 (default 5)
@@ -18,7 +18,7 @@ usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--
   --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
   --valkey       runs Valkey servers instead of Redis
   --show         prints everything that happened, not only what led to a violation
-  --plant NAME   plant a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
+  --bug NAME   bug a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
                  which may take several runs";
 
 fn main() -> ExitCode {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match parse(words.into_iter()) {
-        Ok(Some(setting)) => storm(&setting),
+        Ok(Some(setting)) => fault_phase(&setting),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("nemesis: {problem}\n\n{USAGE}");
@@ -42,13 +42,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
-            "--seconds" => setting.storm = Duration::from_secs(number(&value()?)?),
+            "--seconds" => setting.fault_phase = Duration::from_secs(number(&value()?)?),
             "--nodes" => setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
             "--clients" => setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
             "--seed" => setting.seed = number(&value()?)?,
             "--show" => setting.show = true,
             "--valkey" => setting.binary = Binary::Valkey,
-            "--plant" => setting.plant = Some(value()?.parse()?),
+            "--bug" => setting.injected_bug = Some(value()?.parse()?),
             "--help" | "-h" => {
                 println!("{USAGE}");
                 return Ok(None);
@@ -59,10 +59,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
     if !(3..=31).contains(&setting.nodes) || !(1..=64).contains(&setting.clients) {
         return Err("give 3 to 31 nodes and 1 to 64 clients".to_owned());
     }
-    if setting.storm > Duration::from_secs(86_400) {
+    if setting.fault_phase > Duration::from_secs(86_400) {
         return Err("a day is enough".to_owned());
     }
-    if setting.plant.is_some_and(|plant| !Setting::PLANTS.contains(&plant)) {
+    if setting.injected_bug.is_some_and(|bug| !Setting::INJECTED_BUGS.contains(&bug)) {
         return Err("this bug can only be planted in the simulator".to_owned());
     }
     if setting.binary.find().is_none() {
@@ -80,15 +80,15 @@ fn any_seed() -> u64 {
     u64::from(now.subsec_micros())
 }
 
-fn storm(setting: &Setting) -> ExitCode {
+fn fault_phase(setting: &Setting) -> ExitCode {
     // Before anything can go wrong.
     eprintln!("seed {}", setting.seed);
     let outcome = run(setting);
     let story = if setting.show { outcome.history.all() } else { outcome.history.evidence() };
     story.iter().for_each(|line| println!("{line}"));
     outcome.print(setting);
-    if let Some(plant) = setting.plant {
-        return find(plant, &outcome);
+    if let Some(bug) = setting.injected_bug {
+        return find(bug, &outcome);
     }
     let checks = [outcome.promises(), outcome.plenty()].concat();
     checks.iter().for_each(|check| println!("{check}"));
@@ -98,10 +98,10 @@ fn storm(setting: &Setting) -> ExitCode {
 }
 
 /// A planted bug must break a promise, or the harness proves nothing.
-fn find(plant: Plant, outcome: &Outcome) -> ExitCode {
+fn find(bug: InjectedBug, outcome: &Outcome) -> ExitCode {
     let is_found = !outcome.history.violations().is_empty();
     outcome.promises().iter().for_each(|check| println!("{check}"));
-    println!("planted bug {plant} {}", if is_found { "found" } else { "not found" });
+    println!("planted bug {bug} {}", if is_found { "found" } else { "not found" });
     println!("{} passed, {} failed", u8::from(is_found), u8::from(!is_found));
     if is_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

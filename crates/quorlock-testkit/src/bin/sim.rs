@@ -1,13 +1,13 @@
 //! Runs many simulated worlds and reports what was promised and broken.
 
-use quorlock_testkit::world::{Counts, Fault, Outcome, Plant, Setting, Uses, run};
+use quorlock_testkit::simulator::{Counts, Fault, Outcome, InjectedBug, Setting, Uses, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 Runs simulated worlds: the shipped lock on simulated servers, with trouble.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--plant NAME] [--list-plants]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bug NAME] [--list-plants]
 
   --seeds N      how many worlds (default 100)
   --first N      the seed of the first (default 1)
@@ -15,7 +15,7 @@ usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain
   --nodes N      how many servers vote (default 5)
   --clients N    how many machines contend (default 3)
   --plain        clients only acquire, hold and let go, with the same settings and nodes
-  --plant NAME   plant a bug; the run passes if it is found
+  --bug NAME   bug a bug; the run passes if it is found
   --list-plants  the bugs that can be planted";
 
 struct Options {
@@ -51,9 +51,9 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
                 options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
             }
             "--plain" => options.setting.plain = true,
-            "--plant" => options.setting.plant = Some(value()?.parse()?),
+            "--bug" => options.setting.injected_bug = Some(value()?.parse()?),
             "--list-plants" => {
-                Plant::ALL.iter().for_each(|plant| println!("{plant}"));
+                InjectedBug::ALL.iter().for_each(|bug| println!("{bug}"));
                 return Ok(None);
             }
             "--help" | "-h" => {
@@ -103,7 +103,7 @@ fn simulate(options: &Options) -> ExitCode {
             println!("seed {seed}: {violation}");
         }
         report.add(outcome);
-        if is_broken && options.setting.plant.is_some() {
+        if is_broken && options.setting.injected_bug.is_some() {
             println!("planted bug found; replay: {}", replay(options, seed));
             return close(&report, true);
         }
@@ -114,14 +114,14 @@ fn simulate(options: &Options) -> ExitCode {
     report.print(options);
     eprintln!("took {:?}", start.elapsed());
     let plenty = report.had_enough(options);
-    close(&report, report.failed == 0 && plenty && options.setting.plant.is_none())
+    close(&report, report.failed == 0 && plenty && options.setting.injected_bug.is_none())
 }
 
 fn replay(options: &Options, seed: u64) -> String {
-    let plant = options.setting.plant.map(|plant| format!(" --plant {plant}")).unwrap_or_default();
+    let bug = options.setting.injected_bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
     let Setting { nodes, clients, plain, .. } = options.setting;
     let plain = if plain { " --plain" } else { "" };
-    format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plain}{plant}")
+    format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plain}{bug}")
 }
 
 fn close(report: &Report, is_good: bool) -> ExitCode {

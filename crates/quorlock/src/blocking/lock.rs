@@ -77,7 +77,13 @@ impl Lock {
         wait(async move { lock.extend_token(token, ttl).await })
     }
 
-    /// Releases the lock of whoever holds it with exactly this `token`; see [`crate::Lock::force_release`].
+    /// Releases the lock that the caller holds with exactly this `token`; see [`crate::Lock::release_token`].
+    pub fn release_token(&self, token: Token) -> ReleaseOutcome {
+        let lock = self.0.clone();
+        wait(async move { lock.release_token(token).await })
+    }
+
+    /// Releases the lock that another client holds with exactly this `token`; see [`crate::Lock::force_release`].
     pub fn force_release(&self, token: Token) -> ReleaseOutcome {
         let lock = self.0.clone();
         wait(async move { lock.force_release(token).await })

@@ -15,7 +15,7 @@ use std::time::Duration;
 ///
 /// | level | messages |
 /// |---|---|
-/// | warn | `lock lost`, `extend failed`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
+/// | warn | `lock lost`, `extend failed`, `force released`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
 /// | info | `node up` |
 /// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
@@ -139,6 +139,13 @@ pub enum Event {
         fence: Fence,
         /// How long it was held.
         held: Duration,
+    },
+    /// A lock was released by force, with [`Lock::force_release`](crate::Lock::force_release).
+    ForceReleased {
+        /// The lock.
+        name: Name,
+        /// What became of it; [`ReleaseKind::Dropped`] if the call was dropped after the release had been sent.
+        outcome: ReleaseKind,
     },
     /// A node became able to answer.
     NodeUp {

@@ -20,6 +20,7 @@ impl Event {
             Event::Lost { .. } => "lost",
             Event::Released { .. } => "released",
             Event::GivenAway { .. } => "given_away",
+            Event::ForceReleased { .. } => "force_released",
             Event::NodeUp { .. } => "node_up",
             Event::NodeDown { .. } => "node_down",
             Event::NodeQuarantined { .. } => "node_quarantined",
@@ -71,6 +72,9 @@ impl fmt::Display for Event {
                 write!(f, "`{name}` {} after {}", outcome.kind().replace('_', " "), Rounded(*held))
             }
             Event::GivenAway { name, .. } => write!(f, "`{name}` left to the holder of its token"),
+            Event::ForceReleased { name, outcome } => {
+                write!(f, "`{name}` released by force: {}", outcome.kind().replace('_', " "))
+            }
             Event::NodeUp { node, version } => write!(f, "{node} is up ({version})"),
             Event::NodeDown { node, cause } => write!(f, "{node} is down: {cause}"),
             Event::NodeQuarantined { node, left } => {

@@ -46,7 +46,8 @@ pub(crate) fn trace(event: &Event) {
         | Event::Repaired { .. }
         | Event::Lost { .. }
         | Event::Released { .. }
-        | Event::GivenAway { .. } => trace_holding(event),
+        | Event::GivenAway { .. }
+        | Event::ForceReleased { .. } => trace_holding(event),
         Event::NodeUp { .. }
         | Event::NodeDown { .. }
         | Event::NodeQuarantined { .. }
@@ -96,6 +97,9 @@ fn trace_holding(event: &Event) {
         }
         Event::GivenAway { name, fence, held } => {
             debug!(target: "quorlock", lock = %name, %fence, ?held, "given away");
+        }
+        Event::ForceReleased { name, outcome } => {
+            warn!(target: "quorlock", lock = %name, outcome = outcome.kind(), "force released");
         }
         _ => {}
     }

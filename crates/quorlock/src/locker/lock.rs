@@ -3,7 +3,7 @@
 use crate::acquire::attempt::AttemptParams;
 use crate::acquire::name_queue::NameQueue;
 use crate::acquire::{Acquirer, Limits};
-use crate::context::event::Event;
+use crate::context::event::{Event, ReleaseKind};
 use crate::context::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::context::trace;
 use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
@@ -17,9 +17,10 @@ use crate::hold::release::{ReleaseOutcome, hear_release};
 use crate::inspect::{Hear, InspectError, Inspection, inspect};
 use crate::locker::Locker;
 use crate::node::Command;
+use crate::quorum::round::Round;
 use quorlock_core::{Label, LeaseTerms, Moment, Name, Token};
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -154,7 +155,19 @@ impl Lock {
         extend_token(self.locker.nodes(), &self.name, token, ttl).await
     }
 
-    /// Releases the lock of whoever holds it with exactly this `token`, as [`Lock::inspect`] tells it.
+    /// Releases the lock that the caller holds with exactly this `token`: for a program that knows only name and token.
+    /// The counterpart of [`Lock::extend_token`].
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    pub async fn release_token(&self, token: Token) -> ReleaseOutcome {
+        let nodes = self.locker.nodes();
+        nodes.wait_connected().await;
+        hear_release(nodes, &mut self.send_release(token)).await.0
+    }
+
+    /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`] returns it. Observers
+    /// get [`Event::ForceReleased`], even if the call is dropped half-way.
     ///
     /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached takes the lock back
     /// from it. A client that acquired the lock in the meantime has another token and is not touched.
@@ -168,10 +181,17 @@ impl Lock {
             true => token,
             false => self.current_token().await.unwrap_or(token),
         };
+        let mut round = self.send_release(token);
+        let mut forced = Forced { lock: self, outcome: ReleaseKind::Dropped };
+        let released = hear_release(nodes, &mut round).await.0;
+        forced.outcome = released.event_kind();
+        released
+    }
+
+    fn send_release(&self, token: Token) -> Pin<Box<Round>> {
         let name = self.name.clone();
         let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
-        let mut round = Box::pin(nodes.ask(command));
-        hear_release(nodes, &mut round).await.0
+        Box::pin(self.locker.nodes().ask(command))
     }
 
     /// For an injected bug: the token of the current holder.
@@ -347,6 +367,19 @@ async fn until_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T
         }
     })
     .await
+}
+
+/// A forced release that was sent. Dropped, it is reported.
+struct Forced<'a> {
+    lock: &'a Lock,
+    outcome: ReleaseKind,
+}
+
+impl Drop for Forced<'_> {
+    fn drop(&mut self) {
+        let event = Event::ForceReleased { name: self.lock.name.clone(), outcome: self.outcome };
+        self.lock.locker.nodes().ctx.emit(&event);
+    }
 }
 
 /// Why [`Lock::run`] did not run the work to its end.

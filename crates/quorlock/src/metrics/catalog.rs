@@ -16,6 +16,7 @@ pub(crate) const EXTENSION_FAILURES: &str = "redlock_extension_failures_total";
 pub(crate) const VALIDITY_LEFT: &str = "redlock_extension_validity_left_seconds";
 pub(crate) const LOSSES: &str = "redlock_losses_total";
 pub(crate) const RELEASES: &str = "redlock_releases_total";
+pub(crate) const FORCE_RELEASES: &str = "redlock_force_releases_total";
 pub(crate) const ADOPTIONS: &str = "redlock_adoptions_total";
 pub(crate) const HANDOFFS: &str = "redlock_handoffs_total";
 pub(crate) const NODE_FAILURES: &str = "redlock_node_failures_total";
@@ -90,6 +91,7 @@ fn describe_locks() {
     describe_histogram!(VALIDITY_LEFT, Unit::Seconds, "validity that was left when an extension began");
     describe_counter!(LOSSES, Unit::Count, "locks that were lost while held");
     describe_counter!(RELEASES, Unit::Count, "releases, of locks lost before, too");
+    describe_counter!(FORCE_RELEASES, Unit::Count, "locks that this process released by force");
     describe_counter!(ADOPTIONS, Unit::Count, "locks that were taken over from another process");
     describe_counter!(HANDOFFS, Unit::Count, "locks that were given away for another process to adopt");
 }

@@ -1,54 +1,289 @@
-//! Which locks get a label of their own: the first that come, up to a bound.
+//! Which locks get a label of their own: those in recent use, up to a bound.
 
-use ::metrics::SharedString;
+use crate::metrics::catalog::HELD;
+use ::metrics::{SharedString, counter, gauge};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-/// The names that are told apart. They stay, so that no series changes its meaning.
+/// A name that was not used for so long, and is not held, gives its label to another.
+const IDLE: Duration = Duration::from_secs(600);
+/// How often idle names are looked for while new ones come.
+const SWEEP: Duration = Duration::from_secs(10);
+/// The longest name that is a label as it is, in characters. A longer one is cut, and ends with its hash.
+const MAX_LABEL: usize = 100;
+/// The label of all names without their own.
+const OTHER: SharedString = SharedString::const_str("other");
+
+/// The names that are told apart.
+///
+/// A series keeps its meaning: a label always stands for the same name. Recorders that drop idle series see an update of
+/// every counter of a name at least as often as [`Names::touch`] is called, until the name is idle itself.
 #[derive(Debug)]
 pub(crate) struct Names {
     most: usize,
-    known: RwLock<BTreeMap<Name, SharedString>>,
+    start: Instant,
+    slots: RwLock<Slots>,
+    /// The counters of all names without a label of their own.
+    other: Series,
 }
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// Names with their own label, and those without one that are held.
+    by_name: BTreeMap<Name, Slot>,
+    own: usize,
+    swept: Duration,
+}
+
+#[derive(Debug)]
+struct Slot {
+    label: SharedString,
+    is_own: bool,
+    /// Milliseconds since the start.
+    used: AtomicU64,
+    held: AtomicUsize,
+    counters: Series,
+}
+
+/// The counters that were used: the metric, and a label next to `resource`. There are few of each.
+#[derive(Debug, Default)]
+struct Series(Mutex<Vec<Counted>>);
+
+type Counted = (&'static str, Option<(&'static str, &'static str)>);
 
 impl Names {
     pub(crate) fn up_to(most: usize) -> Self {
-        Self { most, known: RwLock::default() }
+        Self { most, start: Instant::now(), slots: RwLock::default(), other: Series::default() }
     }
 
     /// The label of `name`.
     pub(crate) fn label(&self, name: &Name) -> SharedString {
-        let (known, is_full) = {
-            let names = self.known.read().unwrap_or_else(PoisonError::into_inner);
-            (names.get(name).cloned(), names.len() >= self.most)
+        self.label_at(name, self.start.elapsed())
+    }
+
+    /// Adds one to a counter of `name`, which may have a label next to `resource`.
+    pub(crate) fn count(
+        &self,
+        name: &Name,
+        metric: &'static str,
+        label: Option<(&'static str, &'static str)>,
+    ) {
+        let resource = self.label(name);
+        add(metric, label, &resource, 1);
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let own = slots.by_name.get(name).filter(|slot| slot.is_own);
+        own.map_or(&self.other, |slot| &slot.counters).note((metric, label));
+    }
+
+    /// Adds one to the locks that are held under `name`. It keeps its label until they are let go.
+    pub(crate) fn hold(&self, name: &Name) -> SharedString {
+        // Finds room for it, if there is some.
+        self.label(name);
+        let label = self.hold_known(name).unwrap_or_else(|| {
+            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+            let without = || Slot { is_own: false, ..Slot::new(OTHER, Duration::ZERO) };
+            slots.by_name.entry(name.clone()).or_insert_with(without).hold()
+        });
+        gauge!(HELD, "resource" => label.clone()).increment(1);
+        label
+    }
+
+    fn hold_known(&self, name: &Name) -> Option<SharedString> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        slots.by_name.get(name).map(Slot::hold)
+    }
+
+    /// Takes one off the locks that are held under `name`.
+    pub(crate) fn let_go(&self, name: &Name) -> SharedString {
+        let label = self.label(name);
+        let is_last = {
+            let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+            slots.by_name.get(name).is_some_and(|slot| slot.let_go() == 0 && !slot.is_own)
         };
-        match known {
-            Some(label) => label,
-            None if is_full => SharedString::const_str("other"),
-            None => self.learn(name),
+        if is_last {
+            let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+            // Another lock of this name may have been taken in the meantime.
+            if slots.by_name.get(name).is_some_and(|slot| slot.held.load(Ordering::Relaxed) == 0) {
+                slots.by_name.remove(name);
+            }
+        }
+        gauge!(HELD, "resource" => label.clone()).decrement(1);
+        label
+    }
+
+    /// Shows recorders that drop idle series that those of names in use are not.
+    pub(crate) fn touch(&self) {
+        let now = self.start.elapsed();
+        self.other.touch(&OTHER);
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        for slot in slots.by_name.values() {
+            if slot.held.load(Ordering::Relaxed) > 0 {
+                gauge!(HELD, "resource" => slot.label.clone()).increment(0);
+            }
+            if !slot.is_idle(now) {
+                slot.counters.touch(&slot.label);
+            }
         }
     }
 
-    fn learn(&self, name: &Name) -> SharedString {
-        let mut names = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have come first.
-        if names.len() >= self.most && !names.contains_key(name) {
-            return SharedString::const_str("other");
+    fn label_at(&self, name: &Name, now: Duration) -> SharedString {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.by_name.get(name) {
+            slot.used.store(millis(now), Ordering::Relaxed);
+            return slot.label.clone();
         }
-        names.entry(name.clone()).or_insert_with(|| name.as_str().to_owned().into()).clone()
+        let may_fit = slots.own < self.most || (self.most > 0 && now >= slots.swept + SWEEP);
+        drop(slots);
+        if may_fit { self.learn(name, now) } else { OTHER }
     }
+
+    fn learn(&self, name: &Name, now: Duration) -> SharedString {
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have come first.
+        if let Some(slot) = slots.by_name.get(name) {
+            return slot.label.clone();
+        }
+        if slots.own >= self.most {
+            slots.sweep(now);
+        }
+        if slots.own >= self.most {
+            return OTHER;
+        }
+        slots.own += 1;
+        let label = SharedString::from(label_of(name.as_str()));
+        slots.by_name.insert(name.clone(), Slot::new(label.clone(), now));
+        label
+    }
+}
+
+impl Slots {
+    fn sweep(&mut self, now: Duration) {
+        self.swept = now;
+        self.by_name.retain(|_, slot| !slot.is_own || !slot.is_idle(now));
+        self.own = self.by_name.values().filter(|slot| slot.is_own).count();
+    }
+}
+
+impl Slot {
+    fn new(label: SharedString, now: Duration) -> Self {
+        let (used, counters) = (AtomicU64::new(millis(now)), Series::default());
+        Self { label, is_own: true, used, held: AtomicUsize::new(0), counters }
+    }
+
+    fn hold(&self) -> SharedString {
+        self.held.fetch_add(1, Ordering::Relaxed);
+        self.label.clone()
+    }
+
+    /// How many are held still.
+    fn let_go(&self) -> usize {
+        let less = |held: usize| Some(held.saturating_sub(1));
+        let before = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.map_or(0, |before| before.saturating_sub(1))
+    }
+
+    fn is_idle(&self, now: Duration) -> bool {
+        let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
+        self.held.load(Ordering::Relaxed) == 0 && now.saturating_sub(used) >= IDLE
+    }
+}
+
+impl Series {
+    fn note(&self, counted: Counted) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.contains(&counted) {
+            known.push(counted);
+        }
+    }
+
+    fn touch(&self, resource: &SharedString) {
+        for (metric, label) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            add(metric, *label, resource, 0);
+        }
+    }
+}
+
+fn add(
+    metric: &'static str,
+    label: Option<(&'static str, &'static str)>,
+    resource: &SharedString,
+    count: u64,
+) {
+    match label {
+        None => counter!(metric, "resource" => resource.clone()).increment(count),
+        Some((key, value)) => {
+            counter!(metric, "resource" => resource.clone(), key => value).increment(count);
+        }
+    }
+}
+
+/// A label of bounded length. Two names have the same one only if their hashes are equal, too.
+fn label_of(name: &str) -> String {
+    match name.char_indices().nth(MAX_LABEL) {
+        None => name.to_owned(),
+        Some((end, _)) => format!("{}…#{:016x}", &name[..end], fnv1a(name.as_bytes())),
+    }
+}
+
+/// FNV-1a: the same in every process and version, so that series of several processes can be summed.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn name(text: &str) -> Name {
+        Name::new(text).unwrap()
+    }
+
     #[test]
-    fn the_first_names_keep_their_label_and_the_rest_is_other() {
+    fn names_in_use_have_labels_and_the_rest_is_other() {
         let names = Names::up_to(2);
-        let label = |text: &str| names.label(&Name::new(text).unwrap()).to_string();
-        assert_eq!(["a", "b", "c", "a", "d", "b"].map(label), ["a", "b", "other", "a", "other", "b"]);
-        assert_eq!(Names::up_to(0).label(&Name::new("a").unwrap()).as_ref(), "other");
+        let label = |text: &str, minutes: u64| {
+            names.label_at(&name(text), Duration::from_secs(60 * minutes)).to_string()
+        };
+        assert_eq!(["a", "b", "c", "a"].map(|text| label(text, 0)), ["a", "b", "other", "a"]);
+        assert_eq!(label("a", 9), "a");
+        assert_eq!(label("c", 9), "other");
+        assert_eq!(label("c", 11), "c", "`b` was not used for 10 minutes");
+        assert_eq!(["a", "b", "c"].map(|text| label(text, 11)), ["a", "other", "c"]);
+        assert_eq!(Names::up_to(0).label(&name("a")).as_ref(), "other");
+    }
+
+    #[test]
+    fn a_held_name_keeps_its_label() {
+        let names = Names::up_to(1);
+        let late = Duration::from_secs(3600);
+        assert_eq!(names.hold(&name("held")).as_ref(), "held");
+        assert_eq!(names.hold(&name("late")).as_ref(), "other");
+        assert_eq!(names.label_at(&name("new"), late).as_ref(), "other");
+        assert_eq!(names.let_go(&name("held")).as_ref(), "held");
+        assert_eq!(names.label_at(&name("new"), 2 * late).as_ref(), "new");
+        assert_eq!(names.let_go(&name("late")).as_ref(), "other", "it was counted there");
+        assert_eq!(names.slots.read().unwrap().by_name.len(), 1);
+    }
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let (one, two) = ("é".repeat(100) + "1", "é".repeat(100) + "2");
+        let labels = [&one, &two].map(|name| label_of(name));
+        assert_ne!(labels[0], labels[1]);
+        for label in &labels {
+            assert_eq!(label.chars().count(), 118, "{label}");
+            assert!(label.starts_with(&"é".repeat(100)), "{label}");
+        }
+        assert_eq!(label_of(&"x".repeat(100)), "x".repeat(100));
+        assert_eq!(label_of("é"), "é");
     }
 }

@@ -21,9 +21,10 @@ pub(crate) use nodes::NodeWatch;
 pub use nodes::record_health;
 
 use crate::context::event::{Event, Observer};
-use ::metrics::{SharedString, counter, gauge, histogram};
+use ::metrics::{SharedString, gauge, histogram};
 use catalog as w;
 use label_limit::Names;
+use quorlock_core::Name;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -48,8 +49,11 @@ impl Metrics {
         }
     }
 
-    /// How many names of locks get a label `resource` of their own. The first that come have it for ever; all others
-    /// share `other`, as does a lock of that very name.
+    /// How many names of locks get a label `resource` of their own: those that are held, or were used within 10 minutes. All
+    /// others share `other`, as does a lock of that very name. A name of over 100 characters is cut, and ends with its hash.
+    ///
+    /// Series of names that are not used any more are no longer updated. An exporter that drops idle series, such as one
+    /// with an `idle_timeout` of 20 minutes, keeps their number bounded.
     #[must_use]
     pub fn with_names(self, most: usize) -> Self {
         Self { names: Arc::new(Names::up_to(most)), ..self }
@@ -62,34 +66,27 @@ impl Metrics {
     }
 
     pub(crate) fn node_watch(&self) -> NodeWatch {
-        NodeWatch::new(self.every)
+        NodeWatch::new(self.every, self.names.clone())
     }
 
     fn taking(&self, event: &Event) {
         match event {
             Event::Acquired { name, waited, took, attempts, votes, .. } => {
-                let resource = self.names.label(name);
+                let resource = self.names.hold(name);
                 histogram!(w::ACQUIRE_DURATION, "resource" => resource.clone()).record(*waited);
                 histogram!(w::WAIT, "resource" => resource.clone()).record(waited.saturating_sub(*took));
                 histogram!(w::ATTEMPTS, "resource" => resource.clone()).record(*attempts);
                 quorum_size(&resource, *votes);
-                gauge!(w::HELD, "resource" => resource).increment(1);
             }
-            Event::Refused { name, .. } => {
-                counter!(w::REFUSED, "resource" => self.names.label(name)).increment(1);
-            }
-            Event::Waiting { name, .. } => {
-                counter!(w::WAITS, "resource" => self.names.label(name)).increment(1);
-            }
+            Event::Refused { name, .. } => self.names.count(name, w::REFUSED, None),
+            Event::Waiting { name, .. } => self.names.count(name, w::WAITS, None),
             Event::GaveUp { name, reason, waited, .. } => {
-                let resource = self.names.label(name);
-                histogram!(w::WAIT, "resource" => resource.clone()).record(*waited);
-                counter!(w::GAVE_UP, "resource" => resource, "reason" => reason.kind()).increment(1);
+                histogram!(w::WAIT, "resource" => self.names.label(name)).record(*waited);
+                self.names.count(name, w::GAVE_UP, Some(("reason", reason.kind())));
             }
             Event::Adopted { name, .. } => {
-                let resource = self.names.label(name);
-                counter!(w::ADOPTIONS, "resource" => resource.clone()).increment(1);
-                gauge!(w::HELD, "resource" => resource).increment(1);
+                self.names.hold(name);
+                self.names.count(name, w::ADOPTIONS, None);
             }
             _ => {}
         }
@@ -100,33 +97,35 @@ impl Metrics {
             Event::Extended { name, left, votes } => {
                 let resource = self.names.label(name);
                 quorum_size(&resource, *votes);
-                histogram!(w::VALIDITY_LEFT, "resource" => resource.clone()).record(*left);
-                counter!(w::EXTENSIONS, "resource" => resource).increment(1);
+                histogram!(w::VALIDITY_LEFT, "resource" => resource).record(*left);
+                self.names.count(name, w::EXTENSIONS, None);
             }
-            Event::ExtendFailed { name, .. } => {
-                counter!(w::EXTENSION_FAILURES, "resource" => self.names.label(name)).increment(1);
-            }
+            Event::ExtendFailed { name, .. } => self.names.count(name, w::EXTENSION_FAILURES, None),
             Event::Lost { name, reason, held, .. } => {
-                let resource = self.names.label(name);
-                counter!(w::LOSSES, "resource" => resource.clone(), "reason" => reason.kind()).increment(1);
-                held_for(resource, *held);
+                self.names.count(name, w::LOSSES, Some(("reason", reason.kind())));
+                self.held_for(name, *held);
             }
             Event::Released { name, outcome, held, lost, .. } => {
-                let resource = self.names.label(name);
-                counter!(w::RELEASES, "resource" => resource.clone(), "outcome" => outcome.kind())
-                    .increment(1);
+                self.names.count(name, w::RELEASES, Some(("outcome", outcome.kind())));
                 // A lost lock was counted when it was lost.
                 if lost.is_none() {
-                    held_for(resource, *held);
+                    self.held_for(name, *held);
                 }
             }
             Event::GivenAway { name, held, .. } => {
-                let resource = self.names.label(name);
-                counter!(w::HANDOFFS, "resource" => resource.clone()).increment(1);
-                held_for(resource, *held);
+                self.names.count(name, w::HANDOFFS, None);
+                self.held_for(name, *held);
+            }
+            Event::ForceReleased { name, outcome } => {
+                self.names.count(name, w::FORCE_RELEASES, Some(("outcome", outcome.kind())));
             }
             _ => {}
         }
+    }
+
+    fn held_for(&self, name: &Name, held: Duration) {
+        let resource = self.names.let_go(name);
+        histogram!(w::HOLD, "resource" => resource).record(held);
     }
 }
 
@@ -148,9 +147,4 @@ impl Observer for Metrics {
 
 fn quorum_size(resource: &SharedString, votes: usize) {
     gauge!(w::QUORUM_SIZE, "resource" => resource.clone()).set(nodes::float(votes));
-}
-
-fn held_for(resource: SharedString, held: Duration) {
-    histogram!(w::HOLD, "resource" => resource.clone()).record(held);
-    gauge!(w::HELD, "resource" => resource).decrement(1);
 }

@@ -2,6 +2,7 @@
 
 use crate::context::event::{Event, Observer};
 use crate::metrics::catalog as w;
+use crate::metrics::label_limit::Names;
 use crate::node::{Health, Node, NodeError};
 use ::metrics::{SharedString, counter, gauge};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +23,11 @@ pub fn record_health<N: AsRef<str>>(nodes: &[(N, Health)]) {
 
 fn record(node: &str, health: &Health) {
     let node = SharedString::from(node.to_owned());
-    // So that the first failure is seen as a rise.
-    counter!(w::NODE_FAILURES, "node" => node.clone()).increment(0);
+    // So that the first one is seen as a rise, and no recorder takes them for idle.
+    for metric in [w::NODE_FAILURES, w::NODE_DOWNS, w::TOP_UPS] {
+        counter!(metric, "node" => node.clone()).increment(0);
+    }
+    counter!(w::CLOCK_JUMPS).increment(0);
     if health.trouble.is_none() && health.version.is_none() && health.round_trip.is_none() {
         return;
     }
@@ -99,14 +103,15 @@ pub(crate) struct NodeWatch(Arc<Watch>);
 #[derive(Debug)]
 struct Watch {
     every: Duration,
+    names: Arc<Names>,
     /// Weak, as the nodes know their observers.
     nodes: OnceLock<Weak<[Arc<dyn Node>]>>,
     running: AtomicBool,
 }
 
 impl NodeWatch {
-    pub(crate) fn new(every: Duration) -> Self {
-        Self(Arc::new(Watch { every, nodes: OnceLock::new(), running: AtomicBool::new(false) }))
+    pub(crate) fn new(every: Duration, names: Arc<Names>) -> Self {
+        Self(Arc::new(Watch { every, names, nodes: OnceLock::new(), running: AtomicBool::new(false) }))
     }
 
     /// Names the nodes, once they exist.
@@ -140,6 +145,7 @@ async fn look(running: Running, nodes: Weak<[Arc<dyn Node>]>) {
             record(node.id(), &node.health());
         }
         drop(nodes);
+        running.0.names.touch();
         sleep(running.0.every).await;
     }
 }

@@ -1,7 +1,7 @@
 //! Letting a lock go.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::ReleaseOutcome;
+use quorlock::{Event, ReleaseOutcome};
 use quorlock_testkit::Fault;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -143,4 +143,25 @@ async fn only_silent_nodes_are_asked_to_release_again_and_three_times_at_most() 
     assert!(matches!(guard.release().await, ReleaseOutcome::Unconfirmed { .. }));
     let asked = |node: usize| world.nodes[node].verbs().iter().filter(|verb| **verb == "release").count();
     assert_eq!([asked(0), asked(1), asked(2)], [3, 3, 1]);
+}
+
+/// Goal: a forced release leaves a trace, and an ordinary one by token does not look like one.
+#[tokio::test(start_paused = true)]
+async fn a_forced_release_is_an_event_even_if_its_caller_hangs_up() {
+    let world = World::of(3);
+    let forced = |wanted: &'static str| {
+        world.count_events(
+            move |event| matches!(event, Event::ForceReleased { outcome, .. } if *outcome == wanted),
+        )
+    };
+    let guard = world.lock("a").acquire().await.unwrap();
+    let token = guard.token();
+    assert!(matches!(world.lock("a").force_release(token).await, Release::Released));
+    assert!(matches!(world.lock("a").force_release(token).await, Release::AlreadyGone));
+    assert_eq!((forced("released"), forced("already_gone"), forced("dropped")), (1, 1, 0));
+    let own = world.lock("b").acquire().await.unwrap();
+    assert!(matches!(world.lock("b").release_token(own.token()).await, Release::Released));
+    world.break_nodes(3, &Fault::Slow(ms(20)));
+    assert!(timeout(ms(5), world.lock("a").force_release(token)).await.is_err());
+    assert_eq!((forced("released"), forced("already_gone"), forced("dropped")), (1, 1, 1));
 }

@@ -1,9 +1,9 @@
 //! Working under a lock of which only the token is known: extending and releasing by it.
 
 use super::super::TTL;
-use super::super::line::Line;
-use super::super::stopwatch::now;
-use super::{Client, Mouth};
+use super::super::line::ReportLine;
+use super::super::monotonic::now;
+use super::{Client, Recorder};
 use quorlock::{ExtendError, Guard, LockHandle, Name, Token};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -18,21 +18,21 @@ struct TokenLease {
 
 impl Client {
     /// Leaves the guard and goes on by the token.
-    pub(super) async fn lease(&mut self, guard: Guard) {
+    pub(crate) async fn lease(&mut self, guard: Guard) {
         // Read before what is left, so that a pause between makes the time shorter and never longer.
         let until = now() + guard.remaining();
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
-        self.mouth.leased(until);
+        self.recorder.leased(until);
         guard.detach();
         self.work_by_token(TokenLease { name, token, fence, until }).await;
     }
 
     /// Takes over the lock of a handle by its token: held once a majority extended it.
-    pub(super) async fn receive_token(&mut self, handle: &LockHandle) {
+    pub(crate) async fn receive_token(&mut self, handle: &LockHandle) {
         let (name, token, fence) = (handle.name().clone(), handle.token(), handle.fence().get());
         let (mut lease, called) = (TokenLease { name, token, fence, until: Duration::ZERO }, now());
         if let Ok(Some(until)) = self.extend_token(&lease).await {
-            self.mouth.received(handle, called, until);
+            self.recorder.received(handle, called, until);
             lease.until = until;
             self.work_by_token(lease).await;
         }
@@ -40,26 +40,26 @@ impl Client {
 
     async fn work_by_token(&mut self, mut lease: TokenLease) {
         for _ in 0..self.rng.below(6) {
-            let seen = self.register.read(lease.name.as_str(), lease.fence);
+            let seen = self.value.read(lease.name.as_str(), lease.fence);
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
             if now() >= lease.until {
                 // It writes all the same: a program cannot look and write in one step.
-                Mouth::say(&Line::Late);
+                Recorder::print(&ReportLine::Late);
             }
-            if !self.register.write(lease.name.as_str(), lease.fence, &seen) {
-                Mouth::say(&Line::FencedOff { at: now(), held: now() < lease.until });
+            if !self.value.write(lease.name.as_str(), lease.fence, &seen) {
+                Recorder::print(&ReportLine::FencedOff { at: now(), held: now() < lease.until });
                 break;
             }
             match self.extend_token(&lease).await {
                 Ok(Some(until)) => {
                     lease.until = until.max(lease.until);
-                    self.mouth.extended_by_token(lease.until);
+                    self.recorder.extended_by_token(lease.until);
                 }
                 Ok(None) if now() < lease.until => {}
                 Ok(None) | Err(()) => break,
             }
         }
-        self.mouth.letting_go();
+        self.recorder.letting_go();
         let lock = self.locker.named(&lease.name).expect("a good name");
         if self.rng.chance(90) {
             let _outcome = lock.force_release(lease.token).await;
@@ -75,7 +75,7 @@ impl Client {
         match lock.extend_token(lease.token, TTL).await {
             Ok(extension) => {
                 if extension.fence.is_some_and(|fence| fence.get() != lease.fence) {
-                    Mouth::say(&Line::WrongFence { at: now() });
+                    Recorder::print(&ReportLine::WrongFence { at: now() });
                 }
                 Ok(Some(called + extension.left))
             }

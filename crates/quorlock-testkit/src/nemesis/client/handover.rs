@@ -1,29 +1,29 @@
 //! Giving a lock to another process, and taking one over.
 
-use super::super::line::Line;
-use super::super::stopwatch::now;
-use super::{Client, Mouth};
+use super::super::line::ReportLine;
+use super::super::monotonic::now;
+use super::{Client, Recorder};
 use quorlock::{Guard, LockHandle};
 
 impl Client {
     /// Gives the lock away as a handle, which the harness takes to another process.
-    pub(super) async fn hand_over(&mut self, guard: Guard) {
+    pub(crate) async fn hand_over(&mut self, guard: Guard) {
         // If the handle cannot be made, the lock is released: others may have it from here on.
-        self.mouth.letting_go();
+        self.recorder.letting_go();
         if let Ok(handle) = guard.into_handle().await {
             let handle = serde_json::to_string(&handle).expect("plain data");
-            Mouth::say(&Line::GivenAway { handle });
+            Recorder::print(&ReportLine::GivenAway { handle });
         }
     }
 
     /// Goes on with a lock that another process gave away, under a guard or by its token.
-    pub(super) async fn take_over(&mut self, handle: LockHandle) {
+    pub(crate) async fn take_over(&mut self, handle: LockHandle) {
         if self.rng.chance(30) {
             return self.receive_token(&handle).await;
         }
         let called = now();
         if let Ok(guard) = self.locker.adopt(&handle).await {
-            self.mouth.adopted(&guard.lease(), called);
+            self.recorder.adopted(&guard.lease(), called);
             self.work_under(&guard).await;
             self.let_go(guard).await;
         }

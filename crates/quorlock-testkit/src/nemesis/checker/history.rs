@@ -1,0 +1,279 @@
+//! What happened in a fault_phase, as all processes lines it.
+
+use super::line::{Belief, ReportLine};
+use super::monotonic::now;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What may never happen, however bad the fault_phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// No two clients hold one lock at the same moment.
+    Exclusion,
+    /// No fence is handed out twice.
+    UniqueFences,
+    /// A later grant has a higher fence.
+    IncreasingFences,
+    /// A lock that was lost is never held again.
+    FinalLoss,
+    /// A resource that compares fences loses no update.
+    NoFencedLoss,
+    /// A resource that compares fences refuses nobody who holds the lock.
+    NoHolderRefused,
+    /// After the fault_phase everybody gets every lock.
+    Recovery,
+}
+
+/// A promise that was broken, and when.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// Which.
+    pub promise: Promise,
+    /// When, on the clock of the history.
+    pub at: Duration,
+    /// How.
+    pub what: String,
+}
+
+/// The record of one fault_phase. Lines come late from processes that stand still, so it is judged when all is over.
+#[derive(Clone, Debug)]
+pub struct History {
+    start: Duration,
+    lines: Vec<(Duration, String)>,
+    pub(crate) holds: Vec<Hold>,
+    /// The hold that each client has, by its place.
+    current: Vec<Option<usize>>,
+    pub(crate) sleeps: Vec<Sleep>,
+    /// Clients whose fence was refused while they held the lock, and which of the holds that was.
+    pub(crate) refused_holders: Vec<(usize, Duration, Option<usize>)>,
+    /// When each token was first released by force, or was to be.
+    pub(crate) forced: BTreeMap<String, Duration>,
+    /// When servers forgot locks in a way that no client can see.
+    pub(crate) wild: Vec<(Duration, Duration)>,
+    pub(crate) violations: Vec<Violation>,
+    done: usize,
+    /// Acquire calls that ended without a lock.
+    pub refusals: u64,
+    /// Extensions of held locks.
+    pub extensions: u64,
+    /// Locks that were lost while held.
+    pub losses: u64,
+    /// Writes by clients whose lock was over.
+    pub late_writes: u64,
+    /// Uses that the values with fences refused.
+    pub fenced_off: u64,
+    /// Acquire calls that tried once.
+    pub tries: u64,
+    /// Locks that were taken over from another client.
+    pub adoptions: u64,
+    /// Extensions by token.
+    pub token_extensions: u64,
+    /// Forced releases.
+    pub forced_releases: u64,
+    /// Moments at which a client still held a lock that was released by force, together with another.
+    pub forced_double_holds: u64,
+    /// Moments at which two clients held one lock while a server had forgotten it unseen; no promise is broken.
+    pub excused: u64,
+}
+
+/// One client's time with a lock, as it believed.
+#[derive(Clone, Debug)]
+pub(crate) struct Hold {
+    pub(crate) client: usize,
+    pub(crate) name: String,
+    pub(crate) fence: u64,
+    pub(crate) token: String,
+    /// Whether it was taken over, not granted.
+    pub(crate) is_adopted: bool,
+    pub(crate) called: Duration,
+    /// At the grant and at every extension.
+    pub(crate) beliefs: Vec<Belief>,
+    /// When it was let go, lost, or its client died.
+    pub(crate) end: Option<Duration>,
+}
+
+/// A client's boot clock went ahead while it stood still.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sleep {
+    pub(crate) client: usize,
+    pub(crate) at: Duration,
+    pub(crate) by: Duration,
+}
+
+/// What is shown of the time before a violation.
+const EVIDENCE: Duration = Duration::from_secs(3);
+
+impl History {
+    pub(crate) fn new(clients: usize) -> Self {
+        Self {
+            start: now(),
+            lines: Vec::new(),
+            holds: Vec::new(),
+            current: vec![None; clients],
+            sleeps: Vec::new(),
+            refused_holders: Vec::new(),
+            forced: BTreeMap::new(),
+            wild: Vec::new(),
+            violations: Vec::new(),
+            done: 0,
+            refusals: 0,
+            extensions: 0,
+            losses: 0,
+            late_writes: 0,
+            fenced_off: 0,
+            tries: 0,
+            adoptions: 0,
+            token_extensions: 0,
+            forced_releases: 0,
+            forced_double_holds: 0,
+            excused: 0,
+        }
+    }
+
+    /// Locks that were granted.
+    pub fn acquisitions(&self) -> usize {
+        self.holds.iter().filter(|hold| !hold.is_adopted).count()
+    }
+
+    /// What was promised and broken.
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// What happened just before and after the first violation, one line each.
+    pub fn evidence(&self) -> Vec<String> {
+        let first = self.violations.iter().map(|violation| violation.at).min();
+        first.map_or_else(Vec::new, |at| self.lines(at.saturating_sub(EVIDENCE), at + EVIDENCE / 10))
+    }
+
+    /// Everything that happened, one line each.
+    pub fn all(&self) -> Vec<String> {
+        self.lines(Duration::ZERO, Duration::MAX)
+    }
+
+    fn lines(&self, from: Duration, until: Duration) -> Vec<String> {
+        let mut lines: Vec<_> = self.lines.iter().filter(|(at, _)| (from..=until).contains(at)).collect();
+        lines.sort_by_key(|(at, _)| *at);
+        let since = |at: &Duration| at.saturating_sub(self.start).as_secs_f64();
+        lines.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
+    }
+
+    /// How many clients had all their turns in the quiet.
+    pub(crate) fn done(&self) -> usize {
+        self.done
+    }
+
+    pub(crate) fn record(&mut self, what: String) {
+        self.lines.push((now(), what));
+    }
+
+    pub(crate) fn violate(&mut self, promise: Promise, at: Duration, what: String) {
+        self.lines.push((at, format!("VIOLATION {promise:?}: {what}")));
+        self.violations.push(Violation { promise, at, what });
+    }
+
+    /// Takes what a client said.
+    pub(crate) fn record_line(&mut self, client: usize, line: ReportLine) {
+        self.lines.push((reported_at(&line), format!("client {client}: {line}")));
+        match line {
+            ReportLine::Granted { name, fence, token, called, belief } => {
+                self.start_fault(Hold::new(client, (name, fence, token), false, called, belief));
+            }
+            ReportLine::Adopted { name, fence, token, called, belief } => {
+                self.adoptions += 1;
+                self.start_fault(Hold::new(client, (name, fence, token), true, called, belief));
+            }
+            ReportLine::Extended(belief) => {
+                self.extensions += 1;
+                self.extend(client, belief);
+            }
+            ReportLine::ExtendedByToken(belief) => {
+                self.token_extensions += 1;
+                self.extend(client, belief);
+            }
+            ReportLine::WrongFence { at } => {
+                let what = format!("client {client} was lines another fence by its token");
+                self.violate(Promise::UniqueFences, at, what);
+            }
+            ReportLine::Forced { token, at } => {
+                self.forced_releases += 1;
+                self.forced.entry(token).or_insert(at);
+            }
+            ReportLine::GivenAway { .. } => {}
+            ReportLine::Tried => self.tries += 1,
+            ReportLine::Lost { at } => self.end(client, at),
+            ReportLine::LetGo { at, over } => {
+                self.losses += u64::from(over);
+                self.end(client, at);
+            }
+            ReportLine::Refused => self.refusals += 1,
+            ReportLine::Late => self.late_writes += 1,
+            ReportLine::FencedOff { at, held } => {
+                self.fenced_off += 1;
+                if held {
+                    self.refused_holders.push((client, at, self.current[client]));
+                }
+            }
+            ReportLine::HeldAfterLoss { at } => {
+                self.violate(Promise::FinalLoss, at, format!("client {client} holds a lost lock again"));
+            }
+            ReportLine::Turn { name, got: false } => {
+                let what = format!("client {client} did not get {name} in the quiet");
+                self.violate(Promise::Recovery, now(), what);
+            }
+            ReportLine::Turn { .. } => {}
+            ReportLine::Done => self.done += 1,
+        }
+    }
+
+    fn start_fault(&mut self, hold: Hold) {
+        self.current[hold.client] = Some(self.holds.len());
+        self.holds.push(hold);
+    }
+
+    fn extend(&mut self, client: usize, belief: Belief) {
+        if let Some(current) = self.current[client] {
+            self.holds[current].beliefs.push(belief);
+        }
+    }
+
+    /// The client has no lock any more. The first reason stays.
+    pub(crate) fn end(&mut self, client: usize, at: Duration) {
+        if let Some(current) = self.current[client].take() {
+            self.holds[current].end = Some(at);
+        }
+    }
+}
+
+impl Hold {
+    fn new(
+        client: usize,
+        (name, fence, token): (String, u64, String),
+        is_adopted: bool,
+        called: Duration,
+        belief: Belief,
+    ) -> Self {
+        Self { client, name, fence, token, is_adopted, called, beliefs: vec![belief], end: None }
+    }
+}
+
+fn reported_at(line: &ReportLine) -> Duration {
+    match line {
+        ReportLine::Granted { belief, .. }
+        | ReportLine::Adopted { belief, .. }
+        | ReportLine::Extended(belief)
+        | ReportLine::ExtendedByToken(belief) => belief.noted,
+        ReportLine::Lost { at }
+        | ReportLine::LetGo { at, .. }
+        | ReportLine::FencedOff { at, .. }
+        | ReportLine::HeldAfterLoss { at }
+        | ReportLine::WrongFence { at }
+        | ReportLine::Forced { at, .. } => *at,
+        ReportLine::GivenAway { .. }
+        | ReportLine::Tried
+        | ReportLine::Refused
+        | ReportLine::Late
+        | ReportLine::Turn { .. }
+        | ReportLine::Done => now(),
+    }
+}

@@ -1,0 +1,128 @@
+//! The kinds of disturb.
+
+use super::TTL;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// A kind of disturb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// Replies are late.
+    Delay,
+    /// Nothing passes in either direction for a while.
+    Hold,
+    /// Requests arrive, replies wait.
+    HoldReplies,
+    /// Requests disappear, then the connection breaks.
+    Swallow,
+    /// Requests arrive, replies disappear, then the connection breaks.
+    SwallowReplies,
+    /// Replies are nonsense, then the connection breaks.
+    Garbage,
+    /// Replies announce a length that never comes, then the connection breaks.
+    Huge,
+    /// Replies come twice, and the connection goes on.
+    DuplicateReplies,
+    /// Requests arrive twice and are answered twice, and the connection goes on.
+    DuplicateRequests,
+    /// Replies come byte by byte.
+    Drip,
+    /// The connection breaks and no new one is accepted.
+    Refuse,
+    /// The connection breaks.
+    Cut,
+    /// A server stands still (SIGSTOP) and goes on (SIGCONT).
+    Stop,
+    /// A server is killed (SIGKILL) and comes back with its memory.
+    Crash,
+    /// A server is killed (SIGKILL) and comes back without its memory.
+    Amnesia,
+    /// A server is killed (SIGKILL) and comes back without the end of its append-only file.
+    PowerLoss,
+    /// A server forgets everything (FLUSHALL) while its connections stay.
+    Flush,
+    /// A server evicts a lock: somebody set a limit and a policy while it was in use.
+    Evict,
+    /// A server has no memory left and refuses writes.
+    OutOfMemory,
+    /// A server's wall clock goes back, or ahead by less than the margin of a lease.
+    ServerClock,
+    /// A server's wall clock jumps ahead, and its locks expire early.
+    ServerClockAhead,
+    /// A client process stands still (SIGSTOP) with a lock until the lock is over, and goes on where it was.
+    ClientPause,
+    /// A client process is killed (SIGKILL) and another starts in its place.
+    ClientCrash,
+    /// A client's wall clock jumps.
+    ClientClock,
+    /// A client's machine sleeps with a lock: its boot clock jumps ahead.
+    ClientSuspend,
+}
+
+impl Fault {
+    /// All kinds.
+    pub const ALL: [Fault; 25] = [
+        Fault::Delay,
+        Fault::Hold,
+        Fault::HoldReplies,
+        Fault::Swallow,
+        Fault::SwallowReplies,
+        Fault::Garbage,
+        Fault::Huge,
+        Fault::DuplicateReplies,
+        Fault::DuplicateRequests,
+        Fault::Drip,
+        Fault::Refuse,
+        Fault::Cut,
+        Fault::Stop,
+        Fault::Crash,
+        Fault::Amnesia,
+        Fault::PowerLoss,
+        Fault::Flush,
+        Fault::Evict,
+        Fault::OutOfMemory,
+        Fault::ServerClock,
+        Fault::ServerClockAhead,
+        Fault::ClientPause,
+        Fault::ClientCrash,
+        Fault::ClientClock,
+        Fault::ClientSuspend,
+    ];
+
+    /// How long a server that lost memory in this way counts as one that did: its time down and the quarantine of ttl
+    /// and 10 s. One that evicts forgets a lock unseen; there it is the time in which the holds of that lock are over.
+    pub(crate) fn wipes_for(self) -> Option<Duration> {
+        match self {
+            Fault::Amnesia | Fault::PowerLoss | Fault::Flush => Some(13 * TTL),
+            Fault::Evict => Some(6 * TTL),
+            _ => None,
+        }
+    }
+
+    /// Whether a server forgets locks in a way that no client can see. Exclusion is not promised then; fences are.
+    pub(crate) fn is_wild(self) -> bool {
+        matches!(self, Fault::Evict | Fault::ServerClockAhead)
+    }
+
+    /// Whether the server cannot vote meanwhile.
+    pub(crate) fn is_outage(self) -> bool {
+        matches!(self, Fault::Stop | Fault::Crash | Fault::Amnesia | Fault::PowerLoss | Fault::OutOfMemory)
+    }
+
+    /// Whether it happens to a server.
+    pub(crate) fn is_of_server(self) -> bool {
+        let stays_up =
+            matches!(self, Fault::Flush | Fault::Evict | Fault::ServerClock | Fault::ServerClockAhead);
+        self.is_outage() || stays_up
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
+}
+
+/// How often each kind of disturb came.
+pub type Counts = BTreeMap<Fault, u64>;

@@ -1,0 +1,209 @@
+//! One server, and what can happen to it.
+
+use super::fault::Fault;
+use super::{NAMES, TTL};
+use crate::processes::clockshim::ClockShim;
+use crate::servers::connection::{Connection, Reply};
+use crate::servers::server::Server;
+use crate::servers::builder::{Binary, Fsync};
+use crate::rng::Rng;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// A server.
+pub(crate) struct FaultyServer {
+    state: Mutex<State>,
+    pub(crate) memory: Memory,
+    /// One disturb at a time.
+    pub(crate) permit: Arc<Semaphore>,
+    pub(crate) port: u16,
+}
+
+/// What a server remembers over a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Everything: it syncs every write, and clients are lines that it is durable.
+    Synced,
+    /// Nothing.
+    None,
+    /// All but the end, as the machine lost power: it syncs once a second.
+    Torn,
+}
+
+struct State {
+    server: Server,
+    shim: ClockShim,
+    /// How far its clock is ahead.
+    ahead_ms: i64,
+}
+
+/// How long to try to have a lock evicted.
+const PREY: Duration = Duration::from_secs(1);
+
+impl FaultyServer {
+    /// The kinds of memory in permit.
+    pub(crate) fn start(binary: Binary, number: usize) -> Self {
+        let shim = ClockShim::new();
+        let options = Server::builder().binary(binary).clock(&shim);
+        let (memory, options) = match number % 3 {
+            0 => (Memory::Synced, options.aof(Fsync::Always)),
+            1 => (Memory::None, options),
+            _ => (Memory::Torn, options.aof(Fsync::EverySecond)),
+        };
+        let server = options.start();
+        let port = server.port();
+        let state = Mutex::new(State { server, shim, ahead_ms: 0 });
+        Self { state, memory, permit: Arc::new(Semaphore::new(1)), port }
+    }
+
+    /// The address behind `port`, marked as clients should know it.
+    pub(crate) fn url(&self, port: u16) -> String {
+        let durable = if self.memory == Memory::Synced { "/?durable=yes" } else { "" };
+        format!("redis://127.0.0.1:{port}{durable}")
+    }
+
+    /// Whether this can happen to this server.
+    pub(crate) fn suits(&self, fault: Fault) -> bool {
+        match fault {
+            Fault::Crash => self.memory == Memory::Synced,
+            Fault::Amnesia => self.memory == Memory::None,
+            Fault::PowerLoss => self.memory == Memory::Torn,
+            _ => true,
+        }
+    }
+
+    /// Lets it happen, for `span` if it lasts. Blocks until it is over. `false` if there was nothing to do.
+    pub(crate) fn inject(&self, fault: Fault, span: Duration, rng: &mut Rng) -> bool {
+        let mut state = self.state.lock().unwrap();
+        match fault {
+            Fault::Stop => {
+                state.server.pause();
+                thread::sleep(span);
+                state.server.resume();
+            }
+            Fault::Flush => state.server.flushall(),
+            Fault::Evict => return evict(&state.server),
+            Fault::OutOfMemory => {
+                state.server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
+                thread::sleep(span);
+                state.server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+            }
+            Fault::ServerClock => state.adjust(rng),
+            Fault::ServerClockAhead => return state.jump_ahead(rng),
+            _ => {
+                state.server.kill();
+                if fault == Fault::PowerLoss {
+                    // A few commands, or about what a second brings.
+                    let most = *rng.pick(&[600, 30_000]);
+                    state.server.cut_aof(1 + rng.below(most));
+                }
+                thread::sleep(span);
+                state.server.restart();
+            }
+        }
+        true
+    }
+}
+
+impl State {
+    /// Sets the clock right, or a little back; or ahead by less than half the margin of a lease.
+    fn adjust(&mut self, rng: &mut Rng) {
+        let right = -i64::try_from(rng.below(300)).unwrap();
+        let small = self.ahead_ms + i64::try_from(rng.below(6)).unwrap();
+        self.set_clock(if right < self.ahead_ms { right } else { small });
+    }
+
+    /// Beyond the ttl, so that every lock is over; within the tolerance of 5 s, so that the quarantine stands.
+    fn jump_ahead(&mut self, rng: &mut Rng) -> bool {
+        let is_right = self.ahead_ms < 100;
+        if is_right {
+            self.set_clock(300 + i64::try_from(rng.below(2_700)).unwrap());
+        }
+        is_right
+    }
+
+    fn set_clock(&mut self, ahead_ms: i64) {
+        let by = Duration::from_millis(ahead_ms.abs_diff(self.ahead_ms));
+        if ahead_ms > self.ahead_ms {
+            self.shim.jump_wall(by)
+        } else {
+            self.shim.jump_wall_back(by)
+        }
+        self.ahead_ms = ahead_ms;
+    }
+}
+
+/// Sets a policy that prefers what is over soonest, and a limit just below what is used, until a lock was evicted.
+fn evict(server: &Server) -> bool {
+    let mut connection = server.connect().unwrap();
+    let counters = count(&mut connection, FENCES);
+    let before = field(&mut connection, "stats", "evicted_keys");
+    set(&mut connection, "maxmemory-samples", "64");
+    set(&mut connection, "maxmemory-policy", "volatile-ttl");
+    let start = Instant::now();
+    let (mut is_evicted, mut shortfall) = (false, 0);
+    while !is_evicted && start.elapsed() < PREY {
+        if count(&mut connection, "") == Reply::Integer(0) {
+            thread::sleep(TTL / 1_000);
+            continue;
+        }
+        // What a server tells includes the telling, so the limit goes down step by step: a lock has some 200 bytes.
+        shortfall += 128;
+        let limit = field(&mut connection, "memory", "used_memory").saturating_sub(shortfall);
+        set(&mut connection, "maxmemory", &limit.to_string());
+        // Every command looks at the limit before it runs.
+        is_evicted = field(&mut connection, "stats", "evicted_keys") > before;
+        set(&mut connection, "maxmemory", "0");
+    }
+    set(&mut connection, "maxmemory-policy", "noeviction");
+    if count(&mut connection, FENCES) != counters {
+        // Counters went, too, which no promise covers unless the server forgets openly.
+        server.flushall();
+    }
+    is_evicted
+}
+
+fn set(connection: &mut Connection, option: &str, value: &str) {
+    let reply = connection.ask(&["CONFIG", "SET", option, value]).unwrap();
+    assert_eq!(reply, Reply::Text("OK".to_owned()), "{option}");
+}
+
+/// How many names have a key with this prefix.
+fn count(connection: &mut Connection, prefix: &str) -> Reply {
+    let keys = NAMES.map(|name| format!("{prefix}{name}"));
+    let command: Vec<&str> = ["EXISTS"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+    connection.ask(&command).unwrap()
+}
+
+/// Where the library keeps the counters of fences.
+const FENCES: &str = "quorlock:fence:";
+
+/// A number that the server tells about itself.
+fn field(connection: &mut Connection, section: &str, name: &str) -> u64 {
+    let info = connection.ask(&["INFO", section]).unwrap().to_string();
+    let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    value.expect("the server tells it").trim().parse().unwrap()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eviction_takes_a_lock_and_leaves_the_counters() {
+        for binary in [Binary::Redis, Binary::Valkey].into_iter().filter(|binary| binary.is_here()) {
+            let server = Server::builder().binary(binary).start();
+            for name in NAMES {
+                server.cli(&["SET", name, &"x".repeat(80), "PX", "60000"]);
+                server.cli(&["ZADD", &format!("{FENCES}{name}"), "1", "f"]);
+                server.cli(&["EXPIRE", &format!("{FENCES}{name}"), "604800"]);
+            }
+            assert!(evict(&server));
+            let mut connection = server.connect().unwrap();
+            assert!(count(&mut connection, "") != Reply::Integer(NAMES.len() as i64));
+            assert_eq!(count(&mut connection, FENCES), Reply::Integer(NAMES.len() as i64));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What the locks protect, as the harness sees it: every write that the server executed, in its order.
+
+use super::value::{FENCED, PLAIN};
+use crate::servers::server::Server;
+use crate::servers::builder::Binary;
+use crate::eventually::until_blocking;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// A server that is always up and that no proxy stands before.
+pub(crate) struct Resource {
+    server: Server,
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+/// What became of the values.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    current: BTreeMap<String, String>,
+    is_closed: bool,
+    /// Writes to the unprotected values.
+    pub plain_writes: u64,
+    /// Updates that the unprotected values lost.
+    pub lost_updates: u64,
+    /// Writes that the values with fences accepted.
+    pub fenced_writes: u64,
+    /// Updates that the values with fences lost; there should be none.
+    pub fenced_losses: Vec<String>,
+}
+
+/// Written last, so that the ledger is known to be complete.
+const END: &str = "end";
+
+impl Resource {
+    pub(crate) fn start(binary: Binary) -> Self {
+        let server = Server::builder().binary(binary).start();
+        let mut stream = UnixStream::connect(server.socket()).unwrap();
+        stream.write_all(b"MONITOR\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines();
+        // Its OK: from here on everything is seen.
+        lines.next().unwrap().unwrap();
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let book = ledger.clone();
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                book.lock().unwrap().record_command(&line);
+            }
+        });
+        Self { server, ledger }
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.server.socket()
+    }
+
+    /// The ledger with all that was written so far.
+    pub(crate) fn close(&self) -> Ledger {
+        self.server.cli(&["SET", END, ""]);
+        let is_closed = || self.ledger.lock().unwrap().is_closed;
+        until_blocking("the ledger is complete", Duration::from_secs(20), is_closed);
+        self.ledger.lock().unwrap().clone()
+    }
+}
+
+impl Ledger {
+    /// Takes a line of MONITOR: `+TIME [0 ADDRESS] "SET" "KEY" "VALUE"`. A arguments's own commands follow it as such
+    /// lines, so a write that a arguments refused is none.
+    fn record_command(&mut self, line: &str) {
+        let Some((_, command)) = line.split_once("] \"") else { return };
+        let words: Vec<&str> = command.strip_suffix('"').unwrap_or_default().split("\" \"").collect();
+        let ["SET" | "set", key, value] = words[..] else { return };
+        self.is_closed |= key == END;
+        let Some((id, parent)) = value.split_once('<') else { return };
+        let before = self.current.insert(key.to_owned(), id.to_owned()).unwrap_or_default();
+        let is_lost = u64::from(before != parent);
+        if key.starts_with(PLAIN) {
+            self.plain_writes += 1;
+            self.lost_updates += is_lost;
+        } else if key.starts_with(FENCED) {
+            self.fenced_writes += 1;
+            if before != parent {
+                self.fenced_losses.push(format!("{id} read {key} of `{parent}` and overwrote `{before}`"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::value::ProtectedValue;
+    use super::*;
+
+    /// Goal: a zero of lost updates means something, and the library's arguments is what makes it zero.
+    #[test]
+    fn a_late_write_is_lost_without_fences_and_refused_with_them() {
+        let resource = Resource::start(Binary::Redis);
+        let mut old = ProtectedValue::open(&resource.socket(), "old".to_owned());
+        let mut new = ProtectedValue::open(&resource.socket(), "new".to_owned());
+        let seen_by_old = old.read("a", 1);
+        let seen_by_new = new.read("a", 2);
+        assert!(new.write("a", 2, &seen_by_new));
+        assert!(!old.write("a", 1, &seen_by_old));
+        let ledger = resource.close();
+        assert_eq!((ledger.plain_writes, ledger.lost_updates), (2, 1));
+        assert_eq!((ledger.fenced_writes, ledger.fenced_losses.len()), (1, 0));
+    }
+
+    #[test]
+    fn two_holders_with_one_fence_are_seen_to_lose_an_update() {
+        let resource = Resource::start(Binary::Redis);
+        let mut one = ProtectedValue::open(&resource.socket(), "one".to_owned());
+        let mut other = ProtectedValue::open(&resource.socket(), "other".to_owned());
+        let (first, second) = (one.read("a", 1), other.read("a", 1));
+        assert!(one.write("a", 1, &first) && other.write("a", 1, &second));
+        assert_eq!(resource.close().fenced_losses.len(), 1);
+    }
+}

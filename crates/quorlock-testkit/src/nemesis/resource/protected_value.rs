@@ -1,0 +1,63 @@
+//! What the locks protect, as a client uses it: two values on a real server for each name.
+//!
+//! Each value is written as `ID<PARENT`: who wrote it, and whose value was read before. The harness sees every write
+//! at the server, in its order, and so every update that was overwritten unread.
+
+use crate::servers::connection::{Connection, Reply};
+use quorlock::fenced::FENCED_SET;
+use std::path::Path;
+
+/// Where the value for whoever comes stands.
+pub(crate) const PLAIN: &str = "plain:";
+
+/// Where the value stands that is written by the library's arguments, which compares fences.
+pub(crate) const FENCED: &str = "fenced:";
+
+/// One client's way to the values.
+pub(crate) struct ProtectedValue {
+    connection: Connection,
+    me: String,
+    writes: u64,
+}
+
+/// Both values, as they were read.
+pub(crate) struct Seen {
+    plain: String,
+    /// `None` if the fence was outdated already.
+    fenced: Option<String>,
+}
+
+impl ProtectedValue {
+    pub(crate) fn open(socket: &Path, me: String) -> Self {
+        Self { connection: Connection::open(socket).expect("the resource is always up"), me, writes: 0 }
+    }
+
+    /// Shows the fence, then reads. A resource that compares fences at the write only would let a newer holder
+    /// overwrite the late write of an older one that came after its read.
+    pub(crate) fn read(&mut self, name: &str, fence: u64) -> Seen {
+        let is_newest = self.set_fenced("shown:", name, fence, "");
+        let mut id = |kind: &str| {
+            let value = self.ask(&["GET", &format!("{kind}{name}")]).to_string();
+            value.split('<').next().unwrap_or_default().to_owned()
+        };
+        Seen { plain: id(PLAIN), fenced: is_newest.then(|| id(FENCED)) }
+    }
+
+    /// Writes both values. `false` if the fence is outdated.
+    pub(crate) fn write(&mut self, name: &str, fence: u64, seen: &Seen) -> bool {
+        self.writes += 1;
+        let id = format!("{}.{}", self.me, self.writes);
+        self.ask(&["SET", &format!("{PLAIN}{name}"), &format!("{id}<{}", seen.plain)]);
+        let Some(parent) = &seen.fenced else { return false };
+        self.set_fenced(FENCED, name, fence, &format!("{id}<{parent}"))
+    }
+
+    fn set_fenced(&mut self, kind: &str, name: &str, fence: u64, value: &str) -> bool {
+        let (key, seen, fence) = (format!("{kind}{name}"), format!("seen:{name}"), fence.to_string());
+        self.ask(&["EVAL", FENCED_SET, "2", &key, &seen, &fence, value]) == Reply::Integer(1)
+    }
+
+    fn ask(&mut self, command: &[&str]) -> Reply {
+        self.connection.ask(command).expect("the resource is always up")
+    }
+}

@@ -1,0 +1,230 @@
+//! What clients do: take a lock, read, work, write, and let go in every possible way.
+
+mod by_token;
+mod force;
+mod handover;
+
+use super::participants::Participants;
+use super::bug::InjectedBug;
+use super::rng::Rng;
+use super::settings::any_ttl;
+use super::{DRIFT_PERCENT, TTL};
+use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Name};
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// One client's endless work.
+pub(crate) struct Client {
+    pub(crate) participants: Participants,
+    pub(crate) number: usize,
+    pub(crate) rng: Rng,
+    /// Decides when it does the less common things. Without it a client only acquires, holds and lets go.
+    pub(crate) variety: Option<Rng>,
+    pub(crate) names: Vec<Name>,
+}
+
+/// What a client does with a lock that it got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    /// Works and lets go.
+    Keep,
+    /// Works and gives the lock to another client, as a handle.
+    HandOver,
+    /// Leaves the guard and goes on by the token.
+    Lease,
+    /// Works and gives the token to another client.
+    GiveToken,
+}
+
+impl Client {
+    /// Works until `end`.
+    pub(crate) async fn work(mut self, end: Instant) {
+        while Instant::now() < end {
+            if self.chance(4) {
+                self.force_release().await;
+            }
+            let handed_over = self.participants.handed_over.lock().unwrap().receive(self.number);
+            if let Some(handed_over) = handed_over {
+                self.open(handed_over).await;
+            } else {
+                let name = self.rng.pick(&self.names).clone();
+                if let Some((guard, incarnation)) = self.take(&name).await {
+                    self.hold(guard, incarnation).await;
+                }
+            }
+            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(200))).await;
+        }
+    }
+
+    /// Takes `name` once, as soon as it can be had; how long that took. For the quiet after the fault_phase.
+    pub(crate) async fn take_turn(mut self, name: Name, limit: Duration) -> Option<Duration> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            if let Some((guard, _)) = self.take(&name).await {
+                self.let_go(guard).await;
+                return Some(start.elapsed());
+            }
+        }
+        None
+    }
+
+    async fn take(&mut self, name: &Name) -> Option<(Guard, u64)> {
+        self.wait_while_paused().await;
+        let (locker, incarnation) = self.participants.incarnation(self.number);
+        let settings = self.participants.settings(self.number);
+        let (called, start) = (self.participants.now(), Instant::now());
+        let lock = locker.named(name).expect("a good name");
+        let tries_once = self.chance(25);
+        let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
+        let waited = start.elapsed();
+        if !self.is_alive(incarnation) {
+            // The process died meanwhile: whatever it got, it never used.
+            drop(result);
+            return None;
+        }
+        let mut history = self.participants.history.lock().unwrap();
+        // A limit is kept to within one node timeout, by a clock that may run slower than true time.
+        let wait = if tries_once { settings.ttl } else { settings.wait };
+        let limit = wait + wait * DRIFT_PERCENT / 100 + settings.node_timeout + Duration::from_millis(2);
+        if waited > limit {
+            history.violate(self.participants.now(), &format!("L2: client {} waited {waited:?}", self.number));
+        }
+        history.uses.tries += u64::from(tries_once);
+        match result {
+            Ok(guard) => {
+                if waited > Duration::from_millis(20) {
+                    history.contended += 1;
+                }
+                let held = guard.lease();
+                history.granted(self.number, called, self.participants.now(), held, settings.max_hold);
+                drop(history);
+                Some((guard, incarnation))
+            }
+            Err(error) => {
+                history.refusals += 1;
+                if matches!(error, AcquireError::Held { .. }) {
+                    history.contended += 1;
+                }
+                None
+            }
+        }
+    }
+
+    /// Works under the lock, and lets go or gives it away.
+    async fn hold(&mut self, guard: Guard, incarnation: u64) {
+        let plan = self.plan();
+        if plan == Plan::Lease {
+            return self.lease(guard).await;
+        }
+        if !self.work_under(&guard, incarnation).await {
+            // Dead: the guard belongs to nobody. Its links are cut, so dropping it tells no server.
+            return drop(guard);
+        }
+        match plan {
+            Plan::HandOver => self.hand_over(guard, incarnation).await,
+            Plan::GiveToken => self.give_token(guard),
+            Plan::Keep | Plan::Lease => self.let_go(guard).await,
+        }
+    }
+
+    fn plan(&mut self) -> Plan {
+        let Some(variety) = &mut self.variety else { return Plan::Keep };
+        // A list that changes too soon harms only locks that outlive their client.
+        let drawn = variety.below(if self.participants.injected_bug() == Some(InjectedBug::HastyLists) { 30 } else { 100 });
+        match drawn {
+            0..15 => Plan::HandOver,
+            15..25 => Plan::Lease,
+            25..30 => Plan::GiveToken,
+            _ => Plan::Keep,
+        }
+    }
+
+    /// Reads, thinks, writes, again and again, and stops when the lock is lost. `false` if its process died.
+    async fn work_under(&mut self, guard: &Guard, incarnation: u64) -> bool {
+        // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
+        let longest = if self.rng.chance(20) { 2 * TTL } else { TTL / 10 };
+        let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
+        if self.chance(4) {
+            // Long enough to see what becomes of a lock that was taken by force.
+            until += 5 * TTL;
+        }
+        let name = guard.name().clone();
+        while Instant::now() < until {
+            if !self.is_alive(incarnation) {
+                return false;
+            }
+            if !self.was_loss_announced(guard) {
+                break;
+            }
+            let read = self.participants.history.lock().unwrap().read(&name, guard.fence().get());
+            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
+            self.wait_while_paused().await;
+            // No look at the clock here: a real program cannot look and write in one step either.
+            if !self.participants.history.lock().unwrap().write(self.participants.now(), &name, read, guard.fence().get()) {
+                break;
+            }
+            if self.chance(15) {
+                self.extend(guard).await;
+            }
+        }
+        true
+    }
+
+    /// Extends by hand, which a guard without a watchdog needs.
+    async fn extend(&mut self, guard: &Guard) {
+        let by = self.variety.as_mut().map(any_ttl);
+        let result = match by.filter(|_| self.chance(50)) {
+            Some(ttl) => guard.extend_by(ttl).await,
+            None => guard.extend().await,
+        };
+        if let Err(ExtendError::Config(error)) = &result {
+            self.violate(&format!("L2: client {} cannot extend: {error}", self.number));
+        }
+        self.participants.history.lock().unwrap().uses.extensions += u64::from(result.is_ok());
+    }
+
+    /// A lock that is over must have been announced so before. `false` if it is over.
+    fn was_loss_announced(&self, guard: &Guard) -> bool {
+        let LeaseState::Lost(loss) = guard.state() else { return true };
+        let is_announced = guard.lost_token().is_cancelled();
+        if !is_announced && self.participants.paused_until(self.number).is_none() {
+            self.violate(&format!("L2: client {} lost {} ({loss}) unannounced", self.number, guard.name()));
+        }
+        false
+    }
+
+    async fn let_go(&mut self, guard: Guard) {
+        let name = guard.name().clone();
+        self.participants.history.lock().unwrap().let_go(self.number, &name);
+        if self.rng.chance(20) {
+            return drop(guard);
+        }
+        let _outcome = guard.release().await;
+    }
+
+    async fn wait_while_paused(&self) {
+        if let Some(until) = self.participants.paused_until(self.number) {
+            sleep_until(until).await;
+        }
+    }
+
+    fn is_alive(&self, incarnation: u64) -> bool {
+        self.participants.incarnation(self.number).1 == incarnation
+    }
+
+    /// True in `percent` of 100 cases, and never in a plain world.
+    fn chance(&mut self, percent: u64) -> bool {
+        self.variety.as_mut().is_some_and(|variety| variety.chance(percent))
+    }
+
+    /// Another client, or this one where there is no other.
+    fn any_client(&mut self) -> usize {
+        let count = self.participants.clients() as u64;
+        let drawn = self.variety.as_mut().map_or(0, |variety| variety.below(count.max(2) - 1) + 1);
+        (self.number + usize::try_from(drawn).unwrap()) % self.participants.clients()
+    }
+
+    fn violate(&self, what: &str) {
+        self.participants.history.lock().unwrap().violate(self.participants.now(), what);
+    }
+}

@@ -1,0 +1,83 @@
+//! One client's right to a lock, as the record judges it.
+
+use super::time::MachineClock;
+use quorlock::{Clock, Lease, LeaseState, Moment, Name, Token};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One client's hold of one name.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    pub(crate) client: usize,
+    pub(crate) right: Right,
+    /// When its token was granted, to this client or to the one that gave it away.
+    pub(crate) granted: Duration,
+    /// When it must be over at the latest, however often it was extended.
+    pub(crate) endpoints: Option<Duration>,
+    pub(crate) was_lost: bool,
+}
+
+/// What the client knows its right by.
+#[derive(Debug)]
+pub(crate) enum Right {
+    /// A guard, which endpoints with its process.
+    Guarded(Lease),
+    /// A token, which does not.
+    ByToken(TokenLease),
+}
+
+/// A lock of which its client knows only the token, and until when it is held for sure.
+#[derive(Clone, Debug)]
+pub(crate) struct TokenLease {
+    pub(crate) name: Name,
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
+    /// The clock of the client's machine.
+    pub(crate) clock: Arc<MachineClock>,
+    pub(crate) deadline: Moment,
+}
+
+impl TokenLease {
+    pub(crate) fn is_held(&self) -> bool {
+        self.clock.now() < self.deadline
+    }
+}
+
+impl Hold {
+    pub(crate) fn name(&self) -> &Name {
+        match &self.right {
+            Right::Guarded(held) => held.name(),
+            Right::ByToken(lease) => &lease.name,
+        }
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        match &self.right {
+            Right::Guarded(held) => held.token(),
+            Right::ByToken(lease) => lease.token,
+        }
+    }
+
+    pub(crate) fn fence(&self) -> u64 {
+        match &self.right {
+            Right::Guarded(held) => held.fence().get(),
+            Right::ByToken(lease) => lease.fence,
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        match &self.right {
+            Right::Guarded(held) => held.is_held(),
+            Right::ByToken(lease) => lease.is_held(),
+        }
+    }
+
+    /// Whether it is over for good. A lease by token may be extended while the nodes still have it.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(&self.right, Right::Guarded(held) if matches!(held.state(), LeaseState::Lost(_)))
+    }
+
+    pub(crate) fn ends_with_its_process(&self) -> bool {
+        matches!(self.right, Right::Guarded(_))
+    }
+}

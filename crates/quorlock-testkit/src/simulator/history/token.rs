@@ -1,0 +1,194 @@
+//! The record of locks that go by their tokens: handed over, leased, extended, released by force.
+
+use super::{Granted, History, WorldKind};
+use crate::world::DRIFT_PERCENT;
+use crate::world::hold::{Hold, Right, TokenLease};
+use quorlock::{Lease, Name, Token};
+use std::time::Duration;
+
+impl History {
+    /// A client took over a lock that another gave away: the same hold, a new owner.
+    pub(crate) fn adopted(
+        &mut self,
+        client: usize,
+        now: Duration,
+        held: Lease,
+        max_hold: Option<Duration>,
+    ) {
+        self.uses.adoptions += 1;
+        let (name, token, fence) = (held.name().clone(), held.token(), held.fence().get());
+        self.record(now, &format!("client {client} adopts {name} with fence {fence}"));
+        let granted = self.check_continued(now, &name, token, fence);
+        let endpoints = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
+        self.holds.push(Hold { client, right: Right::Guarded(held), granted, endpoints, was_lost: false });
+        self.check(now);
+    }
+
+    /// A client goes on by the token of a lock, its own or one that it was given.
+    pub(crate) fn leased(&mut self, client: usize, now: Duration, lease: TokenLease) {
+        let (name, fence) = (lease.name.clone(), lease.fence);
+        self.record(now, &format!("client {client} has the token of {name} with fence {fence}"));
+        let granted = self.check_continued(now, &name, lease.token, fence);
+        self.let_go(client, &name);
+        let right = Right::ByToken(lease);
+        self.holds.push(Hold { client, right, granted, endpoints: None, was_lost: false });
+        self.check(now);
+    }
+
+    /// A lease was extended by its token; `told` is the fence that the nodes store with it, if they agree.
+    pub(crate) fn extended_by_token(
+        &mut self,
+        client: usize,
+        now: Duration,
+        lease: TokenLease,
+        told: Option<u64>,
+    ) {
+        self.uses.token_extensions += 1;
+        if told.is_some_and(|told| told != lease.fence) {
+            let what = format!("S5: the token of {} has fence {}, not {told:?}", lease.name, lease.fence);
+            self.violate(now, &what);
+        }
+        self.check_continued(now, &lease.name, lease.token, lease.fence);
+        for hold in self.holds.iter_mut().filter(|hold| hold.client == client) {
+            if let Right::ByToken(known) = &mut hold.right
+                && known.token == lease.token
+            {
+                *known = lease.clone();
+            }
+        }
+        self.check(now);
+    }
+
+    /// From now on `token` may be released by force at any node, at any moment.
+    pub(crate) fn forced(&mut self, client: usize, now: Duration, name: &Name, token: Token) {
+        self.uses.forced_releases += 1;
+        let holders = self.holds.iter().filter(|hold| hold.token() == token && hold.is_held());
+        let whose = holders.map(|hold| hold.client.to_string()).next().unwrap_or("no client".to_owned());
+        self.record(now, &format!("client {client} releases {name} of {whose} by force"));
+        self.forced.insert(token);
+    }
+
+    /// A majority of nodes has let go of `token` by force.
+    pub(crate) fn taken(&mut self, now: Duration, token: Token) {
+        self.taken.entry(token).or_insert(now);
+    }
+
+    /// A server is made to forget everything.
+    pub(crate) fn forgets(&mut self, now: Duration) {
+        self.forgot = Some(now);
+    }
+
+    /// Whether somebody may have released the lock of this token by force.
+    pub(crate) fn is_forced(&self, token: Token) -> bool {
+        self.forced.contains(&token)
+    }
+
+    /// A lock that is taken over or extended is the one that was granted: its fence is the same, and no other was
+    /// granted since. Returns when it was granted.
+    fn check_continued(&mut self, now: Duration, name: &Name, token: Token, fence: u64) -> Duration {
+        let Some(Granted { at, fence: first }) = self.grants.get(&token).copied() else {
+            self.violate(now, &format!("S5: the token of {name} with fence {fence} was never granted"));
+            return now;
+        };
+        if fence != first {
+            self.violate(now, &format!("S2: {name} was granted with fence {first} and goes on with {fence}"));
+        }
+        let highest = self.fences.get(name).and_then(|fences| fences.all.last()).copied();
+        // In wild worlds, and after a forced release, a holder may go on although another had the lock meanwhile.
+        let is_promised = self.kind == WorldKind::Tame && !self.is_forced(token);
+        if let Some(highest) = highest.filter(|highest| is_promised && *highest > fence) {
+            self.violate(now, &format!("S6: {name} with fence {fence} goes on after fence {highest}"));
+        }
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::LONGEST_USED_TTL;
+    use crate::world::time::{Epoch, MachineClock};
+    use quorlock::{Clock, Moment};
+    use std::sync::Arc;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Case {
+        history: History,
+        clock: Arc<MachineClock>,
+    }
+
+    impl Case {
+        fn new() -> Self {
+            let clock = Arc::new(MachineClock::new(Epoch::begin(), 0, 0, false));
+            Self { history: History::new(WorldKind::Tame), clock }
+        }
+
+        /// A lease whose token was granted with this fence at this second.
+        fn lease(&mut self, fence: u8, granted: u32, deadline: Moment) -> TokenLease {
+            let (name, token) = (Name::new("a").unwrap(), Token::from_random([fence; 16]));
+            let fence = u64::from(fence);
+            self.history.grants.insert(token, Granted { at: granted * SECOND, fence });
+            self.history.fences.entry(name.clone()).or_default().all.insert(fence);
+            TokenLease { name, token, fence, clock: self.clock.clone(), deadline }
+        }
+
+        fn forever(&self) -> Moment {
+            self.clock.now() + 3_600 * SECOND
+        }
+
+        fn broken(&self) -> Vec<&str> {
+            self.history.violations.iter().map(|what| &what[..2]).collect()
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_leases_by_token_are_two_holders() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let (one, other) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
+        case.history.fences.clear();
+        case.history.leased(0, SECOND, one);
+        case.history.leased(1, 2 * SECOND, other);
+        assert_eq!(case.broken(), ["S1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_holder_that_was_released_by_force_may_share_the_lock_for_a_ttl_and_not_longer() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let (old, new) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
+        case.history.forced(2, SECOND, &old.name, old.token);
+        case.history.leased(0, SECOND, old);
+        case.history.leased(1, 2 * SECOND, new);
+        case.history.check(2 * SECOND + LONGEST_USED_TTL);
+        assert_eq!((case.broken(), case.history.forced_double_holds()), (vec![], 1));
+        case.history.check(3 * SECOND + LONGEST_USED_TTL);
+        assert_eq!(case.broken(), ["S1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_goes_on_after_a_higher_fence_is_found_unless_it_was_released_by_force() {
+        for (is_forced, found) in [(false, vec!["S6"]), (true, vec![])] {
+            let mut case = Case::new();
+            let over = case.clock.now();
+            let old = case.lease(1, 1, over);
+            case.lease(2, 2, over);
+            if is_forced {
+                case.history.forced(2, SECOND, &old.name, old.token);
+            }
+            case.history.extended_by_token(0, 3 * SECOND, old, None);
+            assert_eq!(case.broken(), found);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_fence_than_the_one_that_was_granted_is_found() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        let lease = case.lease(1, 1, forever);
+        case.history.extended_by_token(0, SECOND, lease.clone(), Some(2));
+        case.history.leased(0, SECOND, TokenLease { fence: 3, ..lease });
+        assert_eq!(case.broken(), ["S5", "S2"]);
+    }
+}

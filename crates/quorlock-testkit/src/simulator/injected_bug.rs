@@ -1,0 +1,134 @@
+//! Bugs planted on purpose: each must be found, or the simulator proves nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A bug that other lock libraries really have, or that ours had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InjectedBug {
+    /// The proposal is the fence although fewer than a majority were raised to it.
+    NoStamp,
+    /// A raise also succeeds when the counter is at the number already.
+    LooseRaise,
+    /// The next attempt uses the token of the one before.
+    TokenReuse,
+    /// A release deletes whatever is stored.
+    BlindDelete,
+    /// An extend creates the lock where it is gone.
+    ExtendCreates,
+    /// A node that lost its memory votes at once.
+    NoRestartGuard,
+    /// The lease is judged on a clock that stands still while the machine sleeps.
+    SleepyClock,
+    /// A release is not sent to nodes that did not answer.
+    LazyRelease,
+    /// The deadline is counted from the last answer.
+    LateDeadline,
+    /// A majority of the nodes that answered is enough.
+    ReachableMajority,
+    /// A loss is announced when the nodes say so, not by a timer.
+    LossByAnswer,
+    /// An adoption believes its handle and asks no node.
+    AdoptUnasked,
+    /// A forced release frees the holder of the moment, not the one that was seen.
+    ForceAnyHolder,
+    /// An extension by token counts nodes that no longer have the lock.
+    ExtendGone,
+    /// The list of nodes changes by two at once.
+    TwoNodesAtOnce,
+    /// The list of nodes changes again as soon as all clients have it.
+    HastyLists,
+    /// A node takes a lock back that was taken from its holder by force.
+    RefillTaken,
+    /// Counters vanish on a minority of nodes, also where then no majority knows the last fence.
+    CounterLoss,
+}
+
+impl InjectedBug {
+    /// All of them.
+    pub const ALL: [InjectedBug; 18] = [
+        InjectedBug::NoStamp,
+        InjectedBug::LooseRaise,
+        InjectedBug::TokenReuse,
+        InjectedBug::BlindDelete,
+        InjectedBug::ExtendCreates,
+        InjectedBug::NoRestartGuard,
+        InjectedBug::SleepyClock,
+        InjectedBug::LazyRelease,
+        InjectedBug::LateDeadline,
+        InjectedBug::ReachableMajority,
+        InjectedBug::LossByAnswer,
+        InjectedBug::AdoptUnasked,
+        InjectedBug::ForceAnyHolder,
+        InjectedBug::ExtendGone,
+        InjectedBug::TwoNodesAtOnce,
+        InjectedBug::HastyLists,
+        InjectedBug::RefillTaken,
+        InjectedBug::CounterLoss,
+    ];
+
+    /// Whether it only shows where clients do more than acquire, hold and let go.
+    pub fn needs_variety(self) -> bool {
+        matches!(
+            self,
+            InjectedBug::AdoptUnasked
+                | InjectedBug::ForceAnyHolder
+                | InjectedBug::ExtendGone
+                | InjectedBug::TwoNodesAtOnce
+                | InjectedBug::HastyLists
+                | InjectedBug::RefillTaken
+                | InjectedBug::CounterLoss
+        )
+    }
+
+    /// In worlds of how many nodes it shows soonest.
+    pub fn nodes(self) -> usize {
+        match self {
+            // Of few nodes a late answer is more often the one that decides.
+            InjectedBug::LateDeadline => 3,
+            // Of many nodes two majorities more often share just one.
+            InjectedBug::TwoNodesAtOnce | InjectedBug::CounterLoss => 7,
+            _ => 5,
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            InjectedBug::NoStamp => "no-stamp",
+            InjectedBug::LooseRaise => "loose-raise",
+            InjectedBug::TokenReuse => "token-reuse",
+            InjectedBug::BlindDelete => "blind-delete",
+            InjectedBug::ExtendCreates => "extend-creates",
+            InjectedBug::NoRestartGuard => "no-restart-guard",
+            InjectedBug::SleepyClock => "stops_in_sleep-clock",
+            InjectedBug::LazyRelease => "lazy-release",
+            InjectedBug::LateDeadline => "late-deadline",
+            InjectedBug::ReachableMajority => "reachable-majority",
+            InjectedBug::LossByAnswer => "loss-by-answer",
+            InjectedBug::AdoptUnasked => "adopt-unasked",
+            InjectedBug::ForceAnyHolder => "force-whoever",
+            InjectedBug::ExtendGone => "extend-gone",
+            InjectedBug::TwoNodesAtOnce => "two-nodes-at-once",
+            InjectedBug::HastyLists => "hasty-lists",
+            InjectedBug::RefillTaken => "refill-taken",
+            InjectedBug::CounterLoss => "counter-loss",
+        }
+    }
+}
+
+impl fmt::Display for InjectedBug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for InjectedBug {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || InjectedBug::ALL.map(InjectedBug::name).join(", ");
+        let found = InjectedBug::ALL.into_iter().find(|bug| bug.name() == name);
+        found.ok_or_else(|| format!("there is no planted bug `{name}`; known: {}", known()))
+    }
+}

@@ -1,0 +1,27 @@
+//! The schemes shows every known flaw, repeats itself, and has a story for each.
+#![allow(clippy::unwrap_used)]
+
+use quorlock_testkit::schemes::{Scheme, checks, explain, measure, measure_promotion};
+
+/// Goal: a short run already shows each scheme's flaw, and none where there should be none.
+#[test]
+fn every_flawed_scheme_shows_its_flaw_and_no_other_does() {
+    let (findings, promotions) = (measure(1, 1_200), measure_promotion(1, 1_200));
+    let missed: Vec<_> = checks(&findings, &promotions).into_iter().filter(|check| !check.holds).collect();
+    assert!(missed.is_empty(), "{missed:#?}");
+}
+
+#[test]
+fn a_seed_repeats_its_numbers() {
+    let tallies = || measure(7, 100).into_iter().map(|finding| finding.tally).collect::<Vec<_>>();
+    assert_eq!(tallies(), tallies());
+}
+
+#[test]
+fn each_flaw_on_a_single_server_has_a_short_story() {
+    for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.uses_quorum()) {
+        let story = explain(scheme, 1, 12).unwrap();
+        assert!(story.len() <= 25, "{scheme}: {story:#?}");
+        assert!(story.last().unwrap().contains("=>"), "{scheme}: {story:#?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! The simulated world keeps every promise, repeats itself, and finds every planted bug.
+#![allow(clippy::unwrap_used)]
+
+use quorlock_testkit::simulator::{Fault, Outcome, InjectedBug, Setting, Uses, run};
+
+fn assert_whole(setting: &Setting) -> Outcome {
+    let outcome = run(setting);
+    let broken = outcome.history.violations();
+    assert!(broken.is_empty(), "seed {} with {} nodes: {broken:#?}", setting.seed, setting.nodes);
+    outcome
+}
+
+/// Goal: in no world is a promise broken, and the worlds are rough enough to mean something.
+#[test]
+fn no_promise_breaks_in_any_world() {
+    let (mut acquisitions, mut contended, mut uses) = (0, 0, Uses::default());
+    let mut faults = std::collections::BTreeMap::new();
+    for seed in 1..=25 {
+        let outcome = assert_whole(&Setting::new(seed));
+        acquisitions += outcome.history.acquisitions;
+        contended += outcome.history.contended;
+        uses.add(&outcome.history.uses);
+        outcome.faults.into_iter().for_each(|(fault, count)| *faults.entry(fault).or_insert(0) += count);
+    }
+    assert!(acquisitions > 1_500 && contended * 10 > acquisitions, "{contended} of {acquisitions} contended");
+    for fault in Fault::ALL {
+        assert!(faults.contains_key(&fault), "{fault} never came");
+    }
+    for (what, count) in uses.list() {
+        assert!(count > 0, "{what} never came");
+    }
+}
+
+#[test]
+fn no_promise_breaks_with_other_numbers_of_nodes() {
+    for nodes in [1, 2, 3, 4] {
+        for seed in 1..=4 {
+            assert_whole(&Setting { nodes, ..Setting::new(seed) });
+        }
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_world_to_the_letter() {
+    for (seed, plain) in [(3, false), (11, false), (3, true)] {
+        let world = || run(&Setting { plain, ..Setting::new(seed) });
+        let (one, other) = (world(), world());
+        assert_eq!(one.history.timeline(), other.history.timeline());
+        assert_eq!((one.faults, one.lasted), (other.faults, other.lasted));
+    }
+}
+
+/// Goal: the simulator finds what it is there to find, each bug within a few seeds.
+#[test]
+fn every_planted_bug_is_found() {
+    let finds = |bug: InjectedBug, seed| {
+        // Where clients do more, trouble finds fewer of the holds that an old bug needs.
+        let plain = !bug.needs_variety();
+        let nodes = bug.nodes();
+        let outcome = run(&Setting { injected_bug: Some(bug), plain, nodes, ..Setting::new(seed) });
+        !outcome.history.violations().is_empty()
+    };
+    std::thread::scope(|scope| {
+        for bug in InjectedBug::ALL {
+            scope.spawn(move || {
+                let found = (1..=400).find(|seed| finds(bug, *seed));
+                println!("{bug} is found by seed {found:?}");
+                assert!(found.is_some(), "the planted bug {bug} was not found");
+            });
+        }
+    });
+}
