@@ -1,58 +1,50 @@
 //! `quorlock`: run anything under a lock, on one machine or on five nodes.
+//!
+//! `main` parses the arguments, runs one command, and maps its result to an exit code.
+//!
+//! # Layout
+//! A folder uses only the folders above it; `tests/layout.rs` checks that.
+//!
+//! - `output/`: what the user sees: answers, errors with advice, tables, durations, exit codes
+//! - `process/`: what the operating system gives us: signals, threads, process groups, the log on stderr
+//! - `args/`: the command line; its doc comments are the help texts
+//! - `settings/`: every setting with where it came from: flag, environment, file, default
+//! - `commands/`: one file or folder for each command
 
 mod args;
-mod bench;
-mod choose;
 mod commands;
-mod dev;
-mod doctor;
-mod duration;
-mod exit;
-mod failure;
-mod group;
-mod init;
-mod log;
-mod run;
-mod runtime;
-mod screen;
-mod serve;
+mod output;
+mod process;
 mod settings;
-mod shell;
-mod signals;
-mod since;
-mod table;
-mod text;
-mod tie;
-mod treatment;
-mod view;
-mod waiting;
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("the command line tool needs Linux, whose kernel ends a command together with us");
 
-use args::{Cli, Command};
+use args::{Cli, Command, Config};
 use clap::Parser;
 use clap::error::ErrorKind;
-use exit::Exit;
-use failure::Failure;
-use log::Log;
-use screen::Screen;
+use commands::{bench, choose, dev, doctor, init, run, serve, watch};
+use output::Output;
+use output::exit_code::Exit;
+use output::failure::Failure;
+use process::log::Log;
+use settings::Settings;
 use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misunderstood(&error).into(),
+        Err(error) => return print_parse_error(&error).into(),
     };
     let global = &cli.global;
-    let screen = Screen { json: global.json, quiet: global.quiet, verbose: global.verbose };
-    let log = Log::start(level(&cli), screen.json);
-    let done = log.as_ref().map_err(Failure::clone).and_then(|_| dispatch(&cli, screen));
+    let output = Output { json: global.json, quiet: global.quiet, verbose: global.verbose };
+    let log = Log::start(log_level(&cli), output.json);
+    let done = log.as_ref().map_err(Failure::clone).and_then(|_| dispatch(&cli, output));
     let exit = done.unwrap_or_else(|failure| {
         match &cli.command {
-            Command::Run(_) => run::fail(&failure, screen),
-            _ => screen.fail(&failure),
+            Command::Run(_) => run::print_failure(&failure, output),
+            _ => output.error(&failure),
         }
         failure.exit
     });
@@ -62,8 +54,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The level of the log, unless the user has another filter. Only the sidecar has one.
-fn level(cli: &Cli) -> Option<&'static str> {
+/// The level of the log, unless `QUORLOCK_LOG` has another filter. By default only the sidecar has a log.
+fn log_level(cli: &Cli) -> Option<&'static str> {
     match &cli.command {
         Command::Serve(_) if cli.global.quiet => Some("warn"),
         Command::Serve(_) if cli.global.verbose => Some("debug"),
@@ -72,31 +64,31 @@ fn level(cli: &Cli) -> Option<&'static str> {
     }
 }
 
-fn dispatch(cli: &Cli, screen: Screen) -> Result<Exit, Failure> {
-    let collect = || settings::Settings::collect(&cli.global, screen);
-    let settings = || collect().and_then(|settings| settings.has_required_nodes().map(|()| settings));
+fn dispatch(cli: &Cli, output: Output) -> Result<Exit, Failure> {
+    let collect = || Settings::collect(&cli.global, output);
+    let settings = || collect().and_then(|settings| settings.check_required_nodes().map(|()| settings));
     match &cli.command {
-        Command::Run(args) => run::run(args, settings()?, screen),
-        Command::Acquire(args) => commands::acquire::acquire(args, settings()?, screen),
-        Command::Extend(args) => commands::extend::extend(args, settings()?, screen),
-        Command::Release(args) => commands::release::release(args, &settings()?, screen),
-        Command::Status(args) => commands::status::status(args, &settings()?, screen),
-        Command::Watch(args) => commands::watch::watch(args, &settings()?, screen),
-        Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, screen),
-        Command::Config(args::Config::Show) => commands::config::show(&collect()?, screen),
-        Command::Doctor(args) => doctor::doctor(args, &settings()?, screen),
-        Command::Init(args) => init::init(args, &settings()?, screen),
-        Command::Serve(args) => serve::serve(args, settings()?, screen),
-        Command::Dev(args) => dev::dev(args, screen),
-        Command::Bench(args) => bench::bench(args, &settings()?, screen),
-        Command::Choose(args) => choose::choose(args, screen),
-        Command::Completions(args) => commands::papers::completions(args, screen),
-        Command::Man(args) => commands::papers::man(args, screen),
+        Command::Run(args) => run::run(args, settings()?, output),
+        Command::Acquire(args) => commands::acquire::acquire(args, settings()?, output),
+        Command::Extend(args) => commands::extend::extend(args, settings()?, output),
+        Command::Release(args) => commands::release::release(args, &settings()?, output),
+        Command::Status(args) => commands::status::status(args, &settings()?, output),
+        Command::Watch(args) => watch::watch(args, &settings()?, output),
+        Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, output),
+        Command::Config(Config::Show) => commands::config::show(&collect()?, output),
+        Command::Doctor(args) => doctor::doctor(args, &settings()?, output),
+        Command::Init(args) => init::init(args, &settings()?, output),
+        Command::Serve(args) => serve::serve(args, settings()?, output),
+        Command::Dev(args) => dev::dev(args, output),
+        Command::Bench(args) => bench::bench(args, &settings()?, output),
+        Command::Choose(args) => choose::choose(args, output),
+        Command::Completions(args) => commands::completions_man::completions(args, output),
+        Command::Man(args) => commands::completions_man::man(args, output),
     }
 }
 
-/// Help and version are answers; anything else is a mistake, which programs get as JSON.
-fn misunderstood(error: &clap::Error) -> Exit {
+/// Prints help and version as answers, and anything else as an error, with `--json` as an object.
+fn print_parse_error(error: &clap::Error) -> Exit {
     if !error.use_stderr() {
         let _ = error.print();
         return Exit::Success;
@@ -108,8 +100,8 @@ fn misunderstood(error: &clap::Error) -> Exit {
             ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "no subcommand was given",
             _ => text.trim_start_matches("error: ").split("\n\n").next().unwrap_or_default().trim(),
         };
-        let screen = Screen { json: true, quiet: false, verbose: false };
-        screen.fail(&Failure::usage(message));
+        let output = Output { json: true, quiet: false, verbose: false };
+        output.error(&Failure::usage(message));
     } else {
         let _ = error.print();
     }

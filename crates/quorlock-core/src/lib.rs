@@ -6,6 +6,7 @@
 pub mod attempt;
 pub mod backoff;
 pub mod fence;
+pub mod hash;
 pub mod lease;
 pub mod name;
 pub mod node_set;

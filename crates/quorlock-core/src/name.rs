@@ -1,5 +1,6 @@
 //! The name of a lock, checked once when it is made.
 
+use crate::hash::fnv1a;
 use crate::text::is_shown;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -63,8 +64,7 @@ impl Name {
 
 /// FNV-1a and a final mix.
 fn number(text: &str) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    let hash = text.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+    let hash = fnv1a(text.as_bytes());
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 

@@ -1,4 +1,5 @@
-//! How many locks per second a sidecar lends: clients on kept connections, each taking and releasing a name of its own.
+//! Measures how many locks per second a sidecar grants: clients on persistent connections acquire and release
+//! a name each.
 //!
 //! ```sh
 //! quorlock dev -- quorlock serve --listen unix:/tmp/sidecar.sock &
@@ -38,14 +39,14 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes and releases until `end`; how long each time took.
+/// Acquires and releases until `end`; returns how long each cycle took.
 async fn cycle(socket: &str, number: u32, end: Instant) -> Result<Vec<Duration>, Failure> {
     let mut stream = UnixStream::connect(socket).await?;
     let mut times = Vec::new();
     while Instant::now() < end {
         let start = Instant::now();
         let lease = post(&mut stream, number, "acquire", "{\"ttl_ms\":10000}").await?;
-        // A machine that is too busy may let a vote come too late; that cycle does not count.
+        // On a busy machine a vote may come too late; such a cycle does not count.
         let Some(token) = lease["token"].as_str() else { continue };
         post(&mut stream, number, "release", &format!("{{\"token\":\"{token}\"}}")).await?;
         times.push(start.elapsed());
@@ -62,7 +63,7 @@ async fn post(stream: &mut UnixStream, number: u32, verb: &str, body: &str) -> R
     let mut bytes = Vec::with_capacity(1024);
     loop {
         if stream.read_buf(&mut bytes).await? == 0 {
-            return Err("the sidecar hung up".into());
+            return Err("the sidecar closed the connection".into());
         }
         let text = std::str::from_utf8(&bytes)?;
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };

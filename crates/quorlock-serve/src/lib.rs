@@ -1,59 +1,43 @@
 //! quorlock's HTTP sidecar: distributed locks for programs in any language, and a dashboard.
 //!
-//! [`Sidecar`] is where to begin. What it answers stands in `docs/sidecar.md` of the repository, and in its own
-//! `/openapi.json`.
+//! Start with [`Sidecar`]. The repository's `docs/sidecar.md` and the sidecar's own `/openapi.json`
+//! describe the HTTP API.
+//!
+//! # Layout
+//! A folder uses only the folders above it; `tests/layout.rs` checks that.
+//!
+//! - `metrics/`: the Prometheus recorder and the sidecar's own counters
+//! - `json/`: leases, locks, holders and nodes as JSON
+//! - `problem/`: errors as `application/problem+json`
+//! - `limits/`: bounds on what callers can pile up
+//! - `auth/`: who calls, and what each caller may do
+//! - `sessions/`: the locks that callers hold through this sidecar
+//! - `events/`: the last events, kept for readers
+//! - `dashboard/`: what the dashboard shows, and its files
+//! - `http/`: listeners and connections, up to the bytes of a response
+//! - `api/`: the routes and their handlers
+//!
+//! `sidecar.rs` configures, starts and stops all of it.
 
-mod accept;
-mod access;
-mod admission;
-mod app;
-mod ask;
-mod banners;
-mod browser;
-mod bucket;
-mod claims;
-mod code;
-mod connection;
-mod delivery;
+mod api;
+mod auth;
+mod dashboard;
 mod events;
-mod exporter;
-mod facts;
-mod health;
-mod hold;
-mod journal;
-mod keys;
+mod http;
+mod json;
 mod limits;
-mod listen;
-mod listing;
-mod locks;
-mod look;
-mod new_names;
-mod nodes;
-mod openapi;
-mod origin;
-mod overview;
-mod page;
+mod metrics;
 mod problem;
-mod reply;
-mod routes;
-mod search;
-mod series;
 mod sessions;
 mod sidecar;
-mod source;
-mod take;
-mod tls;
-mod told;
-mod view;
-mod waiters;
-mod wire;
 
-pub use access::{Peer, Scope};
-pub use code::problem_codes;
-pub use keys::{KeysError, LineFault, is_readable_by_others};
+pub use auth::caller::Peer;
+pub use auth::origin::{Origin, OriginError};
+pub use auth::scope::Scope;
+pub use auth::secrets::{LineFault, SecretsError, is_readable_by_others};
+pub use http::listen::{Address, AddressError, ListenError};
+pub use http::tls::{Certificates, Tls, TlsError};
 pub use limits::Limits;
-pub use listen::{Address, AddressError, ListenError};
-pub use origin::{Origin, OriginError};
+pub use problem::code::problem_codes;
 pub use quorlock::CancellationToken;
 pub use sidecar::{BindError, Bound, Sidecar, SidecarBuilder, SidecarError};
-pub use tls::{Certificates, Tls, TlsError};

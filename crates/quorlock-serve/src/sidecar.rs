@@ -1,22 +1,25 @@
-//! The sidecar as a whole: configured, bound, served, shut down.
+//! The whole sidecar: configure, bind, serve, shut down.
 
-use crate::accept::Door;
-use crate::access::{Access, Peer, Scope};
-use crate::admission::Admission;
-use crate::app::App;
-use crate::exporter;
-use crate::journal::Journal;
-use crate::keys::KeysError;
+use crate::api::routes::router;
+use crate::api::state::AppState;
+use crate::auth::Access;
+use crate::auth::caller::Peer;
+use crate::auth::new_names::NewNames;
+use crate::auth::origin::Origin;
+use crate::auth::scope::Scope;
+use crate::auth::secrets::SecretsError;
+use crate::dashboard::history::History;
+use crate::events::event_log::EventLog;
+use crate::http::accept::Acceptor;
+use crate::http::admission::Admission;
+use crate::http::connection::ConnectionContext;
+use crate::http::listen::{Address, ListenError, Listener};
+use crate::http::tls::{Certificates, Tls, TlsError};
+use crate::json::now_ms;
 use crate::limits::Limits;
-use crate::listen::{Address, ListenError, Listener};
-use crate::new_names::NewNames;
-use crate::origin::Origin;
-use crate::routes::router;
-use crate::series::Series;
+use crate::limits::waiters::Waiters;
+use crate::metrics;
 use crate::sessions::Sessions;
-use crate::tls::{Certificates, Tls, TlsError};
-use crate::view::now_ms;
-use crate::waiters::Waiters;
 use axum::Router;
 use metrics_exporter_prometheus::BuildError;
 use quorlock::metrics::Metrics;
@@ -27,14 +30,14 @@ use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 use tokio_util::task::TaskTracker;
 
-/// How often leases whose time is over are forgotten.
+/// How often expired leases are forgotten.
 const SWEEP: Duration = Duration::from_millis(500);
-/// How often all nodes are asked something, so that one that fell silent is noticed also while nobody needs it.
-const ASK: Duration = Duration::from_secs(5);
-/// How often idle series of metrics are dropped, if nothing reads them.
+/// How often all nodes are asked something, so that a silent node is noticed even without requests.
+const PROBE_NODES: Duration = Duration::from_secs(5);
+/// How often idle series of metrics are dropped, if no scrape does so.
 const SWEEP_SERIES: Duration = Duration::from_secs(300);
 /// How long the last releases may take to reach the nodes.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const FLUSH: Duration = Duration::from_secs(2);
 
 /// A sidecar: locks over HTTP.
 ///
@@ -54,9 +57,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Sidecar(Arc<App>);
+pub struct Sidecar(Arc<AppState>);
 
-/// Why a sidecar cannot be built.
+/// Why [`SidecarBuilder::build`] failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SidecarError {
@@ -65,13 +68,13 @@ pub enum SidecarError {
     Config(#[from] ConfigError),
     /// The file of secrets cannot be used.
     #[error(transparent)]
-    Keys(#[from] KeysError),
-    /// Metrics cannot be recorded, as the program records them elsewhere.
+    Secrets(#[from] SecretsError),
+    /// The program has installed another recorder of metrics.
     #[error("metrics cannot be recorded: {0}")]
     Metrics(#[from] BuildError),
 }
 
-/// Why a sidecar cannot listen.
+/// Why [`Sidecar::bind`] failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BindError {
@@ -96,73 +99,75 @@ pub struct SidecarBuilder {
 }
 
 impl SidecarBuilder {
-    /// The ttl of locks whose takers give none (default 30 s).
+    /// The ttl of locks for requests that give none (default 30 s).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// How much it takes on.
+    /// The bounds on sessions, connections, waiters, new names and times.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// A file with secrets that callers must show: one per line, `SCOPE:NAME:SECRET` or `SCOPE:SECRET`, with the scope
-    /// `read`, `lock` or `write`.
+    /// A file with the secrets of callers: one per line, `SCOPE:NAME:SECRET` or `SCOPE:SECRET`, with the
+    /// scope `read`, `lock` or `write`.
     pub fn token_file(mut self, path: Option<PathBuf>) -> Self {
         self.token_file = path;
         self
     }
 
-    /// What callers without a secret may do. Default: nothing with a token file; without, everything on sockets of the
-    /// file system, and take locks elsewhere.
+    /// What callers without a secret may do. Default: nothing if there is a token file; otherwise
+    /// everything on sockets in the file system, and scope `lock` elsewhere.
     pub fn anonymous(mut self, scope: Option<Scope>) -> Self {
         self.anonymous = scope;
         self
     }
 
-    /// Where a reverse proxy publishes it: accepted in the headers `Host` and `Origin`. Default: nowhere.
+    /// Where a reverse proxy publishes the sidecar: accepted in the headers `Host` and `Origin`.
+    /// Default: nowhere.
     pub fn origins(mut self, origins: Vec<Origin>) -> Self {
         self.origins = origins;
         self
     }
 
-    /// Makes the sidecar. Connects to nobody yet.
+    /// Makes the sidecar. It does not connect to the nodes yet.
     ///
     /// # Errors
     /// [`SidecarError`], which says what cannot be used.
     pub fn build(self) -> Result<Sidecar, SidecarError> {
         let access = Access::new(self.token_file, self.anonymous)?;
-        let prometheus = exporter::install()?;
-        let (journal, series) = (Arc::new(Journal::beginning_at(now_ms() * 1000)), Arc::new(Series::new()));
-        let ears = (journal.clone(), series.clone());
+        let prometheus = metrics::install_recorder()?;
+        let (event_log, history) =
+            (Arc::new(EventLog::starting_after(now_ms() * 1000)), Arc::new(History::new()));
+        let observers = (event_log.clone(), history.clone());
         let locker: Locker = self
             .nodes
             .ttl(self.ttl)
-            .attempts(u32::MAX)
+            .max_attempts(u32::MAX)
             .metrics(Metrics::new())
-            .observe(move |event: &Event| {
-                ears.0.on_event(event);
-                ears.1.on_event(event);
+            .observer(move |event: &Event| {
+                observers.0.on_event(event);
+                observers.1.on_event(event);
             })
             .build()?;
-        Ok(Sidecar(Arc::new(App {
+        Ok(Sidecar(Arc::new(AppState {
             locker,
             ttl: self.ttl,
             limits: self.limits,
-            access,
+            access: Arc::new(access),
             origins: self.origins,
-            sessions: Sessions::up_to(self.limits.sessions),
+            sessions: Arc::new(Sessions::new(self.limits.sessions)),
             claims: Default::default(),
-            waiters: Waiters::up_to(self.limits.waiters),
+            waiters: Waiters::new(self.limits.waiters),
             new_names: NewNames::per_second(self.limits.new_names),
-            journal,
-            series,
-            listing: Default::default(),
-            facts: Default::default(),
+            event_log,
+            history,
+            lock_list: Default::default(),
+            node_facts: Default::default(),
             prometheus,
-            connections: AtomicUsize::new(0),
+            connections: Arc::new(AtomicUsize::new(0)),
             started: Instant::now(),
             closing: CancellationToken::new(),
         })))
@@ -170,7 +175,7 @@ impl SidecarBuilder {
 }
 
 impl Sidecar {
-    /// Starts a configuration on the nodes of `nodes`, which may be set up as one likes.
+    /// Starts a configuration. `nodes` names the nodes, and may have any other settings of a locker.
     pub fn builder(nodes: Builder) -> SidecarBuilder {
         SidecarBuilder {
             nodes,
@@ -182,32 +187,34 @@ impl Sidecar {
         }
     }
 
-    /// All its routes, for callers that come from `peer`: to serve them in a way of your own. A caller that goes away
-    /// before its answer was written then keeps the lock until its ttl is over.
+    /// All its routes, for callers that come from `peer`: to serve them with a server of your own. If a
+    /// caller then closes its connection before the response was written, its lock stays held until the
+    /// ttl is over.
     pub fn router(&self, peer: Peer) -> Router {
         router(self.0.clone(), peer)
     }
 
     #[cfg(test)]
-    pub(crate) fn app(&self) -> Arc<App> {
+    pub(crate) fn state(&self) -> Arc<AppState> {
         self.0.clone()
     }
 
-    /// Reads the file of secrets again. After a failure those from before stay.
+    /// Reads the file of secrets again. After a failure the old secrets stay.
     ///
     /// # Errors
-    /// [`KeysError`], which says what is wrong with it.
-    pub fn reload(&self) -> Result<(), KeysError> {
+    /// [`SecretsError`], which says what is wrong with it.
+    pub fn reload(&self) -> Result<(), SecretsError> {
         self.0.access.reload()
     }
 
-    /// Begins to listen on all `addresses`, with TLS on those of the network if it is given.
+    /// Starts to listen on all `addresses`, with `tls` on the TCP addresses.
     ///
     /// # Errors
-    /// [`BindError`], which names the address or file. Nothing is listened on then.
+    /// [`BindError`], which names the address or file. The sidecar then listens on none of them.
     pub async fn bind(&self, addresses: &[Address], tls: Option<&Tls>) -> Result<Bound, BindError> {
-        let knows_callers = self.0.access.has_secrets() || tls.is_some_and(Tls::knows_callers);
-        if let Some(open) = addresses.iter().find(|address| !address.is_local()).filter(|_| !knows_callers) {
+        let verifies_callers = self.0.access.has_secrets() || tls.is_some_and(Tls::verifies_callers);
+        if let Some(open) = addresses.iter().find(|address| !address.is_local()).filter(|_| !verifies_callers)
+        {
             return Err(ListenError::Unprotected { address: open.clone() }.into());
         }
         let tls = tls.map(Certificates::load).transpose()?;
@@ -218,29 +225,37 @@ impl Sidecar {
             let bound = listener.address().map_err(refused)?;
             listeners.push((listener, bound));
         }
-        let door = Door {
-            app: self.0.clone(),
-            tls,
-            admission: Arc::new(Admission::up_to(self.0.limits.connections)),
-            tasks: TaskTracker::new(),
-            hang_up: CancellationToken::new(),
+        let app = self.0.clone();
+        let ctx = ConnectionContext {
+            limits: app.limits,
+            access: app.access.clone(),
+            open: app.connections.clone(),
+            closing: app.closing.clone(),
         };
-        Ok(Bound { door, listeners })
+        let acceptor = Acceptor {
+            ctx: Arc::new(ctx),
+            tls,
+            admission: Arc::new(Admission::new(app.limits.connections)),
+            tasks: TaskTracker::new(),
+            abort: CancellationToken::new(),
+        };
+        Ok(Bound { app, acceptor, listeners })
     }
 }
 
 /// A sidecar that listens.
 #[derive(Debug)]
-#[must_use = "nobody is answered until `serve`"]
+#[must_use = "no request is answered until `serve`"]
 pub struct Bound {
-    door: Door,
+    app: Arc<AppState>,
+    acceptor: Acceptor,
     listeners: Vec<(Listener, Address)>,
 }
 
 impl Bound {
     /// Where it listens: `http://ADDR:PORT`, `https://ADDR:PORT` or `unix:PATH`.
     pub fn urls(&self) -> Vec<String> {
-        let scheme = if self.door.tls.is_some() { "https" } else { "http" };
+        let scheme = if self.acceptor.tls.is_some() { "https" } else { "http" };
         let url = |address: &Address| match address {
             Address::Tcp(tcp) => format!("{scheme}://{tcp}"),
             unix => unix.to_string(),
@@ -250,65 +265,66 @@ impl Bound {
 
     /// Its certificates, if it has TLS.
     pub fn certificates(&self) -> Option<Certificates> {
-        self.door.tls.clone()
+        self.acceptor.tls.clone()
     }
 
-    /// The addresses where secrets travel in the clear: they can be reached from other machines, and have no TLS.
+    /// The addresses where secrets travel in the clear: other machines can reach them, and they have no
+    /// TLS.
     pub fn exposed(&self) -> Vec<&Address> {
         let addresses = self.listeners.iter().map(|(_, address)| address);
-        let is_exposed = self.door.app.access.has_secrets() && self.door.tls.is_none();
+        let is_exposed = self.app.access.has_secrets() && self.acceptor.tls.is_none();
         addresses.filter(|address| is_exposed && !address.is_local()).collect()
     }
 
-    /// Serves until `shutdown`, then lets requests under way end.
+    /// Serves until `shutdown`, then waits for running requests to end.
     ///
-    /// From that moment on nobody gets a lock, holds are released, and leases by token stay on the nodes: their takers
-    /// have the tokens, which other sidecars accept.
+    /// From `shutdown` on no call acquires a lock, holds are released, and leases by token stay on the
+    /// nodes: their callers have the tokens, which other sidecars accept.
     pub async fn serve(self, shutdown: CancellationToken) {
-        let Bound { door, listeners } = self;
-        let app = door.app.clone();
-        let keepers = TaskTracker::new();
+        let Bound { app, acceptor, listeners } = self;
+        let accepting = TaskTracker::new();
         for (listener, address) in listeners {
             let peer = match &address {
                 Address::Unix(_) => Peer::Unix,
                 local if local.is_local() => Peer::Loopback,
                 _ => Peer::Remote,
             };
-            keepers.spawn(door.clone().keep(listener, peer));
+            accepting.spawn(acceptor.clone().run(listener, router(app.clone(), peer)));
         }
         tokio::select! {
             () = shutdown.cancelled() => {}
-            () = tend(&app) => {}
+            () = maintain(&app) => {}
         }
         app.closing.cancel();
-        keepers.close();
-        keepers.wait().await;
-        door.tasks.close();
-        if tokio::time::timeout(app.limits.drain, door.tasks.wait()).await.is_err() {
-            door.hang_up.cancel();
-            door.tasks.wait().await;
+        accepting.close();
+        accepting.wait().await;
+        acceptor.tasks.close();
+        if tokio::time::timeout(app.limits.drain, acceptor.tasks.wait()).await.is_err() {
+            acceptor.abort.cancel();
+            acceptor.tasks.wait().await;
         }
-        app.sessions.leave();
-        let _ = tokio::time::timeout(LAST_WORDS, app.locker.flush()).await;
+        app.sessions.detach_all();
+        let _ = tokio::time::timeout(FLUSH, app.locker.flush()).await;
     }
 }
 
-/// What has to be done from time to time.
-async fn tend(app: &App) {
-    app.locker.connect().await;
-    let (mut asked, mut swept) = (Instant::now(), Instant::now());
+/// Periodic work, until it is dropped.
+async fn maintain(app: &AppState) {
+    // Without a quorum the readiness check reports the causes.
+    let _ = app.locker.connect().await;
+    let (mut probed, mut swept) = (Instant::now(), Instant::now());
     loop {
         tokio::time::sleep(SWEEP).await;
         app.sessions.sweep();
         app.claims.sweep();
         app.prometheus.run_upkeep();
         if swept.elapsed() >= SWEEP_SERIES {
-            exporter::sweep(app);
+            metrics::sweep(&app.prometheus);
             swept = Instant::now();
         }
-        if asked.elapsed() >= ASK {
+        if probed.elapsed() >= PROBE_NODES {
             app.locker.flush().await;
-            asked = Instant::now();
+            probed = Instant::now();
         }
     }
 }

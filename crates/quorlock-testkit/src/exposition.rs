@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 /// Every sample by its series, `name{label="value"}`, labels in order of their names.
 ///
 /// # Panics
-/// If a line is malformed, a series comes twice, or a sample has no type that was declared before it.
+/// If a line is malformed, a series comes twice, or a sample has no type that was declared before
+/// it.
 pub fn parse(text: &str) -> BTreeMap<String, f64> {
     let (mut samples, mut types) = (BTreeMap::new(), BTreeSet::new());
     for line in text.lines().filter(|line| !line.is_empty()) {
@@ -45,7 +46,8 @@ fn checked(series: &str, types: &BTreeSet<String>) -> String {
     if labels.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", labels.join(",")) }
 }
 
-/// What `promtool check metrics` says of `text`, with its words if it objects; `None` if it is not installed.
+/// What `promtool check metrics` says of `text`, with its words if it objects; `None` if it is not
+/// installed.
 ///
 /// # Panics
 /// If it is there but cannot be spoken to.

@@ -1,6 +1,7 @@
 //! Real servers, faults and checks for quorlock's own tests.
 //!
-//! Everything here panics with a readable message when it cannot do its job: in a test that is the answer.
+//! Everything here panics with a readable message when it cannot do its job: in a test that is the
+//! answer.
 //!
 //! # Layout
 //! A folder uses only the folders above it.
@@ -17,11 +18,11 @@
 //! | [`nemesis`] | the shipped lock on real servers and in real client processes, with faults (Jepsen's word) |
 //! | [`schemes`] | other ways to lock, and what each breaks |
 //!
-//! [`simulator`] and [`nemesis`] are built alike: clients that use locks, faults that disturb them, a history of what
-//! happened, and a checker that compares the history with the promises.
+//! [`simulator`] and [`nemesis`] are built alike: clients that use locks, faults that disturb them,
+//! a history of what happened, and a checker that compares the history with the promises.
 //!
-//! Binaries: `sim` runs [`simulator`], `nemesis` runs [`nemesis`], `lab` runs [`schemes`], `show-clocks` helps to test
-//! [`ClockShim`].
+//! Binaries: `sim` runs [`simulator`], `nemesis` runs [`nemesis`], `lab` runs [`schemes`],
+//! `show-clocks` helps to test [`ClockShim`].
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,12 +1,13 @@
-//! The shipped lock keeps its promises on real servers in a short fault_phase.
+//! The shipped lock keeps its promises on real servers in a short run with faults.
 #![allow(clippy::unwrap_used)]
 
 use quorlock_testkit::nemesis::{Setting, run};
 use std::time::Duration;
 
-/// Goal: safety is checked to the letter; of speed only that something happened, as the machine may be busy.
+/// Goal: every promise is checked; of the speed only a minimum is demanded, because the machine may
+/// be busy.
 #[test]
-fn no_promise_breaks_in_a_short_storm() {
+fn no_promise_breaks_in_a_short_run() {
     let setting = Setting {
         nodes: 3,
         fault_phase: Duration::from_secs(9),

@@ -1,4 +1,5 @@
-//! Goal: the drivers of the other clients keep to the line protocol, so that interoperability tests can trust them.
+//! Goal: the drivers of the other clients keep to the line protocol, so that interoperability tests
+//! can trust them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -28,7 +29,7 @@ fn against_itself(start: fn(&[String]) -> Option<Peer>) {
     let (Some(mut one), Some(mut other)) = (start(&urls), start(&urls)) else {
         return;
     };
-    let value = one.lock("job", TTL).expect("nobody holds it");
+    let value = one.lock("job", TTL).expect("it is free");
     // Some answer as soon as a majority did.
     until_blocking("all servers have it", TTL, || servers.iter().all(|it| it.cli(&["GET", "job"]) == value));
     assert_eq!(other.lock("job", TTL), None);
@@ -46,7 +47,7 @@ fn the_peers_exclude_each_other() {
     let peers = [Peer::python(&urls), Peer::node(&urls), Peer::redsync(&urls)];
     let mut peers: Vec<Peer> = peers.into_iter().flatten().collect();
     for holder in 0..peers.len() {
-        let value = peers[holder].lock("job", TTL).expect("nobody holds it");
+        let value = peers[holder].lock("job", TTL).expect("it is free");
         for rival in (0..peers.len()).filter(|rival| *rival != holder) {
             assert_eq!(peers[rival].lock("job", TTL), None);
         }

@@ -1,4 +1,4 @@
-//! The schemes shows every known flaw, repeats itself, and has a story for each.
+//! A comparison of the schemes shows every known flaw, repeats itself, and has a trace for each.
 #![allow(clippy::unwrap_used)]
 
 use quorlock_testkit::schemes::{Scheme, checks, explain, measure, measure_promotion};
@@ -18,10 +18,10 @@ fn a_seed_repeats_its_numbers() {
 }
 
 #[test]
-fn each_flaw_on_a_single_server_has_a_short_story() {
+fn each_flaw_on_a_single_server_has_a_short_trace() {
     for scheme in Scheme::ALL.into_iter().filter(|scheme| !scheme.uses_quorum()) {
-        let story = explain(scheme, 1, 12).unwrap();
-        assert!(story.len() <= 25, "{scheme}: {story:#?}");
-        assert!(story.last().unwrap().contains("=>"), "{scheme}: {story:#?}");
+        let trace = explain(scheme, 1, 12).unwrap();
+        assert!(trace.len() <= 25, "{scheme}: {trace:#?}");
+        assert!(trace.last().unwrap().contains("=>"), "{scheme}: {trace:#?}");
     }
 }

@@ -47,8 +47,8 @@ fn an_append_only_file_survives_a_crash() {
 #[test]
 fn a_server_whose_log_lost_its_tail_starts_without_the_last_writes() {
     for binary in [Binary::Redis, Binary::Valkey].into_iter().filter(|binary| binary.is_here()) {
-        // Synced each time, so that both commands are in the file: with `everysec` the server holds back what it has to write
-        // while the disk is busy, and answers all the same.
+        // Synced each time, so that both commands are in the file: with `everysec` the server holds
+        // back what it has to write while the disk is busy, and answers all the same.
         let mut server = Server::builder().binary(binary).aof(Fsync::Always).start();
         server.cli(&["SET", "x", "1"]);
         server.cli(&["SET", "y", "1"]);
@@ -145,7 +145,8 @@ fn servers_are_independent() {
     assert_eq!(servers[4].cli(&["PING"]), "PONG");
 }
 
-/// Goal: a test run that is killed leaves no server behind. The run is this test itself, started again as a child.
+/// Goal: a test run that is killed leaves no server behind. The run is this test itself, started
+/// again as a child.
 #[test]
 fn a_server_dies_with_the_process_that_started_it() {
     const MARK: &str = "QUORLOCK_TEST_VICTIM";
@@ -175,7 +176,7 @@ fn a_server_dies_with_the_process_that_started_it() {
     until_blocking("the server is gone", limit, || !is_running(&server));
 }
 
-/// A killed orphan may stay listed as a zombie where nobody collects it.
+/// A killed orphan may stay listed as a zombie until its parent collects it.
 fn is_running(process: &str) -> bool {
     std::fs::read_to_string(format!("{process}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" Z"))

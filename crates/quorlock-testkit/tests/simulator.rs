@@ -1,7 +1,7 @@
-//! The simulated world keeps every promise, repeats itself, and finds every planted bug.
+//! Every simulated world keeps every promise, repeats itself, and finds every injected bug.
 #![allow(clippy::unwrap_used)]
 
-use quorlock_testkit::simulator::{Fault, Outcome, InjectedBug, Setting, Uses, run};
+use quorlock_testkit::simulator::{Fault, InjectedBug, Outcome, Setting, Uses, run};
 
 fn assert_whole(setting: &Setting) -> Outcome {
     let outcome = run(setting);
@@ -52,9 +52,9 @@ fn a_seed_repeats_its_world_to_the_letter() {
 
 /// Goal: the simulator finds what it is there to find, each bug within a few seeds.
 #[test]
-fn every_planted_bug_is_found() {
+fn every_injected_bug_is_found() {
     let finds = |bug: InjectedBug, seed| {
-        // Where clients do more, trouble finds fewer of the holds that an old bug needs.
+        // Where clients do more, faults hit fewer of the holds that an old bug needs.
         let plain = !bug.needs_variety();
         let nodes = bug.nodes();
         let outcome = run(&Setting { injected_bug: Some(bug), plain, nodes, ..Setting::new(seed) });
@@ -65,7 +65,7 @@ fn every_planted_bug_is_found() {
             scope.spawn(move || {
                 let found = (1..=400).find(|seed| finds(bug, *seed));
                 println!("{bug} is found by seed {found:?}");
-                assert!(found.is_some(), "the planted bug {bug} was not found");
+                assert!(found.is_some(), "the injected bug {bug} was not found");
             });
         }
     });

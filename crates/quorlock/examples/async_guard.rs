@@ -40,7 +40,7 @@ async fn do_work() {
     tokio::time::sleep(Duration::from_millis(500)).await;
 }
 
-/// What went wrong, and each cause that the words before it do not tell yet.
+/// The error, and each cause that its text does not contain yet.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&cause| cause.source()) {

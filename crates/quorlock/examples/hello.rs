@@ -55,7 +55,7 @@ async fn second(lock: quorlock::Lock) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What went wrong, and each cause that the words before it do not tell yet.
+/// The error, and each cause that its text does not contain yet.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     for cause in std::iter::successors(error.source(), |&cause| cause.source()) {

@@ -1,4 +1,4 @@
-//! A web service that takes a lock per request and shows its metrics to Prometheus.
+//! A web service that acquires a lock per request and exports its metrics to Prometheus.
 //!
 //! ```sh
 //! QUORLOCK_NODES=file: cargo run -p axum-metrics   # or redis://a,redis://b,redis://c
@@ -24,9 +24,9 @@ struct Service {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let prometheus = install_recorder()?; // before the locker: what nobody records is lost
-    let locker = Builder::<Locker>::from_env()?.metrics(Metrics::new()).build()?;
-    locker.connect().await;
+    let prometheus = install_recorder()?; // before the locker: earlier metrics would be lost
+    let locker = Builder::from_env()?.metrics(Metrics::new()).build()?;
+    locker.connect().await?;
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
     let interrupted = async {
         let _ = tokio::signal::ctrl_c().await;
@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     run(listener, Service { locker, prometheus }, interrupted).await
 }
 
-/// The exporter makes histograms only of those that it knows buckets for.
+/// The exporter makes histograms only of metrics that it has buckets for.
 fn install_recorder() -> Result<PrometheusHandle, Box<dyn Error>> {
     let mut exporter = PrometheusBuilder::new();
     for (name, buckets) in BUCKETS {
@@ -43,7 +43,7 @@ fn install_recorder() -> Result<PrometheusHandle, Box<dyn Error>> {
     Ok(exporter.install_recorder()?)
 }
 
-/// Serves until `shutdown`, then ends the requests under way; their locks are released with them.
+/// Serves until `shutdown`, then waits for the running requests, which release their locks.
 async fn run(
     listener: TcpListener,
     service: Service,
@@ -60,10 +60,10 @@ async fn run(
     Ok(())
 }
 
-/// One at a time per order, in all processes that share the nodes.
+/// Ships an order under its lock: one at a time in all processes that share the nodes.
 async fn ship(State(service): State<Service>, Path(id): Path<u32>) -> (StatusCode, String) {
     let lock = match service.locker.named(format!("order:{id}")) {
-        Ok(lock) => lock.wait(Duration::from_secs(2)),
+        Ok(lock) => lock.wait_timeout(Duration::from_secs(2)),
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()),
     };
     match lock.acquire().await {

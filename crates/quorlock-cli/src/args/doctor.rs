@@ -1,16 +1,16 @@
 //! `quorlock doctor`: what is wrong with the nodes.
 
-use crate::duration;
+use crate::output::duration;
 use clap::Args;
 use std::time::Duration;
 
 /// Examine the nodes: what is wrong, why it matters, what to do
 ///
-/// Looks at each node without changing it: whether it answers and how fast, its clock, its role, eviction, what it
-/// remembers after a restart, whether it may vote yet, permissions, version. Then at all of them: the same server twice,
-/// an even number, what may fail, and the ttl.
+/// Checks each node without changing it: round trip, clock, role, eviction, persistence, whether it may vote,
+/// permissions, version. Then checks all nodes together: one server named twice, an even number of nodes, how many may
+/// fail, and the ttl.
 ///
-/// Exits 0 if locks can be taken, 1 with --strict if there is a warning or an error, 69 if too few nodes can vote.
+/// Exits 0 if locks can be acquired, 1 with --strict if there is a warning or an error, 69 if too few nodes can vote.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Doctor {
@@ -22,9 +22,9 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) work: Option<Duration>,
 
-    /// Watch the clocks for so long to measure the rate at which they run
+    /// Measure for this time how fast the clocks run
     ///
-    /// A lock depends on the rate of clocks, not on what they show. Some seconds are enough to find a bad one.
+    /// A lock depends on the rate of clocks, not on the time that they show. 10s is enough to find a bad one.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) clocks: Option<Duration>,
 }

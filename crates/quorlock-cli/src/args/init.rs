@@ -1,23 +1,23 @@
-//! `quorlock init`: nodes that are new may vote at once.
+//! `quorlock init`: allow new nodes to vote at once.
 
 use clap::Args;
 
 /// Mark nodes that are known to be new, so that they may vote at once
 ///
-/// A node that restarted may have forgotten locks, so it stays without a vote until all that it may have forgotten are
-/// over: the longest ttl, and 10 s more. A new node cannot be told from one that forgot everything; only you know. Run
-/// this once when the nodes are set up. Nodes that vote already are left alone.
+/// A node that restarted may have forgotten locks, so it does not vote until these have expired: for the longest ttl plus
+/// 10 s. quorlock cannot distinguish a new node from one that forgot everything; only you can. Run this once when you
+/// set the nodes up. It leaves nodes that vote already as they are.
 ///
-/// Never after nodes restarted while locks were in use: that can give one lock to two holders.
+/// Never run it after nodes restarted while locks were in use: that can give one lock to two holders.
 ///
-/// With --raise it marks nothing, and records on all nodes that clients may use a ttl of up to --longest-ttl.
+/// With --raise it marks nothing. It records on all nodes that clients may use a ttl of up to --longest-ttl.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Init {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
-    /// Record --longest-ttl as the longest ttl on all nodes, which go on voting
+    /// Record --longest-ttl as the longest ttl on all nodes; they go on voting
     #[arg(long, conflicts_with = "yes")]
     pub(crate) raise: bool,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Init {
 const AFTER: &str = "\
 Examples:
   quorlock init --nodes redis://a,redis://b,redis://c
-  quorlock init --yes --longest-ttl 5m       (from a script that sets new nodes up)
+  quorlock init --yes --longest-ttl 5m       (in a script that sets up new nodes)
   quorlock init --raise --longest-ttl 10m    (before any client uses a ttl above the recorded one)
 
-All clients of these nodes should use the same --longest-ttl.";
+All clients of these nodes must use the same --longest-ttl.";

@@ -1,7 +1,7 @@
 //! `quorlock run`: hold a lock while a command runs.
 
-use super::Terms;
-use crate::duration;
+use super::acquire::AcquireOptions;
+use crate::output::duration;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 /// Hold a lock while a command runs
 ///
-/// Exits as the command does. If the lock is lost, the command and all processes that it started get TERM, and KILL
-/// before the lock's time is over; then the exit code is 79.
+/// Exits with the exit code of the command. If the lock is lost, the command and all processes that it started get TERM,
+/// then KILL before another client can acquire the lock. The exit code is then 79.
 ///
-/// The command finds QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the lock
-/// protects) and QUORLOCK_EXPIRES_AT (Unix time in seconds, unless extended) in its environment. QUORLOCK_NODES is removed
-/// from it if a node has a password there.
+/// The environment of the command has QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the
+/// lock protects) and QUORLOCK_EXPIRES_AT (when the lock ends unless it is extended, as Unix time in seconds). If
+/// QUORLOCK_NODES has a password in it, the command does not get it.
 ///
 /// A command that runs as another user cannot be stopped: write `sudo quorlock run NAME -- CMD`, not
 /// `quorlock run NAME -- sudo CMD`.
@@ -29,32 +29,34 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
 
     #[command(flatten)]
-    pub(crate) terms: Terms,
+    pub(crate) options: AcquireOptions,
 
     /// Run STRING through sh
     #[arg(short = 'c', long = "shell", value_name = "STRING", conflicts_with = "command")]
     pub(crate) shell: Option<OsString>,
 
-    /// Busy: exit 0 quietly, at once unless --wait is given. For cron jobs on several machines
+    /// If another client holds the lock, exit 0 without running the command. For cron jobs on several machines
     ///
-    /// Busy means that another client has the lock on a majority of the nodes. If no client has, after at most 5 s, the
-    /// job may run nowhere: then the exit code is 75, and the error says `contended`.
+    /// Does not wait unless --wait is given. If several clients compete and none has a majority of the nodes for 5 s, it is
+    /// not certain that the job runs anywhere: the exit code is then 75, and the error is `contended`.
     #[arg(long, conflicts_with = "conflict_exit_code")]
     pub(crate) skip: bool,
 
-    /// Keep the lock at least so long, also if the command ends sooner
+    /// Hold the lock at least this long, even if the command ends sooner
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 
-    /// End the command before it holds the lock for longer; TERM comes a kill grace sooner, or at half of it
+    /// Hold the lock at most this long: the command gets TERM --kill-grace before the end, then KILL
+    ///
+    /// If --max-hold is shorter than twice --kill-grace, TERM comes after half of --max-hold.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) max_hold: Option<Duration>,
 
-    /// Exit code for busy [default: 75]
+    /// Exit code if another client holds the lock [default: 75]
     #[arg(short = 'E', long, value_name = "N")]
     pub(crate) conflict_exit_code: Option<u8>,
 
-    /// How long the command has from TERM to KILL if the lock is lost [default: a sixth of the ttl, at most 5s]
+    /// Time from TERM to KILL if the lock is lost [default: a sixth of the ttl, at most 5s]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) kill_grace: Option<Duration>,
 
@@ -78,10 +80,10 @@ Examples:
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OnLost {
-    /// TERM, then KILL before the lock's time is over
+    /// Send TERM, then KILL before another client can acquire the lock
     Term,
-    /// KILL at once
+    /// Send KILL at once
     Kill,
-    /// Let it go on and say so
+    /// Print a warning and let the command run on
     Warn,
 }

@@ -1,15 +1,15 @@
 //! `quorlock serve`: the HTTP sidecar.
 
-use crate::duration;
+use crate::output::duration;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 use quorlock_serve::{Address, Origin, Scope};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Lend locks to programs in any language over HTTP, and show a dashboard
+/// Offer locks to programs in any language over HTTP, with a dashboard
 ///
-/// Programs take, extend and release locks with plain requests, or hold one as long as a connection is open. Callers
-/// without a secret may take locks through addresses of this machine; other addresses need --token-file or --client-ca.
+/// Programs acquire, extend and release locks with plain requests, or hold a lock while a connection is open. On addresses
+/// of this machine, callers need no secret; other addresses need --token-file or --client-ca.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Serve {
@@ -17,14 +17,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     pub(crate) listen: Vec<Address>,
 
-    /// How long nodes keep a lock whose taker gives no ttl [default: 30s, or the longest ttl if that is shorter]
+    /// The ttl for requests that give none [default: 30s, or the longest ttl if that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 
-    /// A file with secrets that callers must show, read again on SIGHUP
+    /// A file with the secrets that callers must send; SIGHUP reloads it
     ///
     /// One per line: SCOPE:NAME:SECRET or SCOPE:SECRET, with the scope read, lock or write. The name is for the log.
-    /// Lines with # are skipped.
+    /// Lines that begin with # are comments.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
 
@@ -32,13 +32,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SCOPE")]
     pub(crate) anonymous: Option<Anonymous>,
 
-    /// Where a reverse proxy publishes the sidecar, such as https://locks.example.com; may be given several times
+    /// The URL under which a reverse proxy publishes the sidecar; may be given several times
     ///
-    /// Accepted in the headers Host and Origin.
+    /// Such as https://locks.example.com. It is accepted in the headers Host and Origin.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) origin: Vec<Origin>,
 
-    /// Certificate of the sidecar, in PEM: switches TLS on; read again on SIGHUP, as are the other files
+    /// Certificate of the sidecar, in PEM: switches TLS on; SIGHUP reloads it, its key and the authorities
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -46,11 +46,11 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Authorities that sign the certificates of callers, in PEM: callers must show one
+    /// Authorities that sign the certificates of callers, in PEM: callers must present one
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub(crate) client_ca: Option<PathBuf>,
 
-    /// How many locks may be held through it at the same time
+    /// How many locks may be held through the sidecar at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_sessions: u32,
 
@@ -58,17 +58,18 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value_t = 12_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_connections: u32,
 
-    /// How many calls may wait for locks at the same time
+    /// How many requests may wait for locks at the same time
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..))]
     pub(crate) max_waiters: u32,
 
-    /// How many names per second each secret may use for the first time, and 100 times as many at once; 0: any number
+    /// How many new lock names per second each secret may use; 0 for no limit
     ///
-    /// Nodes keep a counter for each name for a week. Callers without a secret share one limit per kind of address.
+    /// Bursts of 100 times as many are allowed. Nodes keep a counter for each name for a week. Callers without a secret share
+    /// one limit per kind of address.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_new_names: u32,
 
-    /// How long requests under way may take to end at a shutdown
+    /// How long a shutdown waits for requests in progress
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration::parse)]
     pub(crate) drain: Duration,
 }
@@ -78,11 +79,11 @@ pub(crate) struct Serve {
 pub(crate) enum Anonymous {
     /// Nothing
     None,
-    /// Look
+    /// Inspect locks
     Read,
-    /// Take locks, and extend and release their own
+    /// Inspect locks; acquire, extend and release their own
     Lock,
-    /// Take locks away from others
+    /// All of that, and release locks of other callers
     Write,
 }
 
@@ -98,10 +99,11 @@ impl From<Anonymous> for Scope {
 }
 
 const AFTER: &str = "\
-TERM or Ctrl-C ends it: nobody gets a lock any more, holds are released, leases stay until their ttl is over, and requests \
-under way end within --drain. A second one ends it at once. HUP reads the token file and the certificates again.
+TERM or Ctrl-C shuts it down: it grants no lock any more, releases the locks that open connections hold, keeps leases until \
+their ttl is over, and gives requests in progress --drain to end. A second TERM or Ctrl-C ends it at once. HUP reloads the \
+token file and the certificates.
 
-The log goes to stderr, with --json as one object per line. QUORLOCK_LOG changes what it has: warn, debug, quorlock=trace.
+The log goes to stderr, with --json as one object per line. QUORLOCK_LOG sets its filter: warn, debug, quorlock=trace.
 
 Examples:
   quorlock serve

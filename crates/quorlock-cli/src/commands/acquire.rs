@@ -1,93 +1,93 @@
-//! `quorlock acquire`: take a lock, print its token, and leave it to its ttl.
+//! `quorlock acquire`: acquire a lock, print its token, and leave the lock to its ttl.
 
 use crate::args::Acquire;
-use crate::duration::show;
-use crate::exit::Exit;
-use crate::failure::{Failure, millis};
-use crate::runtime;
-use crate::screen::Screen;
+use crate::commands::acquire_lock::{LockObserver, acquire_lock};
+use crate::output::duration::show;
+use crate::output::exit_code::Exit;
+use crate::output::failure::Failure;
+use crate::output::{Output, json, shell_quote};
+use crate::process::runtime;
+use crate::process::signals::Signals;
 use crate::settings::Settings;
-use crate::shell;
-use crate::signals::Signals;
-use crate::waiting::{self, Watcher};
 use quorlock::{Guard, Lock, Locker};
 use serde_json::{Value, json};
 
-/// Takes the lock and says under which token.
-pub(crate) fn acquire(args: &Acquire, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
-    settings.ttl.set(args.terms.ttl, "--ttl");
-    settings.wait.set(args.terms.wait, "--wait");
-    settings.excludes_others()?;
-    let notice = settings.local_notice(args.terms.wait.is_some(), screen);
-    let done = runtime::start()?.block_on(live(args, &settings, notice, screen));
+/// Acquires the lock and prints its token.
+pub(crate) fn acquire(args: &Acquire, mut settings: Settings, output: Output) -> Result<Exit, Failure> {
+    settings.ttl.set(args.options.ttl, "--ttl");
+    settings.wait.set(args.options.wait, "--wait");
+    settings.check_shared_nodes()?;
+    let notice = settings.local_notice(args.options.wait.is_some(), output);
+    let done = runtime::start()?.block_on(acquire_and_print(args, &settings, notice, output));
     done.map_err(|failure| failure.notice(notice))
 }
 
-async fn live(
+async fn acquire_and_print(
     args: &Acquire,
     settings: &Settings,
     notice: Option<&str>,
-    screen: Screen,
+    output: Output,
 ) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
-    let watcher = Watcher::new(screen);
-    let builder = settings.builder().attempts(u32::MAX).observe(watcher.clone());
+    let observer = LockObserver::new(output);
+    let builder = settings.builder().max_attempts(u32::MAX).observer(observer.clone());
     let locker = settings.build(builder)?;
     let lock = lock(args, &locker)?;
-    let taken = waiting::take(&lock, args.terms.no_wait, &mut signals).await;
-    // Also after a failure: what an attempt set on some nodes must go before we do.
+    let acquired = acquire_lock(&lock, args.options.no_wait, &mut signals).await;
+    // Even after a failure: what an attempt set on some nodes must be undone before we end.
     locker.flush().await;
-    let guard = taken?;
+    let guard = acquired?;
     if !guard.is_held() {
-        return Err(too_late(&guard));
+        return Err(expired(&guard));
     }
-    let mut object = taken_json(&guard, &locker, &watcher);
+    let mut object = to_json(&guard, &locker, &observer);
     if let Some(notice) = notice {
         object["notice"] = notice.into();
     }
-    let told = screen.hand_over(&object, || guard.token().to_string());
-    if let Err(error) = told {
+    let printed = output.try_print(&object, || guard.token().to_string());
+    if let Err(error) = printed {
         let _outcome = guard.release().await;
         locker.flush().await;
         let message = format!("the token could not be written, so the lock was released: {error}");
         return Err(Failure::new(Exit::CannotRun, "output", message));
     }
-    remark(&guard, screen);
-    // Neither released nor extended from here on: whoever has the token does both.
-    std::mem::forget(guard);
+    print_next_steps(&guard, output);
+    // The client that has the token extends and releases it from here on.
+    guard.detach();
     Ok(Exit::Success)
 }
 
 fn lock(args: &Acquire, locker: &Locker) -> Result<Lock, Failure> {
     let lock = locker.named(&args.name)?.watchdog(false).outlives_process(true);
-    Ok(match &args.terms.reason {
+    Ok(match &args.options.reason {
         Some(reason) => lock.reason(reason.as_str()),
         None => lock,
     })
 }
 
-fn too_late(guard: &Guard) -> Failure {
+fn expired(guard: &Guard) -> Failure {
     Failure::new(Exit::Lost, "lost", format!("lock `{}` was granted, but its time is over", guard.name()))
-        .help("give a longer --ttl, or look at the nodes with `quorlock doctor`")
+        .help("give a longer --ttl, or check the nodes with `quorlock doctor`")
 }
 
-fn taken_json(guard: &Guard, locker: &Locker, watcher: &Watcher) -> Value {
+fn to_json(guard: &Guard, locker: &Locker, observer: &LockObserver) -> Value {
     json!({
         "name": guard.name().as_str(),
         "token": guard.token().as_str(),
-        "fence": guard.fence(),
-        "remaining_ms": millis(Some(guard.remaining())),
+        "fence": guard.fence().get(),
+        "remaining_ms": json::millis(guard.remaining()),
         "votes": guard.votes(),
         "nodes": locker.quorum().nodes(),
-        "waited_ms": watcher.waited_ms(),
+        "waited_ms": observer.waited_ms(),
     })
 }
 
-/// The token itself is left out: it may have gone into a variable instead of onto the screen.
-fn remark(guard: &Guard, screen: Screen) {
+/// Prints how to go on, without the token: stdout may be a variable, stderr a log.
+fn print_next_steps(guard: &Guard, output: Output) {
     let (name, left) = (guard.name(), show(guard.remaining()));
-    let (extend, release) = (shell::line("extend", name, None), shell::line("release", name, None));
-    screen.remark(format_args!(
+    let extend = shell_quote::quorlock_command("extend", name, None);
+    let release = shell_quote::quorlock_command("release", name, None);
+    output.info_on_terminal(format_args!(
         "lock `{name}` is valid for {left}; with the token in QUORLOCK_TOKEN or --token, extend with `{extend}`, release with `{release}`"
     ));
 }

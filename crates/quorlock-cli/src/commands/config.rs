@@ -1,31 +1,29 @@
 //! `quorlock config show`: every setting and where it came from.
 
-use crate::duration;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::screen::Screen;
+use crate::output::exit_code::Exit;
+use crate::output::failure::Failure;
+use crate::output::sanitize::sanitize_lines;
+use crate::output::{Output, duration, table};
 use crate::settings::{Setting, Settings};
-use crate::table;
-use crate::text::plain_lines;
 use quorlock::RestartGuard;
 use quorlock::node::NodeUrl;
 use serde_json::{Map, Value, json};
 
-/// Shows all settings.
-pub(crate) fn show(settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+/// Prints all settings.
+pub(crate) fn show(settings: &Settings, output: Output) -> Result<Exit, Failure> {
     let rows = rows(settings);
     let object: Map<String, Value> = rows
         .iter()
         .map(|row| (row.name.to_owned(), json!({ "value": row.value, "source": row.source })))
         .collect();
-    screen.answer(&Value::Object(object), || {
+    output.print(&Value::Object(object), || {
         let mut table = table::with(&["SETTING", "VALUE", "FROM"]);
         for row in &rows {
             table.add_row([row.name, &row.value, &row.source]);
         }
         let files: Vec<String> = settings.files.iter().map(|file| file.display().to_string()).collect();
         let read = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
-        format!("{}\n\nfiles read: {}", table::text(&table), plain_lines(&read))
+        format!("{}\n\nfiles read: {}", table::text(&table), sanitize_lines(&read))
     })?;
     Ok(Exit::Success)
 }
@@ -68,10 +66,10 @@ fn rows(settings: &Settings) -> Vec<Row> {
 }
 
 fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
-    Row { name, value: plain_lines(&show(&setting.value)), source: plain_lines(&setting.source.to_string()) }
+    Row { name, value: sanitize_lines(&show(&setting.value)), source: sanitize_lines(&setting.source.to_string()) }
 }
 
-/// An address as it may be shown: a password never.
+/// An address without its password.
 fn without_secrets(url: &str) -> String {
     url.parse::<NodeUrl>().map_or_else(|error| format!("(cannot be used: {error})"), |url| url.to_string())
 }

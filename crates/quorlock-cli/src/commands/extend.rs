@@ -1,49 +1,48 @@
 //! `quorlock extend`: keep a lock for longer, by its token.
 
 use crate::args::Extend;
-use crate::duration::show;
-use crate::exit::Exit;
-use crate::failure::{Failure, millis};
-use crate::runtime;
-use crate::screen::Screen;
+use crate::output::duration::show;
+use crate::output::exit_code::Exit;
+use crate::output::failure::Failure;
+use crate::output::{Output, json, shell_quote};
+use crate::process::runtime;
 use crate::settings::Settings;
-use crate::shell;
 use quorlock::{ExtendError, Lost};
 use serde_json::json;
 
-/// Extends the lock and says for how long.
-pub(crate) fn extend(args: &Extend, mut settings: Settings, screen: Screen) -> Result<Exit, Failure> {
+/// Extends the lock and prints for how long.
+pub(crate) fn extend(args: &Extend, mut settings: Settings, output: Output) -> Result<Exit, Failure> {
     settings.ttl.set(args.ttl, "--ttl");
-    let token = args.proof.token()?;
+    let token = args.token.parse()?;
     runtime::start()?.block_on(async {
         let locker = settings.build(settings.builder().begin_epochs(false))?;
         let lock = locker.named(&args.name)?;
         let extended = lock.extend_token(token, settings.ttl.value).await;
-        // Nodes that did not answer yet shall extend, too.
+        // Nodes that did not answer yet must extend, too.
         locker.flush().await;
-        let extension = extended.map_err(|error| match error {
+        let extended = extended.map_err(|error| match error {
             ExtendError::Lost(lost) => gone(&lost),
             other => other.into(),
         })?;
-        let object = json!({
+        output.print_json(&json!({
             "name": lock.name().as_str(),
             "token": token.as_str(),
-            "fence": extension.fence.map(|fence| fence.get()),
-            "remaining_ms": millis(Some(extension.left)),
-            "votes": extension.votes,
+            "fence": extended.fence.map(|fence| fence.get()),
+            "remaining_ms": json::millis(extended.left),
+            "votes": extended.votes,
             "nodes": locker.quorum().nodes(),
-        });
-        screen.object(&object);
-        screen.remark(format_args!("lock `{}` is valid for another {}", lock.name(), show(extension.left)));
+        }));
+        let left = show(extended.left);
+        output.info_on_terminal(format_args!("lock `{}` is valid for another {left}", lock.name()));
         Ok(Exit::Success)
     })
 }
 
 fn gone(lost: &Lost) -> Failure {
-    let (name, status) = (&lost.lock, shell::line("status", &lost.lock, None));
+    let (name, status) = (&lost.lock, shell_quote::quorlock_command("status", &lost.lock, None));
     let message =
-        format!("lock `{name}` is not held under that token: its time ran out, or somebody removed it");
+        format!("lock `{name}` is not held under that token: its ttl ran out, or another client removed it");
     Failure::new(Exit::Lost, "lost", message)
-        .help(format!("stop what it protects; `{status}` tells who has it now"))
+        .help(format!("stop the work that it protects; `{status}` shows who has it now"))
         .detail("name", name.as_str())
 }

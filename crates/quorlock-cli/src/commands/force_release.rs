@@ -1,62 +1,59 @@
 //! `quorlock force-release`: take a lock away from a holder that is named by its token.
 
-use crate::args::{ForceRelease, token};
-use crate::exit::Exit;
-use crate::failure::{Failure, holder_json, unconfirmed};
-use crate::runtime;
-use crate::screen::Screen;
+use crate::args::{ForceRelease, parse_token};
+use crate::output::exit_code::Exit;
+use crate::output::failure::{Failure, unconfirmed};
+use crate::output::{Output, is_interactive, json, lock_view, shell_quote};
+use crate::process::runtime;
 use crate::settings::Settings;
-use crate::shell;
-use crate::since;
-use crate::view;
 use quorlock::node::{Content, View};
-use quorlock::{Holder, Inspection, Lock, Release, Token};
+use quorlock::{Holder, Inspection, Lock, ReleaseOutcome, Token};
 use serde_json::json;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+use std::time::SystemTime;
 
-/// Takes the lock away, if its holder is the one that was named, and says from whom.
+/// Releases the lock if its holder has the given token, and prints who held it.
 pub(crate) fn force_release(
     args: &ForceRelease,
     settings: &Settings,
-    screen: Screen,
+    output: Output,
 ) -> Result<Exit, Failure> {
-    let token = token(&args.token)?;
-    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal() && !screen.json;
-    if !args.yes && !can_ask {
-        return Err(Failure::usage("taking a lock away needs a yes, and there is nobody to ask")
-            .help("look at the holder with `quorlock status`, then give --yes"));
+    let token = parse_token(&args.token)?;
+    if !args.yes && (!is_interactive() || output.json) {
+        return Err(Failure::usage("taking a lock away needs a confirmation, and there is no terminal to ask on")
+            .help("check the holder with `quorlock status`, then give --yes"));
     }
     let runtime = runtime::start()?;
     let locker = {
         let _inside = runtime.enter();
-        settings.build(settings.looking_builder())?
+        settings.build(settings.read_only_builder())?
     };
     let lock = locker.named(&args.name)?;
-    let seen = runtime.block_on(lock.inspect())?;
-    let holder = holder_of(&seen, token).ok_or_else(|| other_holder(&seen))?;
+    let inspected = runtime.block_on(lock.inspect())?;
+    let holder = holder_with(&inspected, token).ok_or_else(|| other_holder(&inspected))?;
     if !args.yes {
-        confirm(&seen, &holder)?;
+        confirm(&inspected, &holder)?;
     }
-    // If the lock changed hands while we asked, its token is another one and nothing happens.
+    // If another client acquired the lock meanwhile, it has another token and nothing happens.
     let outcome = runtime.block_on(async {
         let outcome = lock.force_release(token).await;
         locker.flush().await;
         outcome
     });
-    // A majority that never had it says no, while the minority that had it lets go.
+    // A majority that never had the lock answers no, while the minority that had it releases it.
     let outcome = match outcome {
-        Release::AlreadyGone if holder != seen.holder => Release::Released,
+        ReleaseOutcome::AlreadyGone if holder != inspected.holder => ReleaseOutcome::Released,
         outcome => outcome,
     };
-    tell(&lock, &holder, outcome, screen)
+    print(&lock, &holder, outcome, output)
 }
 
-/// The holder under `token`, also one that has it on less than a majority.
-fn holder_of(seen: &Inspection, token: Token) -> Option<Holder> {
-    if view::token_of(&seen.holder) == Some(token) {
-        return Some(seen.holder.clone());
+/// The holder with `token`, even if it has the lock on less than a majority.
+fn holder_with(inspected: &Inspection, token: Token) -> Option<Holder> {
+    if lock_view::token_of(&inspected.holder) == Some(token) {
+        return Some(inspected.holder.clone());
     }
-    seen.nodes.iter().find_map(|node| match &node.view {
+    inspected.nodes.iter().find_map(|node| match &node.view {
         Ok(View { content: Content::Lock(stored), .. }) if stored.token == token => {
             Some(Holder::Owner { token, fence: stored.fence, owner: stored.owner.clone() })
         }
@@ -64,29 +61,29 @@ fn holder_of(seen: &Inspection, token: Token) -> Option<Holder> {
     })
 }
 
-fn other_holder(seen: &Inspection) -> Failure {
-    let name = &seen.name;
-    let failure = match &seen.holder {
+fn other_holder(inspected: &Inspection) -> Failure {
+    let name = &inspected.name;
+    let failure = match &inspected.holder {
         Holder::Nobody => {
             Failure::new(Exit::Lost, "not_held", format!("lock `{name}` is not held under that token"))
                 .help("it was released, or its time ran out: there is nothing to do")
         }
         holder => {
-            let holder = view::who_since(holder, since::now());
+            let holder = lock_view::holder_since_text(holder, SystemTime::now());
             let message = format!("lock `{name}` is not held under that token; now held by {holder}");
-            let status = shell::line("status --show-token", name, None);
+            let status = shell_quote::quorlock_command("status --show-token", name, None);
             Failure::new(Exit::Lost, "not_held", message)
-                .help(format!("the holder that you meant is gone; `{status}` tells who has it now"))
+                .help(format!("the holder that you named is gone; `{status}` shows who has it now"))
         }
     };
-    failure.detail("name", name.as_str()).detail("holder", holder_json(&seen.holder))
+    failure.detail("name", name.as_str()).detail("holder", json::holder(&inspected.holder))
 }
 
-/// Asks on the terminal; only a clear yes is one.
-fn confirm(seen: &Inspection, holder: &Holder) -> Result<(), Failure> {
-    let who = view::who_since(holder, since::now());
+/// Asks on the terminal. Anything but yes declines.
+fn confirm(inspected: &Inspection, holder: &Holder) -> Result<(), Failure> {
+    let text = lock_view::holder_since_text(holder, SystemTime::now());
     let mut err = anstream::stderr();
-    let _ = writeln!(err, "quorlock: lock `{}` is held by {who}", seen.name);
+    let _ = writeln!(err, "quorlock: lock `{}` is held by {text}", inspected.name);
     if let Holder::Owner { owner, .. } = holder
         && let Some(reason) = &owner.reason
     {
@@ -102,24 +99,23 @@ fn confirm(seen: &Inspection, holder: &Holder) -> Result<(), Failure> {
     Err(Failure::new(Exit::Warnings, "declined", "nothing was released"))
 }
 
-fn tell(lock: &Lock, holder: &Holder, outcome: Release, screen: Screen) -> Result<Exit, Failure> {
+fn print(lock: &Lock, holder: &Holder, outcome: ReleaseOutcome, output: Output) -> Result<Exit, Failure> {
     let name = lock.name();
     match outcome {
-        Release::Released => {}
-        Release::Unconfirmed { nodes } => return Err(unconfirmed(name, &nodes)),
+        ReleaseOutcome::Released => {}
+        ReleaseOutcome::Unconfirmed { nodes } => return Err(unconfirmed(name, &nodes)),
         _ => {
             let message = format!("lock `{name}` was gone before it could be taken away");
             return Err(Failure::new(Exit::Lost, "already_gone", message).detail("name", name.as_str()));
         }
     }
-    let object = json!({
+    output.print_json(&json!({
         "name": name.as_str(),
         "outcome": "released",
-        "holder": holder_json(holder),
-        "fence": view::fence_of(holder),
-    });
-    screen.object(&object);
-    let held = view::who_since(holder, since::now());
-    screen.note(format_args!("lock `{name}` was taken away; it was held by {held}"));
+        "holder": json::holder(holder),
+        "fence": lock_view::fence_of(holder),
+    }));
+    let holder = lock_view::holder_since_text(holder, SystemTime::now());
+    output.info(format_args!("lock `{name}` was taken away; it was held by {holder}"));
     Ok(Exit::Success)
 }

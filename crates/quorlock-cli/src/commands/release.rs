@@ -1,60 +1,58 @@
-//! `quorlock release`: give a lock back, by its token.
+//! `quorlock release`: release a lock, by its token.
 
-use crate::args::Release as Args;
-use crate::exit::Exit;
-use crate::failure::{Failure, unconfirmed};
-use crate::runtime;
-use crate::screen::Screen;
+use crate::args::Release;
+use crate::output::exit_code::Exit;
+use crate::output::failure::{Failure, unconfirmed};
+use crate::output::{Output, json, lock_view};
+use crate::process::runtime;
 use crate::settings::Settings;
-use crate::since;
-use crate::view;
-use quorlock::{Holder, Inspection, Lock, Release};
+use quorlock::{Holder, Inspection, Lock, ReleaseOutcome};
 use serde_json::{Value, json};
+use std::time::SystemTime;
 
-/// Releases the lock and says what became of it.
-pub(crate) fn release(args: &Args, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    let token = args.proof.token()?;
+/// Releases the lock and prints the outcome.
+pub(crate) fn release(args: &Release, settings: &Settings, output: Output) -> Result<Exit, Failure> {
+    let token = args.token.parse()?;
     runtime::start()?.block_on(async {
-        let locker = settings.build(settings.looking_builder())?;
+        let locker = settings.build(settings.read_only_builder())?;
         let lock = locker.named(&args.name)?;
-        locker.connect().await;
-        // Nodes answer in order, so the look that is sent first sees the lock as it was before.
-        let (seen, outcome) = tokio::join!(biased; lock.inspect(), lock.release_token(token));
+        // The release reports each node that cannot be reached.
+        let _ = locker.connect().await;
+        // Nodes answer in order, so the inspection that is sent first sees the lock as it was before the release.
+        let (before, outcome) = tokio::join!(biased; lock.inspect(), lock.release_token(token));
         locker.flush().await;
-        let seen = seen.ok();
+        let before = before.ok();
         match outcome {
-            Release::Released => {}
-            Release::Unconfirmed { nodes } => return Err(unconfirmed(lock.name(), &nodes)),
-            _ => return Err(gone(&lock, seen.as_ref())),
+            ReleaseOutcome::Released => {}
+            ReleaseOutcome::Unconfirmed { nodes } => return Err(unconfirmed(lock.name(), &nodes)),
+            _ => return Err(already_gone(&lock, before.as_ref())),
         }
-        let ours = seen.filter(|seen| view::token_of(&seen.holder) == Some(token));
-        let object = json!({
+        let ours = before.filter(|before| lock_view::token_of(&before.holder) == Some(token));
+        output.print_json(&json!({
             "name": lock.name().as_str(),
             "token": token.as_str(),
             "outcome": "released",
-            "fence": ours.as_ref().and_then(|seen| view::fence_of(&seen.holder)),
+            "fence": ours.as_ref().and_then(|before| lock_view::fence_of(&before.holder)),
             "remaining_ms": 0,
-            "votes": ours.as_ref().map(|seen| seen.votes),
+            "votes": ours.as_ref().map(|before| before.votes),
             "nodes": locker.quorum().nodes(),
-        });
-        screen.object(&object);
-        screen.remark(format_args!("lock `{}` is released", lock.name()));
+        }));
+        output.info_on_terminal(format_args!("lock `{}` is released", lock.name()));
         Ok(Exit::Success)
     })
 }
 
-/// It was gone before we came; `seen` tells who has it now.
-fn gone(lock: &Lock, seen: Option<&Inspection>) -> Failure {
+/// The lock was gone before the release; `inspected` shows who has it now.
+fn already_gone(lock: &Lock, inspected: Option<&Inspection>) -> Failure {
     let name = lock.name();
-    let holder = seen.map(|seen| &seen.holder).filter(|holder| **holder != Holder::Nobody);
-    let now = holder.map(|holder| format!("; now held by {}", view::who_since(holder, since::now())));
-    let message = format!(
-        "lock `{name}` was gone already: its time ran out, or somebody removed it{}",
-        now.unwrap_or_default()
-    );
+    let holder = inspected.map(|lock| &lock.holder).filter(|holder| **holder != Holder::Nobody);
+    let now = holder.map(|holder| lock_view::holder_since_text(holder, SystemTime::now()));
+    let now = now.map(|holder| format!("; now held by {holder}")).unwrap_or_default();
+    let message =
+        format!("lock `{name}` was gone already: its ttl ran out, or another client removed it{now}");
     Failure::new(Exit::Lost, "already_gone", message)
-        .help("what it protected may have been touched by others; extend a lock before its time is over")
+        .help("another client may have changed what it protected; extend a lock before its time is over")
         .detail("name", name.as_str())
         .detail("outcome", "already_gone")
-        .detail("holder", holder.map_or(Value::Null, crate::failure::holder_json))
+        .detail("holder", holder.map_or(Value::Null, json::holder))
 }

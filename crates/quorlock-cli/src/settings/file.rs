@@ -1,9 +1,9 @@
-//! Configuration files: where they are, and what stands in them.
+//! Configuration files: where they are, and what they may contain.
 
 use super::has_password;
 use crate::args::OnLost;
-use crate::duration::Span;
-use crate::failure::Failure;
+use crate::output::duration::DurationSetting;
+use crate::output::failure::Failure;
 use quorlock::RestartGuard;
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -15,23 +15,23 @@ use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
 const PROJECT_FILE: &str = "quorlock.toml";
-/// The file of the machine. Unlike the others it is found under cron, too, where HOME may be another and the working
-/// directory is no project.
+/// The file of the machine. Unlike the others it is found under cron, where HOME may differ and the working directory
+/// is no project.
 const SYSTEM_FILE: &str = "/etc/quorlock/config.toml";
-/// Larger files are none of ours.
+/// A larger file is no configuration file.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// A file that was read.
+/// A configuration file that was read.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ConfigFile {
     pub(super) path: PathBuf,
     pub(super) contents: Contents,
-    /// The mode that it should have, if users read it who need not.
+    /// The mode that the file should have, if other users can read it.
     exposed: Option<&'static str>,
 }
 
-impl Found {
-    /// What the user should know of a file that shows a password to others.
+impl ConfigFile {
+    /// A warning if other users can read a password in it.
     pub(super) fn warning(&self) -> Option<String> {
         let mode = self.exposed?;
         let path = self.path.display();
@@ -42,22 +42,22 @@ impl Found {
     }
 }
 
-/// What a configuration file may say. Everything may be left out.
+/// What a configuration file may contain. Every setting may be left out.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Contents {
     pub(super) nodes: Option<Vec<String>>,
     pub(super) require_nodes: Option<bool>,
-    pub(super) ttl: Option<Span>,
-    pub(super) longest_ttl: Option<Span>,
-    pub(super) wait: Option<Span>,
-    pub(super) node_timeout: Option<Span>,
-    pub(super) connect_timeout: Option<Span>,
+    pub(super) ttl: Option<DurationSetting>,
+    pub(super) longest_ttl: Option<DurationSetting>,
+    pub(super) wait: Option<DurationSetting>,
+    pub(super) node_timeout: Option<DurationSetting>,
+    pub(super) connect_timeout: Option<DurationSetting>,
     pub(super) drift: Option<f64>,
     pub(super) restart_guard: Option<Guard>,
     pub(super) durable: Option<bool>,
     pub(super) allow_eviction: Option<bool>,
-    pub(super) kill_grace: Option<Span>,
+    pub(super) kill_grace: Option<DurationSetting>,
     pub(super) on_lost: Option<OnLost>,
 }
 
@@ -79,22 +79,22 @@ impl From<Guard> for RestartGuard {
 }
 
 /// Reads the file that was `given`; without one the project's, the user's and the machine's, as far as they exist.
-pub(super) fn find(given: Option<&Path>) -> Result<Vec<Found>, Failure> {
+pub(super) fn find(given: Option<&Path>) -> Result<Vec<ConfigFile>, Failure> {
     if let Some(path) = given {
         return Ok(vec![read(path, Owners::Any)?.ok_or_else(|| missing(path))?]);
     }
     let mut found = Vec::new();
     let project = project_file();
-    for path in places(project.clone(), user_file()) {
-        // Only the project's file is found wherever the user happens to be.
+    for path in search_paths(project.clone(), user_file()) {
+        // Only the project's file depends on the working directory, which another user may own.
         let owners = if Some(&path) == project.as_ref() { Owners::Trusted } else { Owners::Any };
         found.extend(read(&path, owners)?);
     }
     Ok(found)
 }
 
-/// Where settings are looked for, the strongest first.
-fn places(project: Option<PathBuf>, user: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
+/// Where configuration files are searched, in order of precedence.
+fn search_paths(project: Option<PathBuf>, user: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     [project, user, Some(SYSTEM_FILE.into())].into_iter().flatten()
 }
 
@@ -111,9 +111,9 @@ fn project_file() -> Option<PathBuf> {
 /// Whose files are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owners {
-    /// Those of any user: the file was named.
+    /// Files of any user: the user named the file.
     Any,
-    /// Those of this user and of root. A file of another user, who could have us lock on other nodes, is refused.
+    /// Files of this user and of root. Another user's file could make us lock on other nodes.
     Trusted,
 }
 
@@ -136,17 +136,17 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// Reads one file; `None` if there is none.
-fn read(path: &Path, owners: Owners) -> Result<Option<Found>, Failure> {
+fn read(path: &Path, owners: Owners) -> Result<Option<ConfigFile>, Failure> {
     let unreadable = |error: io::Error| {
         Failure::usage(format!("the configuration file `{}` cannot be read: {error}", path.display()))
     };
-    // A pipe may never open otherwise.
+    // Otherwise opening a pipe may block for ever.
     let opened = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(unreadable)?,
     };
-    // Of the open file, as another may have its name by now.
+    // Of the open file: another file may have its name by now.
     let data = file.metadata().map_err(unreadable)?;
     let link = fs::symlink_metadata(path).map_err(unreadable)?;
     if !owners.include(data.uid()) || !owners.include(link.uid()) {
@@ -164,17 +164,17 @@ fn read(path: &Path, owners: Owners) -> Result<Option<Found>, Failure> {
             .help("settings and their meaning: quorlock config --help")
     })?;
     let is_ours = data.uid() == geteuid().as_raw();
-    // The file of another user is for us only through its group (a secret of Kubernetes) or an ACL, which looks like one.
+    // We can read another user's file through its group (a secret of Kubernetes) or an ACL, which shows as group bits.
     let readers = if is_ours { 0o044 } else { 0o004 };
     let exposed = (data.mode() & readers != 0).then_some(if is_ours { "600" } else { "640" });
-    Ok(Some(Found { path: path.to_owned(), contents, exposed }))
+    Ok(Some(ConfigFile { path: path.to_owned(), contents, exposed }))
 }
 
 fn parse(text: &str) -> Result<Contents, String> {
     toml::from_str(text).map_err(|error| without_secrets(error.to_string().trim_end()))
 }
 
-/// A cause that quotes a line with an address, without the password in it.
+/// `cause` without the passwords in the lines that it quotes.
 fn without_secrets(cause: &str) -> String {
     let is_secret = |line: &str| line.contains("://") && (line.contains('@') || line.contains("password="));
     let lines = cause.lines().map(|line| match line.split_once("://") {
@@ -213,10 +213,10 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_the_machine_is_the_weakest_and_is_read_without_a_home() {
-        let all: Vec<PathBuf> = places(Some("project".into()), Some("user".into())).collect();
+    fn the_file_of_the_machine_comes_last_and_is_read_without_a_home() {
+        let all: Vec<PathBuf> = search_paths(Some("project".into()), Some("user".into())).collect();
         assert_eq!(all, [Path::new("project"), Path::new("user"), Path::new("/etc/quorlock/config.toml")]);
-        let under_cron: Vec<PathBuf> = places(None, None).collect();
+        let under_cron: Vec<PathBuf> = search_paths(None, None).collect();
         assert_eq!(under_cron, [Path::new("/etc/quorlock/config.toml")]);
     }
 

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! What each caller may do.
 
 use crate::kit::Lab;
 use axum::http::StatusCode;
@@ -35,7 +35,7 @@ async fn status(lab: &Lab, secret: Option<&str>, path: &str) -> StatusCode {
 async fn each_scope_includes_those_below() {
     let (lab, _dir) = guarded(None);
     let table = "
-        path                      nobody  reader-reader-reader  locker-locker-locker  writer-writer-writer
+        path                      none    reader-reader-reader  locker-locker-locker  writer-writer-writer
         /v1/locks                 401     200                   200                   200
         /v1/overview              401     200                   200                   200
         /metrics                  401     200                   200                   200
@@ -49,7 +49,7 @@ async fn each_scope_includes_those_below() {
     let rows: Vec<Vec<&str>> = table.lines().skip(1).map(|row| row.split_whitespace().collect()).collect();
     for row in &rows[1..] {
         for (secret, expected) in rows[0].iter().zip(row).skip(1) {
-            let shown = (*secret != "nobody").then_some(*secret);
+            let shown = (*secret != "none").then_some(*secret);
             let found = status(&lab, shown, row[0]).await;
             assert_eq!(found.as_u16().to_string(), *expected, "{} {secret}", row[0]);
         }
@@ -87,8 +87,8 @@ async fn what_callers_without_a_secret_may_do_depends_on_where_they_come_from() 
     assert_eq!(local.get("/v1/overview").await.ok()["scope"], "lock");
     let owner = Lab::from(local.sidecar.clone(), Peer::Unix);
     assert_eq!(owner.get("/v1/overview").await.ok()["scope"], "write");
-    let nobody = Lab::open_to(Scope::None);
-    nobody.get("/v1/overview").await.problem(403, "forbidden");
+    let closed = Lab::open_to(Scope::None);
+    closed.get("/v1/overview").await.problem(403, "forbidden");
 }
 
 #[tokio::test]
@@ -107,11 +107,11 @@ async fn secrets_can_be_changed_while_it_runs_and_a_bad_file_changes_nothing() {
 #[tokio::test]
 async fn a_missing_file_of_secrets_is_an_error_at_the_start() {
     let missing = Lab::builder(&["memory:"]).token_file(Some("/nowhere/tokens".into())).build();
-    assert!(matches!(missing, Err(SidecarError::Keys(_))));
+    assert!(matches!(missing, Err(SidecarError::Secrets(_))));
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_this_machine_from_outside_is_not_served() {
+async fn a_foreign_name_that_resolves_to_this_machine_is_not_served() {
     let lab = Lab::new();
     for host in ["evil.example", "evil.example:7420", "10.0.0.1:7420", "localhost.evil.example"] {
         lab.get_with("/v1/locks", &[("host", host)]).await.problem(421, "wrong_host");
@@ -123,7 +123,7 @@ async fn a_name_that_leads_to_this_machine_from_outside_is_not_served() {
     let (guarded, _dir) = guarded(None);
     let shown = [("host", "locks.example"), ("authorization", "Bearer reader-reader-reader")];
     assert_eq!(guarded.get_with("/v1/locks", &shown).await.status, 200);
-    // What anybody may do without a secret a page that was given our address must not.
+    // A page whose name resolves to this machine must not do what callers without a secret may.
     let (open, _dir) = guarded_from(Peer::Loopback, Some(Scope::Write));
     open.get_with("/v1/locks", &[("host", "evil.example")]).await.problem(421, "wrong_host");
     assert_eq!(open.get_with("/v1/locks", &shown).await.status, 200);
@@ -176,7 +176,7 @@ async fn the_page_may_load_nothing_from_elsewhere() {
     }
 }
 
-/// Goal: a slip of the pen does not hand out the strongest scope.
+/// Goal: a typing error does not grant the strongest scope.
 #[tokio::test]
 async fn a_mistyped_or_missing_scope_is_refused_with_its_line() {
     let dir = TempDir::new().unwrap();
@@ -184,9 +184,9 @@ async fn a_mistyped_or_missing_scope_is_refused_with_its_line() {
     for line in ["raed:reader-reader-reader", "reader-reader-reader", "Read:reader-reader-reader"] {
         fs::write(&path, format!("# ours\nlock:locker-locker-locker\n{line}\n")).unwrap();
         let refused = Lab::builder(&["memory:"]).token_file(Some(path.clone())).build().unwrap_err();
-        let said = refused.to_string();
-        assert!(said.contains("line 3") && said.contains("read, lock or write"), "{said}");
-        assert!(!said.contains("reader-reader"), "{said}");
+        let text = refused.to_string();
+        assert!(text.contains("line 3") && text.contains("read, lock or write"), "{text}");
+        assert!(!text.contains("reader-reader"), "{text}");
     }
 }
 
@@ -206,7 +206,7 @@ async fn readiness_shows_nodes_only_to_callers_that_may_read() {
     assert_eq!(Lab::new().get("/readyz").await.ok()["up"], 1);
 }
 
-/// Goal: a page whose name was rebound to our address cannot call where callers need no secret.
+/// Goal: a page whose name was rebound to this machine cannot call where callers need no secret.
 #[tokio::test]
 async fn a_foreign_name_is_not_served_where_callers_need_no_secret() {
     let (open, _dir) = guarded(Some(Scope::Read));
@@ -217,12 +217,12 @@ async fn a_foreign_name_is_not_served_where_callers_need_no_secret() {
     for host in ["10.0.0.1:7420", "[fd00::1]:7420", "localhost:7420"] {
         assert_eq!(open.get_with("/v1/locks", &[("host", host)]).await.status, 200, "{host}");
     }
-    // Probes call by whatever name they have.
+    // Probes may call by any name.
     let (closed, _dir) = guarded(None);
     assert_eq!(closed.get_with("/healthz", &[("host", "evil.example")]).await.status, 200);
 }
 
-/// Goal: the journal says who took a lock away, without a secret and without a token.
+/// Goal: the event log names the caller that released a lock by force, without its secret and the token.
 #[tokio::test]
 async fn a_forced_release_is_an_event_with_its_caller() {
     let dir = TempDir::new().unwrap();
@@ -235,19 +235,19 @@ async fn a_forced_release_is_an_event_with_its_caller() {
     lab.post_with("/v1/locks/job/force-release", &shown, &body).await.ok();
     lab.post_with("/v1/locks/job/force-release", &shown, &body).await.problem(410, "lost");
     let (_, mut events) = lab.open_with("/v1/events?after=0", &shown).await;
-    let told = crate::kit::text(&mut events, "\"already_gone\"").await;
-    let forced: Vec<serde_json::Value> = told
+    let text = crate::kit::text(&mut events, "\"already_gone\"").await;
+    let forced: Vec<serde_json::Value> = text
         .split("\n\n")
         .filter(|event| event.contains("event: force_released\n"))
         .map(|event| serde_json::from_str(event.split_once("data: ").unwrap().1).unwrap())
         .collect();
     let outcomes: Vec<_> = forced.iter().map(|event| event["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["released", "already_gone"], "{told}");
+    assert_eq!(outcomes, ["released", "already_gone"], "{text}");
     for event in &forced {
         assert_eq!((&event["lock"], &event["secret"]), (&json!("job"), &json!("ann")), "{event}");
         assert_eq!((&event["scope"], &event["peer"]), (&json!("write"), &json!("unknown")), "{event}");
     }
-    assert!(!told.contains("writer-writer") && !told.contains(lease["token"].as_str().unwrap()), "{told}");
+    assert!(!text.contains("writer-writer") && !text.contains(lease["token"].as_str().unwrap()), "{text}");
 }
 
 #[tokio::test]
@@ -260,7 +260,7 @@ async fn wrong_secrets_are_counted_and_missing_ones_are_not() {
             text.lines().find(|line| line.starts_with("redlock_sidecar_wrong_secrets_total ")).unwrap();
         line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
     };
-    // Other tests of this process count, too.
+    // Other tests of this process count as well.
     let before = count().await;
     for _ in 0..3 {
         let wrong = [("authorization", "Bearer wrong-wrong-wrong-wrong")];

@@ -1,4 +1,4 @@
-//! Until when a lease counts: an absolute end on the boot clock, and an end for clients on other machines.
+//! When a lease ends: an absolute end on the boot clock, and an end for clients on other machines.
 
 use crate::kit::{Lab, event};
 use quorlock::{Clock, SystemClock};
@@ -9,17 +9,17 @@ fn boot_ms() -> u64 {
     u64::try_from(SystemClock.now().since_boot().as_millis()).unwrap()
 }
 
-/// Checks what is said of a lease that nodes keep until `ends` on the boot clock, in answer to a request that was sent
-/// at `sent`.
+/// Checks the response to a request that was sent at `sent`, for a lease that nodes keep until `ends` on the
+/// boot clock.
 #[track_caller]
-fn assert_bounded(said: &Value, sent: u64, ends: u64) {
-    let number = |field: &str| said[field].as_u64().unwrap_or_else(|| panic!("no {field}: {said}"));
+fn assert_bounded(response: &Value, sent: u64, ends: u64) {
+    let number = |field: &str| response[field].as_u64().unwrap_or_else(|| panic!("no {field}: {response}"));
     let (deadline, left, age) =
         (number("deadline_boot_ms"), number("remaining_ms"), number("request_age_ms"));
-    assert!(deadline <= ends, "{said}: over at {ends}");
-    assert!(sent + age + left <= deadline, "{said}: sent at {sent}");
+    assert!(deadline <= ends, "{response}: over at {ends}");
+    assert!(sent + age + left <= deadline, "{response}: sent at {sent}");
     // Each of them was rounded down.
-    assert!(deadline <= boot_ms() + left + 1, "{said}: read at {}", boot_ms());
+    assert!(deadline <= boot_ms() + left + 1, "{response}: read at {}", boot_ms());
 }
 
 #[tokio::test]
@@ -33,19 +33,19 @@ async fn a_lease_says_when_it_ends_and_how_long_ago_it_was_asked_for() {
         lab.post("/v1/locks/a/extend", &json!({ "token": lease["token"], "ttl_ms": 9_000 })).await.ok();
     assert_bounded(&longer, sent, boot_ms() + 9_000);
     assert!(longer["deadline_boot_ms"].as_u64() > lease["deadline_boot_ms"].as_u64());
-    // Through a sidecar that did not lend it.
+    // Through a sidecar that did not grant it.
     let other = Lab::of(Lab::builder(&["memory:deadline-of-another"]));
     let stranger = Lab::of(Lab::builder(&["memory:deadline-of-another"]));
-    let lease = other.take("a").await;
+    let lease = other.acquire("a").await;
     let sent = boot_ms();
     let body = json!({ "token": lease["token"], "ttl_ms": 9_000 });
     assert_bounded(&stranger.post("/v1/locks/a/extend", &body).await.ok(), sent, boot_ms() + 9_000);
 }
 
-/// Goal: a client that counts from before its request knows how much of that it waited, and loses no more than the way
-/// of its request.
+/// Goal: a client that counts from before its request knows how much of that it waited, and loses no more than
+/// the time that its request travelled.
 #[tokio::test]
-async fn the_time_that_a_caller_waited_is_no_time_of_its_lease() {
+async fn the_time_that_a_caller_waited_is_not_part_of_its_lease() {
     let lab = Lab::new();
     lab.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 1_000 })).await.ok();
     let sent = boot_ms();

@@ -1,4 +1,4 @@
-//! What the documents say about the sidecar is true.
+//! The documents agree with the sidecar.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ fn every_problem_is_in_the_documents_with_its_status_and_no_other() {
         .map(|row| row.split('|').map(|cell| cell.trim().trim_matches('`')).collect::<Vec<_>>())
         .map(|cells| (cells[1].to_owned(), cells[2].parse().unwrap()))
         .collect();
-    let told: BTreeSet<(String, u16)> =
+    let reported: BTreeSet<(String, u16)> =
         quorlock_serve::problem_codes().into_iter().map(|(code, status)| (code.to_owned(), status)).collect();
-    assert_eq!(explained, told);
+    assert_eq!(explained, reported);
 }

@@ -1,4 +1,4 @@
-//! Locks that live as long as a connection.
+//! Locks that are held as long as a connection is open.
 
 use crate::kit::{Lab, event};
 use axum::body::Body;
@@ -27,7 +27,7 @@ async fn a_hold_lasts_as_long_as_its_connection() {
 }
 
 #[tokio::test]
-async fn whoever_holds_a_lock_learns_that_it_was_taken_away() {
+async fn a_hold_learns_of_a_forced_release() {
     let lab = Lab::new();
     let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=30000").await;
     let lease = event(&mut body, "held").await;
@@ -43,7 +43,7 @@ async fn whoever_holds_a_lock_learns_that_it_was_taken_away() {
 #[tokio::test]
 async fn a_hold_is_refused_as_an_acquire_is() {
     let lab = Lab::new();
-    lab.take("a").await;
+    lab.acquire("a").await;
     lab.get("/v1/locks/a/hold?wait_ms=0").await.problem(409, "held");
     lab.get("/v1/locks/a/hold?wait_ms=20").await.problem(408, "wait_over");
     lab.get("/v1/locks/quorlock%3Ax/hold").await.problem(400, "bad_name");
@@ -51,17 +51,17 @@ async fn a_hold_is_refused_as_an_acquire_is() {
 }
 
 #[tokio::test]
-async fn a_shutdown_releases_holds_keeps_leases_and_turns_the_others_away() {
+async fn a_shutdown_releases_holds_keeps_leases_and_refuses_the_others() {
     let lab = Lab::of(Lab::builder(&["memory:shutdown"]));
     let other = Lab::of(Lab::builder(&["memory:shutdown"]));
     let (_, mut body) = lab.open("/v1/locks/held/hold").await;
     event(&mut body, "held").await;
-    let lease = lab.take("leased").await;
+    let lease = lab.acquire("leased").await;
     let waiting = {
         let lab = lab.clone();
         tokio::spawn(async move { lab.post("/v1/locks/leased/acquire", &json!({ "wait_ms": 60_000 })).await })
     };
-    quorlock_testkit::until("somebody waits", SOON, async || {
+    quorlock_testkit::until("a call waits", SOON, async || {
         lab.get("/v1/locks/leased").await.ok()["waiters"] == json!(1)
     })
     .await;
@@ -82,7 +82,7 @@ async fn a_shutdown_releases_holds_keeps_leases_and_turns_the_others_away() {
 }
 
 #[tokio::test]
-async fn a_look_at_the_headers_takes_no_lock() {
+async fn a_head_request_acquires_no_lock() {
     let lab = Lab::new();
     let head = Request::builder().method("HEAD").uri("/v1/locks/a/hold").header("host", "localhost");
     let refused = lab.send(head.body(Body::empty()).unwrap()).await;

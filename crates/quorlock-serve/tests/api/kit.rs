@@ -1,4 +1,4 @@
-//! A sidecar in this process, asked without a network.
+//! A sidecar in this process, called without a network.
 
 use axum::Router;
 use axum::body::Body;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tower::ServiceExt;
 
-/// What was answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -23,14 +23,14 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
     }
 
-    /// The answer, if its status is 200.
+    /// The JSON of a response with status 200.
     #[track_caller]
     pub(crate) fn ok(self) -> Value {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         self.json()
     }
 
-    /// The problem, if it is this one. Every problem must have the same form.
+    /// The problem, which must be this one. Every problem must have the same form.
     #[track_caller]
     pub(crate) fn problem(self, status: u16, code: &str) -> Value {
         let problem = self.json();
@@ -44,7 +44,7 @@ impl Answer {
     }
 }
 
-/// A sidecar and from where it is asked.
+/// A sidecar, called from one kind of peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Lab {
     pub(crate) sidecar: Sidecar,
@@ -52,7 +52,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// On nodes of its own.
+    /// With a node of its own.
     pub(crate) fn new() -> Self {
         Self::of(Self::builder(&["memory:"]))
     }
@@ -61,7 +61,7 @@ impl Lab {
         Sidecar::builder(Locker::builder().nodes(nodes.iter().copied())).ttl(Duration::from_secs(10))
     }
 
-    /// Asked from this machine.
+    /// Called from this machine.
     pub(crate) fn of(builder: SidecarBuilder) -> Self {
         Self::from(builder.build().unwrap(), Peer::Loopback)
     }
@@ -71,14 +71,14 @@ impl Lab {
         Self { sidecar, router }
     }
 
-    /// With these bounds.
+    /// With these limits.
     pub(crate) fn within(change: impl FnOnce(&mut Limits)) -> Self {
         let mut limits = Limits::default();
         change(&mut limits);
         Self::of(Self::builder(&["memory:"]).limits(limits))
     }
 
-    /// Whoever comes may do this.
+    /// With this scope for callers without a secret.
     pub(crate) fn open_to(scope: Scope) -> Self {
         Self::of(Self::builder(&["memory:"]).anonymous(Some(scope)))
     }
@@ -91,7 +91,7 @@ impl Lab {
         Answer { status: parts.status, headers: parts.headers, text }
     }
 
-    /// A request whose answer has no end that the test could wait for.
+    /// A request with an endless response.
     pub(crate) async fn open(&self, path: &str) -> (StatusCode, Body) {
         self.open_with(path, &[]).await
     }
@@ -119,12 +119,12 @@ impl Lab {
         self.send(with(request, headers, Body::from(body.to_string()))).await
     }
 
-    /// Takes `name` and answers its lease.
-    pub(crate) async fn take(&self, name: &str) -> Value {
+    /// Acquires `name` and returns its lease.
+    pub(crate) async fn acquire(&self, name: &str) -> Value {
         self.post(&format!("/v1/locks/{name}/acquire"), &json!({})).await.ok()
     }
 
-    /// Whether anybody holds `name`, as the nodes say.
+    /// Whether a client holds `name`, by the nodes.
     pub(crate) async fn is_held(&self, name: &str) -> bool {
         self.get(&format!("/v1/locks/{name}")).await.ok()["held"] == json!(true)
     }
@@ -136,7 +136,7 @@ fn with(request: axum::http::request::Builder, headers: &[(&str, &str)], body: B
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).body(body).unwrap()
 }
 
-/// Reads events until one of this kind came; its data.
+/// Reads events until one of this kind comes, and returns its data.
 pub(crate) async fn event(body: &mut Body, kind: &str) -> Value {
     let wanted = format!("event: {kind}\n");
     let text = text(body, &wanted).await;
@@ -145,7 +145,7 @@ pub(crate) async fn event(body: &mut Body, kind: &str) -> Value {
     serde_json::from_str(data).unwrap()
 }
 
-/// Reads until `wanted` came; each event comes whole.
+/// Reads until `wanted` comes. Each event comes whole.
 pub(crate) async fn text(body: &mut Body, wanted: &str) -> String {
     let reading = async {
         let mut text = String::new();

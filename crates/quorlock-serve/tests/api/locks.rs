@@ -1,4 +1,4 @@
-//! Leases: taken, kept, given back, looked at.
+//! Leases by token: acquired, extended, released, inspected.
 
 use crate::kit::Lab;
 use quorlock::Locker;
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_lease_is_taken_extended_and_released() {
+async fn a_lease_is_acquired_extended_and_released() {
     let lab = Lab::new();
     let lease = lab
         .post("/v1/locks/a/acquire", &json!({ "ttl_ms": 5000, "owner": "me", "reason": "why" }))
@@ -26,7 +26,7 @@ async fn a_lease_is_taken_extended_and_released() {
 }
 
 #[tokio::test]
-async fn who_has_a_lock_is_told_to_whoever_finds_it_held() {
+async fn a_refused_caller_learns_who_holds_the_lock() {
     let lab = Lab::new();
     let body = json!({ "owner": "ann@web", "reason": "report" });
     let lease = lab.post("/v1/locks/a/acquire", &body).await.ok();
@@ -40,7 +40,7 @@ async fn who_has_a_lock_is_told_to_whoever_finds_it_held() {
     assert!(problem["remaining_ms"].as_u64().unwrap() <= 10_000);
 }
 
-/// Goal: a caller that skips work which others do can tell a holder from clients of which none has a majority.
+/// Goal: a caller that skips work which others do can distinguish a holder from clients without a majority.
 #[tokio::test]
 async fn a_lock_that_no_client_has_on_a_majority_is_not_called_held() {
     let nodes = ["memory:contended1", "memory:contended2", "memory:contended3"];
@@ -60,21 +60,21 @@ async fn a_lock_that_no_client_has_on_a_majority_is_not_called_held() {
 #[tokio::test]
 async fn a_wait_that_is_over_is_not_the_same_as_no_wait() {
     let lab = Lab::new();
-    lab.take("a").await;
+    lab.acquire("a").await;
     let answer = lab.post("/v1/locks/a/acquire", &json!({ "wait_ms": 50 })).await;
     assert!(answer.headers.contains_key("retry-after"));
     answer.problem(408, "wait_over");
 }
 
 #[tokio::test]
-async fn whoever_waits_gets_the_lock_when_it_is_released() {
+async fn a_waiter_gets_the_lock_when_it_is_released() {
     let lab = Lab::new();
-    let first = lab.take("a").await;
+    let first = lab.acquire("a").await;
     let waiting = {
         let lab = lab.clone();
         tokio::spawn(async move { lab.post("/v1/locks/a/acquire", &json!({ "wait_ms": 60_000 })).await })
     };
-    quorlock_testkit::until("somebody waits", Duration::from_secs(30), async || {
+    quorlock_testkit::until("a call waits", Duration::from_secs(30), async || {
         lab.get("/v1/locks/a").await.ok()["waiters"] == json!(1)
     })
     .await;
@@ -86,7 +86,7 @@ async fn whoever_waits_gets_the_lock_when_it_is_released() {
 #[tokio::test]
 async fn what_is_gone_cannot_be_released_or_extended() {
     let lab = Lab::new();
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     let body = json!({ "token": lease["token"] });
     lab.post("/v1/locks/a/release", &body).await.ok();
     for verb in ["release", "extend"] {
@@ -171,7 +171,7 @@ async fn requests_that_find_room_together_do_not_exceed_the_limit() {
     assert_eq!(lab.get("/v1/overview").await.ok()["sessions"], 1);
 }
 
-/// The ttl that was asked for last is the one that counts on.
+/// Goal: the ttl of the last extension is the default of the next.
 #[tokio::test]
 async fn an_extension_without_a_ttl_is_as_long_as_the_last() {
     let lab = Lab::new();
@@ -183,27 +183,27 @@ async fn an_extension_without_a_ttl_is_as_long_as_the_last() {
 }
 
 #[tokio::test]
-async fn at_most_so_many_may_wait() {
+async fn waiters_have_a_limit() {
     let lab = Lab::within(|limits| limits.waiters = 1);
-    lab.take("a").await;
+    lab.acquire("a").await;
     let waiting = {
         let lab = lab.clone();
         tokio::spawn(async move { lab.post("/v1/locks/a/acquire", &json!({ "wait_ms": 60_000 })).await })
     };
-    quorlock_testkit::until("somebody waits", Duration::from_secs(30), async || {
+    quorlock_testkit::until("a call waits", Duration::from_secs(30), async || {
         lab.get("/v1/locks/a").await.ok()["waiters"] == json!(1)
     })
     .await;
     let answer = lab.post("/v1/locks/b/acquire", &json!({ "wait_ms": 10 })).await;
     assert_eq!(answer.headers["retry-after"], "1");
-    answer.problem(429, "crowded");
+    answer.problem(429, "too_many_waiters");
     waiting.abort();
 }
 
 #[tokio::test]
-async fn held_locks_are_listed_and_free_ones_can_be_looked_at() {
+async fn held_locks_are_listed_and_free_ones_can_be_inspected() {
     let lab = Lab::new();
-    let lease = lab.take("a%2Fb").await;
+    let lease = lab.acquire("a%2Fb").await;
     let listed = lab.get("/v1/locks").await;
     assert!(!listed.text.contains(lease["token"].as_str().unwrap()));
     let listed = listed.ok();
@@ -244,5 +244,5 @@ async fn other_clients_of_the_nodes_are_shown_and_kept_out() {
     let problem = lab.post("/v1/locks/a/acquire", &json!({})).await.problem(409, "held");
     assert_eq!(problem["holder"]["owner"], "bob");
     let seen = lab.get("/v1/locks/a").await.ok();
-    assert_eq!((&seen["here"], &seen["fence"]), (&json!(false), &json!(guard.fence())));
+    assert_eq!((&seen["here"], &seen["fence"]), (&json!(false), &json!(guard.fence().get())));
 }

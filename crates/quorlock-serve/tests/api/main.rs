@@ -1,14 +1,14 @@
-//! Every answer of the sidecar, asked in this process.
+//! Every response of the sidecar, requested in this process without a network.
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod claims;
 mod deadlines;
 mod documents;
 mod hold;
 mod kit;
 mod locks;
 mod overview;
-mod own;
 mod requests;
 mod search;
 mod tokens;

@@ -1,4 +1,4 @@
-//! What people see: the overview, events and metrics.
+//! What people read: the overview, events and metrics.
 
 use crate::kit::{Lab, event, text};
 use quorlock_serve::Peer;
@@ -9,7 +9,7 @@ use std::time::Duration;
 #[tokio::test]
 async fn the_overview_shows_nodes_locks_and_the_last_minutes() {
     let lab = Lab::new();
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     lab.post("/v1/locks/a/acquire", &json!({})).await.problem(409, "held");
     let seen = lab.get("/v1/overview").await.ok();
     assert_eq!((&seen["quorum"], &seen["sessions"], &seen["scope"]), (&json!(1), &json!(1), &json!("lock")));
@@ -33,7 +33,7 @@ async fn the_overview_shows_nodes_locks_and_the_last_minutes() {
 }
 
 #[tokio::test]
-async fn a_lost_lock_is_told_on_a_banner() {
+async fn a_lost_lock_has_a_banner() {
     let lab = Lab::of(Lab::builder(&["memory:lost-on-a-banner"]));
     let other = Lab::from(Lab::builder(&["memory:lost-on-a-banner"]).build().unwrap(), Peer::Unix);
     let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=400").await;
@@ -48,8 +48,8 @@ async fn a_lost_lock_is_told_on_a_banner() {
     .await;
 }
 
-/// Goal: the end of a lease that its caller did not extend is shown, but as no loss: no banner, no mark, and a reason
-/// that no alert takes for a fault.
+/// Goal: the end of a lease that its caller did not extend is shown, but not as a loss: no banner, no mark,
+/// and a reason that no alert fires on.
 #[tokio::test]
 async fn a_lease_that_its_caller_did_not_extend_is_no_loss() {
     let lab = Lab::new();
@@ -73,10 +73,10 @@ async fn a_lease_that_its_caller_did_not_extend_is_no_loss() {
 }
 
 #[tokio::test]
-async fn events_are_told_as_they_happen_and_again_to_whoever_missed_them() {
+async fn events_are_sent_as_they_happen_and_again_to_a_reader_that_missed_them() {
     let lab = Lab::new();
     let (_, mut live) = lab.open("/v1/events").await;
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     let acquired = event(&mut live, "acquired").await;
     assert_eq!(
         (&acquired["lock"], &acquired["fence"], &acquired["kind"]),
@@ -95,21 +95,21 @@ async fn events_are_told_as_they_happen_and_again_to_whoever_missed_them() {
 }
 
 #[tokio::test]
-async fn frequent_events_are_told_only_to_those_who_ask() {
+async fn routine_events_are_sent_only_on_request() {
     let lab = Lab::new();
-    lab.take("a").await;
+    lab.acquire("a").await;
     lab.post("/v1/locks/a/acquire", &json!({})).await.problem(409, "held");
     let (_, mut all) = lab.open("/v1/events?after=0&all=true").await;
     assert_eq!(event(&mut all, "refused").await["lock"], "a");
     let (_, mut rare) = lab.open("/v1/events?after=0").await;
-    let told = text(&mut rare, "event: gave_up").await;
-    assert!(told.contains("event: acquired") && !told.contains("event: refused"), "{told}");
+    let events = text(&mut rare, "event: gave_up").await;
+    assert!(events.contains("event: acquired") && !events.contains("event: refused"), "{events}");
 }
 
 #[tokio::test]
 async fn prometheus_can_read_the_metrics() {
     let lab = Lab::new();
-    lab.take("a").await;
+    lab.acquire("a").await;
     let scrape = lab.get("/metrics").await;
     assert_eq!(scrape.status, 200);
     let samples = exposition::parse(&scrape.text);

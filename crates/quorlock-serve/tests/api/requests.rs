@@ -97,7 +97,7 @@ async fn names_that_no_lock_may_have_are_refused() {
 }
 
 #[tokio::test]
-async fn odd_names_are_names_all_the_same() {
+async fn odd_names_are_valid_names() {
     let lab = Lab::new();
     for (path, name) in [
         ("..", ".."),
@@ -111,10 +111,10 @@ async fn odd_names_are_names_all_the_same() {
         ("acquire", "acquire"),
     ] {
         let path = path.replace('{', "%7B").replace('}', "%7D");
-        assert_eq!(lab.take(&path).await["name"], name);
+        assert_eq!(lab.acquire(&path).await["name"], name);
     }
     let longest = "x".repeat(512);
-    assert_eq!(lab.take(&longest).await["name"], longest);
+    assert_eq!(lab.acquire(&longest).await["name"], longest);
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn ttls_waits_and_tokens_have_bounds() {
         lab.post(ACQUIRE, &json!({ "ttl_ms": ttl })).await.problem(400, "bad_ttl");
     }
     lab.post(ACQUIRE, &json!({ "wait_ms": 3_600_001 })).await.problem(400, "bad_request");
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     lab.post("/v1/locks/a/extend", &json!({ "token": lease["token"], "ttl_ms": 31_000 }))
         .await
         .problem(400, "bad_ttl");
@@ -150,7 +150,7 @@ async fn each_path_has_its_methods() {
 }
 
 #[tokio::test]
-async fn unknown_questions_are_refused() {
+async fn unknown_parameters_are_refused() {
     let lab = Lab::new();
     for query in ["x=1", "ttl_ms=abc", "ttl_ms=-1", "wait_ms=3600001"] {
         lab.get(&format!("/v1/locks/a/hold?{query}")).await.problem(400, "bad_request");
@@ -160,7 +160,7 @@ async fn unknown_questions_are_refused() {
 }
 
 #[tokio::test]
-async fn answers_are_kept_by_nobody() {
+async fn responses_are_not_cached() {
     let lab = Lab::new();
     for path in ["/healthz", "/v1/locks", "/nothing"] {
         assert_eq!(lab.get(path).await.headers["cache-control"], "no-store", "{path}");

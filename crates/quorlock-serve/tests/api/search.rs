@@ -21,7 +21,7 @@ async fn lab_with(locks: &[(&str, &str, &str)]) -> (Lab, Vec<Value>) {
     (lab, leases)
 }
 
-/// Waits until the list, which is remembered for a moment, has so many locks.
+/// Waits until the list, which is cached for a moment, has `count` locks.
 async fn listed(lab: &Lab, count: usize) {
     until("the list is new", LIMIT, async || lab.get("/v1/locks").await.ok()["total"] == count).await;
 }
@@ -30,7 +30,7 @@ fn names(answer: &Value) -> Vec<&str> {
     answer["locks"].as_array().unwrap().iter().map(|lock| lock["name"].as_str().unwrap()).collect()
 }
 
-/// The part of a query that asks for the page behind this one.
+/// The part of a query that asks for the page after this one.
 fn after(page: &Value) -> Option<String> {
     let next = page["next"].as_str()?;
     Some(format!("&after={}", next.replace('%', "%25").replace(' ', "%20").replace('&', "%26")))
@@ -87,7 +87,7 @@ async fn pages_give_each_lock_once_in_each_order() {
     }
     let first = lab.get("/v1/overview?limit=2&sort=since").await.ok();
     assert_eq!((names(&first), &first["locks_before"]), (vec!["a b", "b&"], &json!(0)));
-    // The last lock of a page ends, and the next page begins where it was.
+    // The last lock of a page is released, and the next page begins where it was.
     let first = lab.get("/v1/locks?limit=2&sort=since").await.ok();
     lab.post("/v1/locks/b%26/release", &json!({ "token": leases[1]["token"] })).await.ok();
     listed(&lab, 4).await;
@@ -96,7 +96,7 @@ async fn pages_give_each_lock_once_in_each_order() {
 }
 
 #[tokio::test]
-async fn a_wrong_search_is_refused_with_what_it_may_be() {
+async fn a_wrong_search_is_refused_with_the_valid_parameters() {
     let lab = Lab::new();
     for path in ["/v1/locks", "/v1/overview"] {
         for (query, detail) in [
@@ -122,12 +122,12 @@ async fn a_wrong_search_is_refused_with_what_it_may_be() {
 async fn events_of_one_lock_come_without_those_of_others() {
     let lab = Lab::new();
     let (_, mut live) = lab.open("/v1/events?lock=a%2Fb").await;
-    lab.take("other").await;
-    let lease = lab.take("a%2Fb").await;
-    lab.take("third").await;
+    lab.acquire("other").await;
+    let lease = lab.acquire("a%2Fb").await;
+    lab.acquire("third").await;
     lab.post("/v1/locks/a%2Fb/release", &json!({ "token": lease["token"] })).await.ok();
-    let told = text(&mut live, "event: released").await;
-    assert!(told.contains("a/b") && !told.contains("other") && !told.contains("third"), "{told}");
+    let events = text(&mut live, "event: released").await;
+    assert!(events.contains("a/b") && !events.contains("other") && !events.contains("third"), "{events}");
     let (_, mut late) = lab.open("/v1/events?after=0&lock=third").await;
     assert_eq!(event(&mut late, "acquired").await["lock"], "third");
 }

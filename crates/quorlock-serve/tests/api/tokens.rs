@@ -12,7 +12,7 @@ fn two(nodes: &'static str) -> (Lab, Lab) {
 #[tokio::test]
 async fn another_sidecar_extends_and_releases() {
     let (one, other) = two("memory:two-sidecars");
-    let lease = one.take("a").await;
+    let lease = one.acquire("a").await;
     let body = json!({ "token": lease["token"], "ttl_ms": 8000 });
     let extended = other.post("/v1/locks/a/extend", &body).await.ok();
     assert_eq!((&extended["fence"], &extended["ttl_ms"]), (&lease["fence"], &json!(8000)));
@@ -21,7 +21,7 @@ async fn another_sidecar_extends_and_releases() {
     one.post("/v1/locks/a/extend", &body).await.problem(410, "lost");
 }
 
-/// Goal: a sidecar whose own clock says that a lease is over must not take away what another sidecar extended.
+/// Goal: a sidecar by whose clock a lease is over must not release what another sidecar extended.
 #[tokio::test]
 async fn a_lease_that_another_sidecar_keeps_alive_survives_the_first_one() {
     let (one, other) = two("memory:kept-elsewhere");
@@ -35,23 +35,23 @@ async fn a_lease_that_another_sidecar_keeps_alive_survives_the_first_one() {
     })
     .await;
     assert!(one.is_held("a").await);
-    // And the first can go on with it as with any other.
+    // And the first can extend and release it like any other.
     one.post("/v1/locks/a/extend", &body).await.ok();
     one.post("/v1/locks/a/release", &json!({ "token": lease["token"] })).await.ok();
     assert!(!other.is_held("a").await);
     serving.abort();
 }
 
-/// Goal: whoever waits at one sidecar need not wait for the ttl of a lease that was released through another.
+/// Goal: a waiter at one sidecar need not wait for the ttl of a lease that was released through another.
 #[tokio::test]
-async fn whoever_waits_hears_of_a_release_through_another_sidecar() {
+async fn a_waiter_is_woken_by_a_release_through_another_sidecar() {
     let (one, other) = two("memory:released-elsewhere");
     let lease = other.post("/v1/locks/a/acquire", &json!({ "ttl_ms": 30_000 })).await.ok();
     let waiting = {
         let one = one.clone();
         tokio::spawn(async move { one.post("/v1/locks/a/acquire", &json!({ "wait_ms": 20_000 })).await })
     };
-    quorlock_testkit::until("somebody waits", Duration::from_secs(30), async || {
+    quorlock_testkit::until("a call waits", Duration::from_secs(30), async || {
         one.get("/v1/locks/a").await.ok()["waiters"] == json!(1)
     })
     .await;
@@ -60,9 +60,9 @@ async fn whoever_waits_hears_of_a_release_through_another_sidecar() {
 }
 
 #[tokio::test]
-async fn a_lock_is_taken_away_only_with_scope_write_and_the_right_token() {
+async fn a_forced_release_needs_scope_write_and_the_right_token() {
     let lab = Lab::new();
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     let body = json!({ "token": lease["token"] });
     let problem = lab.post("/v1/locks/a/force-release", &body).await.problem(403, "forbidden");
     assert!(problem["detail"].as_str().unwrap().contains("`write`"));
@@ -76,9 +76,9 @@ async fn a_lock_is_taken_away_only_with_scope_write_and_the_right_token() {
 }
 
 #[tokio::test]
-async fn tokens_are_shown_to_their_takers_alone() {
+async fn a_token_is_returned_only_to_the_caller_that_acquired_it() {
     let lab = Lab::open_to(Scope::Lock);
-    let lease = lab.take("a").await;
+    let lease = lab.acquire("a").await;
     let token = lease["token"].as_str().unwrap();
     for path in ["/v1/locks", "/v1/locks/a", "/v1/overview", "/metrics", "/readyz", "/openapi.json"] {
         let answer = lab.get(path).await;

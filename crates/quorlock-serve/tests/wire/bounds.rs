@@ -1,4 +1,4 @@
-//! Nobody can keep the sidecar busy by being slow, or by being many.
+//! Slow callers and many callers cannot keep the sidecar from serving the others.
 
 use crate::kit::{LIMIT, Lab, acquire, answer, rest};
 use quorlock_serve::Limits;
@@ -24,8 +24,8 @@ async fn a_head_that_comes_in_drops_is_cut_off() {
             sleep(Duration::from_millis(20)).await;
         }
     });
-    let said = rest(&mut reading).await;
-    assert!(!said.contains("200 OK"), "{said}");
+    let response = rest(&mut reading).await;
+    assert!(!response.contains("200 OK"), "{response}");
     tokio::time::timeout(LIMIT, dribbling).await.unwrap().unwrap();
 }
 
@@ -40,14 +40,14 @@ async fn a_body_that_comes_in_drops_is_cut_off() {
             sleep(Duration::from_millis(20)).await;
         }
     });
-    let said = rest(&mut reading).await;
-    assert!(said.starts_with("HTTP/1.1 400") && said.contains("bad_request"), "{said}");
+    let response = rest(&mut reading).await;
+    assert!(response.starts_with("HTTP/1.1 400") && response.contains("bad_request"), "{response}");
     tokio::time::timeout(LIMIT, dribbling).await.unwrap().unwrap();
     assert!(!lab.is_held("a").await);
 }
 
 #[tokio::test]
-async fn idle_connections_end_also_after_a_request() {
+async fn idle_connections_end_even_after_a_request() {
     let lab = Lab::start("memory:", impatient()).await;
     let mut silent = lab.dial().await;
     assert_eq!(rest(&mut silent).await, "");
@@ -58,30 +58,30 @@ async fn idle_connections_end_also_after_a_request() {
 }
 
 #[tokio::test]
-async fn heads_have_an_end() {
+async fn heads_have_a_limit() {
     let lab = Lab::start("memory:", Limits::default()).await;
     let mut stream = lab.dial().await;
     let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(200_000));
     let _ = stream.write_all(long.as_bytes()).await;
-    let said = rest(&mut stream).await;
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{said}");
+    let response = rest(&mut stream).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 4"), "{response}");
     let mut stream = lab.dial().await;
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(1000));
     let _ = stream.write_all(many.as_bytes()).await;
-    let said = rest(&mut stream).await;
-    assert!(said.is_empty() || said.starts_with("HTTP/1.1 431"), "{said}");
+    let response = rest(&mut stream).await;
+    assert!(response.is_empty() || response.starts_with("HTTP/1.1 431"), "{response}");
 }
 
 #[tokio::test]
-async fn noise_is_hung_up_on() {
+async fn a_connection_that_sends_noise_is_closed() {
     let lab = Lab::start("memory:", Limits::default()).await;
     for noise in
         [&b"\0\0\0\0\r\n\r\n"[..], b"GET\r\n\r\n", b"*1\r\n$4\r\nPING\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n"]
     {
         let mut stream = lab.dial().await;
         stream.write_all(noise).await.unwrap();
-        let said = rest(&mut stream).await;
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 400"), "{said}");
+        let response = rest(&mut stream).await;
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 400"), "{response}");
     }
 }
 
@@ -96,8 +96,8 @@ fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").into_bytes()
 }
 
-/// What a new connection is answered.
-async fn asked(lab: &Lab, path: &str) -> String {
+/// The response to a request on a new connection.
+async fn request(lab: &Lab, path: &str) -> String {
     let mut stream = lab.dial().await;
     let _ = stream.write_all(&get(path)).await;
     rest(&mut stream).await
@@ -117,20 +117,20 @@ async fn hold(lab: &Lab, count: usize) -> Vec<TcpStream> {
     holds
 }
 
-/// Goal: callers that connect and say nothing keep nobody out.
+/// Goal: callers that connect and send nothing keep no other caller out.
 #[tokio::test]
-async fn a_new_caller_takes_the_place_of_the_connection_that_was_idle_longest() {
+async fn a_new_caller_evicts_the_connection_that_was_idle_longest() {
     let lab = Lab::start("memory:", few(4)).await;
     let mut idle = Vec::new();
     for _ in 0..4 {
         idle.push(lab.dial().await);
     }
-    // Half a head is idle, too.
+    // A connection with half a head is idle as well.
     idle[0].write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
-    // A connection that was used a moment ago goes last.
+    // A connection that was used a moment ago is evicted last.
     idle[1].write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert!(answer(&mut idle[1]).await.starts_with("HTTP/1.1 200"));
-    assert!(asked(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200"));
+    assert!(request(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200"));
     assert_eq!(rest(&mut idle[0]).await, "", "the oldest was closed");
     let _holds = hold(&lab, 3).await;
     assert_eq!(rest(&mut idle[2]).await, "");
@@ -144,22 +144,22 @@ async fn probes_are_answered_when_all_connections_are_busy() {
     let lab = Lab::start("memory:", few(4)).await;
     let holds = hold(&lab, 4).await;
     for path in ["/healthz", "/readyz"] {
-        let said = asked(&lab, path).await;
-        assert!(said.starts_with("HTTP/1.1 200") && said.contains("connection: close"), "{said}");
+        let response = request(&lab, path).await;
+        assert!(response.starts_with("HTTP/1.1 200") && response.contains("connection: close"), "{response}");
     }
     for path in ["/v1/locks", "/", "/metrics"] {
-        let said = asked(&lab, path).await;
-        assert!(said.starts_with("HTTP/1.1 503") && said.contains("\"code\":\"full\""), "{said}");
+        let response = request(&lab, path).await;
+        assert!(response.starts_with("HTTP/1.1 503") && response.contains("\"code\":\"full\""), "{response}");
     }
-    // Silence in the places of probes keeps no probe out.
+    // Silent connections in the pool of probes keep no probe out.
     let mut silent = Vec::new();
     for _ in 0..100 {
         silent.push(lab.dial().await);
     }
-    assert!(asked(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
+    assert!(request(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
     drop(holds);
-    quorlock_testkit::until("there is room again", LIMIT, async || {
-        asked(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200")
+    quorlock_testkit::until("there is capacity again", LIMIT, async || {
+        request(&lab, "/v1/locks").await.starts_with("HTTP/1.1 200")
     })
     .await;
 }
@@ -174,7 +174,7 @@ async fn a_caller_that_showed_a_secret_keeps_its_connection() {
     assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"));
     for _ in 0..10 {
         let _silent = lab.dial().await;
-        assert!(asked(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
+        assert!(request(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
     }
     known.write_all(request.as_bytes()).await.unwrap();
     assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"), "it is still open");
@@ -218,7 +218,7 @@ async fn a_connection_whose_first_byte_does_not_come_is_closed_soon() {
 }
 
 #[tokio::test]
-async fn a_refused_caller_that_sends_its_body_late_still_gets_its_answer() {
+async fn a_refused_caller_that_sends_its_body_late_still_gets_its_response() {
     let lab = Lab::start("memory:", Limits::default()).await;
     let mut stream = lab.dial().await;
     let head = "POST /v1/locks/a/acquire HTTP/1.1\r\nhost: evil.example\r\ncontent-type: application/json\r\n\
@@ -227,7 +227,7 @@ async fn a_refused_caller_that_sends_its_body_late_still_gets_its_answer() {
         stream.write_all(head.as_bytes()).await.unwrap();
         sleep(Duration::from_millis(50)).await;
         stream.write_all(b"{\"wait_ms\":1").await.unwrap();
-        let said = answer(&mut stream).await;
-        assert!(said.starts_with("HTTP/1.1 421"), "{said}");
+        let response = answer(&mut stream).await;
+        assert!(response.starts_with("HTTP/1.1 421"), "{response}");
     }
 }

@@ -1,4 +1,4 @@
-//! A sidecar that listens, and callers who speak plain bytes.
+//! A sidecar that listens, and callers that send plain bytes.
 
 use quorlock::{Locker, Observer};
 use quorlock_serve::{Address, CancellationToken, Limits, Sidecar, SidecarBuilder};
@@ -30,7 +30,7 @@ impl Lab {
     }
 
     pub(crate) async fn observed(nodes: &str, limits: Limits, observer: impl Observer) -> Self {
-        let builder = Locker::builder().nodes([nodes]).observe(observer);
+        let builder = Locker::builder().nodes([nodes]).observer(observer);
         Self::bound(nodes, Sidecar::builder(builder).limits(limits), TempDir::new().unwrap()).await
     }
 
@@ -63,7 +63,7 @@ impl Lab {
         UnixStream::connect(&self.unix).await.unwrap()
     }
 
-    /// Whether anybody holds `name`, as the nodes say.
+    /// Whether a client holds `name`, by the nodes.
     pub(crate) async fn is_held(&self, name: &str) -> bool {
         self.nodes.named(name).unwrap().inspect().await.unwrap().is_held()
     }
@@ -75,9 +75,9 @@ impl Lab {
         serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Waits until so many calls wait for `name`.
+    /// Waits until `count` calls wait for a lock.
     pub(crate) async fn waiters(&self, count: u64) {
-        quorlock_testkit::until("they wait", LIMIT, async || self.overview().await["waiters_total"] == count)
+        quorlock_testkit::until("the calls wait", LIMIT, async || self.overview().await["waiters_total"] == count)
             .await;
     }
 }
@@ -88,7 +88,7 @@ impl Drop for Lab {
     }
 }
 
-/// A request to take `name`.
+/// A request to acquire `name`.
 pub(crate) fn acquire(name: &str, body: &str) -> Vec<u8> {
     let head = format!(
         "POST /v1/locks/{name}/acquire HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -97,14 +97,14 @@ pub(crate) fn acquire(name: &str, body: &str) -> Vec<u8> {
     [head.as_bytes(), body.as_bytes()].concat()
 }
 
-/// All that comes until the other side hangs up, in whichever way.
+/// All bytes until the sidecar closes the connection, or resets it.
 pub(crate) async fn rest(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await.unwrap();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One answer with a body.
+/// One response with a body.
 pub(crate) async fn answer(stream: &mut (impl AsyncRead + Unpin)) -> String {
     let reading = async {
         let mut bytes = Vec::new();

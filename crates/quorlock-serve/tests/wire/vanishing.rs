@@ -1,4 +1,4 @@
-//! Callers that go away at the worst moment leave no lock behind.
+//! Callers that disconnect at the worst moment leave no lock behind.
 
 use crate::kit::{LIMIT, Lab, acquire, answer, rest};
 use quorlock::Event;
@@ -15,7 +15,7 @@ const BEFORE_TTL: Duration = Duration::from_secs(20);
 const FOREVER: &str = "{\"wait_ms\": 3600000, \"ttl_ms\": 30000}";
 
 #[tokio::test]
-async fn who_hangs_up_while_waiting_leaves_the_line() {
+async fn a_caller_that_disconnects_while_it_waits_leaves_the_queue() {
     let lab = Lab::start("memory:leaves-the-line", Limits::default()).await;
     let guard = lab.nodes.named("a").unwrap().acquire().await.unwrap();
     let (mut tcp, mut unix) = (lab.dial().await, lab.dial_unix().await);
@@ -25,22 +25,22 @@ async fn who_hangs_up_while_waiting_leaves_the_line() {
     drop((tcp, unix));
     lab.waiters(0).await;
     let _ = guard.release().await;
-    // Nobody is left to take it.
+    // No waiter is left to acquire it.
     assert!(!lab.is_held("a").await);
     assert_eq!(lab.overview().await["sessions"], 0);
 }
 
-/// Goal: whenever a caller hangs up around the moment of its grant, it has its answer or the lock is free.
+/// Goal: a caller that disconnects around the moment of its grant has its response, or the lock is free.
 ///
-/// The observer hangs up in the very moment of the grant, before the answer can be written.
+/// The observer disconnects at the grant itself, before the response can be written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_hangs_up_in_the_moment_of_the_grant_leaves_no_lock() {
+async fn a_caller_that_disconnects_at_its_grant_leaves_no_lock() {
     for round in 0..20 {
-        let hang_up: Arc<Mutex<Option<std::os::unix::net::UnixStream>>> = Arc::default();
-        let hanging = hang_up.clone();
+        let stream_to_drop: Arc<Mutex<Option<std::os::unix::net::UnixStream>>> = Arc::default();
+        let to_drop = stream_to_drop.clone();
         let observer = move |event: &Event| {
             if matches!(event, Event::Acquired { .. }) {
-                drop(hanging.lock().unwrap().take());
+                drop(to_drop.lock().unwrap().take());
             }
         };
         let nodes = format!("memory:moment-of-the-grant-{round}");
@@ -48,42 +48,42 @@ async fn who_hangs_up_in_the_moment_of_the_grant_leaves_no_lock() {
         let guard = lab.nodes.named("a").unwrap().acquire().await.unwrap();
         let stream = std::os::unix::net::UnixStream::connect(&lab.unix).unwrap();
         std::io::Write::write_all(&mut &stream, &acquire("a", FOREVER)).unwrap();
-        *hang_up.lock().unwrap() = Some(stream);
+        *stream_to_drop.lock().unwrap() = Some(stream);
         lab.waiters(1).await;
         let _ = guard.release().await;
-        until("it was granted", LIMIT, async || hang_up.lock().unwrap().is_none()).await;
+        until("it was granted", LIMIT, async || stream_to_drop.lock().unwrap().is_none()).await;
         until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
         until("it is forgotten", LIMIT, async || lab.overview().await["sessions"] == 0).await;
     }
 }
 
-/// The same over TCP, where the end of a connection is seen by looking, not by writing.
+/// The same over TCP, where only a read shows the end of a connection, not a write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_hangs_up_in_the_moment_of_the_grant_leaves_no_lock_over_tcp_either() {
+async fn a_caller_that_disconnects_at_its_grant_leaves_no_lock_over_tcp() {
     for round in 0..20 {
-        let hang_up: Arc<Mutex<Option<std::net::TcpStream>>> = Arc::default();
-        let hanging = hang_up.clone();
+        let stream_to_drop: Arc<Mutex<Option<std::net::TcpStream>>> = Arc::default();
+        let to_drop = stream_to_drop.clone();
         let observer = move |event: &Event| {
             if matches!(event, Event::Acquired { .. }) {
-                drop(hanging.lock().unwrap().take());
+                drop(to_drop.lock().unwrap().take());
             }
         };
         let nodes = format!("memory:moment-of-the-grant-tcp-{round}");
         let lab = Lab::observed(&nodes, Limits::default(), observer).await;
         {
-            // The observer cannot hang up before all is sent.
-            let mut place = hang_up.lock().unwrap();
+            // The observer cannot disconnect before all is sent.
+            let mut place = stream_to_drop.lock().unwrap();
             let mut stream = std::net::TcpStream::connect(lab.tcp).unwrap();
             std::io::Write::write_all(&mut stream, &acquire("a", "{\"ttl_ms\": 30000}")).unwrap();
             *place = Some(stream);
         }
-        until("it was granted", LIMIT, async || hang_up.lock().unwrap().is_none()).await;
+        until("it was granted", LIMIT, async || stream_to_drop.lock().unwrap().is_none()).await;
         until("it is free", BEFORE_TTL, async || !lab.is_held("a").await).await;
     }
 }
 
 #[tokio::test]
-async fn who_hangs_up_without_reading_the_answer_leaves_no_lock_on_a_socket_of_this_machine() {
+async fn a_caller_that_does_not_read_its_response_leaves_no_lock_on_a_unix_socket() {
     let lab = Lab::start("memory:unread", Limits::default()).await;
     let mut stream = lab.dial_unix().await;
     stream.write_all(&acquire("a", "{\"ttl_ms\": 30000}")).await.unwrap();
@@ -94,10 +94,10 @@ async fn who_hangs_up_without_reading_the_answer_leaves_no_lock_on_a_socket_of_t
 }
 
 #[tokio::test]
-async fn who_gets_the_answer_keeps_the_lock_after_hanging_up() {
+async fn a_caller_that_read_its_response_keeps_the_lock_after_it_disconnects() {
     let lab = Lab::start("memory:keeps-the-lock", Limits::default()).await;
     for (name, is_unix) in [("tcp", false), ("unix", true)] {
-        let said = if is_unix {
+        let response = if is_unix {
             let mut stream = lab.dial_unix().await;
             stream.write_all(&acquire(name, "{}")).await.unwrap();
             answer(&mut stream).await
@@ -106,7 +106,7 @@ async fn who_gets_the_answer_keeps_the_lock_after_hanging_up() {
             stream.write_all(&acquire(name, "{}")).await.unwrap();
             answer(&mut stream).await
         };
-        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+        assert!(response.starts_with("HTTP/1.1 200"), "{response}");
         until("the connection is gone", LIMIT, async || lab.overview().await["connections"] == 1).await;
         assert!(lab.is_held(name).await, "{name}");
     }
@@ -114,7 +114,7 @@ async fn who_gets_the_answer_keeps_the_lock_after_hanging_up() {
 }
 
 #[tokio::test]
-async fn many_requests_on_one_connection_are_answered_in_turn() {
+async fn many_requests_on_one_connection_are_answered_in_order() {
     let lab = Lab::start("memory:pipelined", Limits::default()).await;
     let mut stream = lab.dial_unix().await;
     let requests: Vec<u8> = (0..20).flat_map(|number| acquire(&format!("n{number}"), "{}")).collect();
@@ -133,9 +133,9 @@ async fn a_hold_ends_with_its_connection() {
     let lab = Lab::start("memory:hold-ends", Limits::default()).await;
     let mut stream = lab.dial().await;
     stream.write_all(b"GET /v1/locks/a/hold HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
-    let mut said = Vec::new();
-    while !String::from_utf8_lossy(&said).contains("event: held") {
-        assert_ne!(within("an event", LIMIT, stream.read_buf(&mut said)).await.unwrap(), 0);
+    let mut response = Vec::new();
+    while !String::from_utf8_lossy(&response).contains("event: held") {
+        assert_ne!(within("an event", LIMIT, stream.read_buf(&mut response)).await.unwrap(), 0);
     }
     assert!(lab.is_held("a").await);
     drop(stream);
@@ -143,7 +143,7 @@ async fn a_hold_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn a_shutdown_answers_who_waits_and_hangs_up_on_the_idle() {
+async fn a_shutdown_answers_waiters_and_closes_idle_connections() {
     let mut lab = Lab::start("memory:wire-shutdown", Limits::default()).await;
     let guard = lab.nodes.named("a").unwrap().acquire().await.unwrap();
     let (mut idle, mut waiting) = (lab.dial().await, lab.dial_unix().await);
@@ -156,8 +156,8 @@ async fn a_shutdown_answers_who_waits_and_hangs_up_on_the_idle() {
         serving.await.unwrap();
         let _ = ended.send(());
     });
-    let said = rest(&mut waiting).await;
-    assert!(said.starts_with("HTTP/1.1 503") && said.contains("shutting_down"), "{said}");
+    let response = rest(&mut waiting).await;
+    assert!(response.starts_with("HTTP/1.1 503") && response.contains("shutting_down"), "{response}");
     assert_eq!(rest(&mut idle).await, "");
     tokio::time::timeout(LIMIT, has_ended).await.unwrap().unwrap();
     assert!(!lab.unix.exists(), "the socket is removed");

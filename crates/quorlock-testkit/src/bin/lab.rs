@@ -1,21 +1,21 @@
-//! Runs the other ways to lock and tells what each breaks.
+//! Runs other ways to lock and reports what each breaks.
 
 use quorlock_testkit::schemes::{self, Check, Finding, Promotion, Scheme};
 use std::process::ExitCode;
 use std::time::Instant;
 
 const USAGE: &str = "\
-Runs ten ways to lock on seeded simulations and tells what each breaks.
+Runs ten ways to lock in seeded simulations and reports what each breaks.
 
-usage: schemes [--acquisitions N] [--seed N] [--explain SCHEME] [--list]
+usage: lab [--acquisitions N] [--seed N] [--explain SCHEME] [--list]
 
-  --acquisitions N  at least so many per scheme (default 10000)
+  --acquisitions N  at least this many per scheme (default 10000)
   --seed N          the seed of the first run (default 1)
-  --explain SCHEME  the shortest story of what goes wrong with it
+  --explain SCHEME  the shortest trace of what goes wrong with it
   --list            the schemes";
 
-/// How many runs are searched for a short story.
-const STORIES: u64 = 100;
+/// How many runs are searched for a short trace.
+const RUNS_SEARCHED: u64 = 100;
 
 struct Options {
     acquisitions: u64,
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Ok(Some(options)) => measure(&options),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("schemes: {problem}\n\n{USAGE}");
+            eprintln!("lab: {problem}\n\n{USAGE}");
             ExitCode::from(2)
         }
     }
@@ -66,9 +66,11 @@ fn number(text: &str) -> Result<u64, String> {
 
 fn explain(scheme: Scheme, seed: u64) -> ExitCode {
     println!("{scheme}: {}", scheme.about());
-    match schemes::explain(scheme, seed, STORIES) {
-        Some(story) => story.iter().for_each(|line| println!("{line}")),
-        None => println!("nothing to tell: no {:?} in {STORIES} runs from seed {seed} on", scheme.flaw()),
+    match schemes::explain(scheme, seed, RUNS_SEARCHED) {
+        Some(trace) => trace.iter().for_each(|line| println!("{line}")),
+        None => {
+            println!("nothing to show: no {:?} in {RUNS_SEARCHED} runs from seed {seed} on", scheme.flaw())
+        }
     }
     ExitCode::SUCCESS
 }

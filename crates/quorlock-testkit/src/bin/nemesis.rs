@@ -1,33 +1,33 @@
-//! Raises a fault_phase around real servers and reports what was promised and broken.
+//! Injects faults around real servers and reports which promises broke.
 
 use quorlock_testkit::Binary;
-use quorlock_testkit::nemesis::{Check, Outcome, Setting, be_client, run};
+use quorlock_testkit::nemesis::{Check, Outcome, Setting, run, run_client};
 use quorlock_testkit::simulator::InjectedBug;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const USAGE: &str = "\
-Runs the shipped lock on real servers and in real client processes, with trouble: bad networks; servers that are killed,
-stopped, emptied or full, or whose clocks jump; clients that stand still, sleep, die, or whose clocks jump.
+Runs the shipped lock on real servers and in real client processes, with faults: bad networks; servers that are killed,
+stopped, emptied or full, or whose clocks jump; clients that are paused, sleep, die, or whose clocks jump.
 
-usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--bug NAME]
+usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--inject-bug NAME]
 
-  --seconds N    how long the trouble lasts (default 60); under 45 not every fault is demanded
-  --nodes N      how many servers vote, 3 to 31 (default 5)
-  --clients N    how many client processes contend (default 6)
-  --seed N       the schedule of faults (default: a new one); what comes of it depends on the machine, too
-  --valkey       runs Valkey servers instead of Redis
-  --show         prints everything that happened, not only what led to a violation
-  --bug NAME   bug a bug (reachable-majority, late-deadline, no-restart-guard); passes if it is found,
-                 which may take several runs";
+  --seconds N        how long faults are injected (default 60); under 45 not every fault is demanded
+  --nodes N          how many servers vote, 3 to 31 (default 5)
+  --clients N        how many client processes contend (default 6)
+  --seed N           the schedule of faults (default: a new one); the effects depend on the machine, too
+  --valkey           runs Valkey servers instead of Redis
+  --show             prints everything that happened, not only what led to a violation
+  --inject-bug NAME  inject a bug (also --plant): reachable-majority, late-deadline or no-restart-guard; passes if it is
+                     found, which may take several runs";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if be_client(&words) {
+    if run_client(&words) {
         return ExitCode::SUCCESS;
     }
     match parse(words.into_iter()) {
-        Ok(Some(setting)) => fault_phase(&setting),
+        Ok(Some(setting)) => run_and_report(&setting),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("nemesis: {problem}\n\n{USAGE}");
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>, String> {
-    let program = std::env::current_exe().map_err(|error| format!("who am I? {error}"))?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut setting = Setting::new(any_seed(), program);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
@@ -48,7 +48,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
             "--seed" => setting.seed = number(&value()?)?,
             "--show" => setting.show = true,
             "--valkey" => setting.binary = Binary::Valkey,
-            "--bug" => setting.injected_bug = Some(value()?.parse()?),
+            "--inject-bug" | "--plant" => setting.injected_bug = Some(value()?.parse()?),
             "--help" | "-h" => {
                 println!("{USAGE}");
                 return Ok(None);
@@ -63,7 +63,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
         return Err("a day is enough".to_owned());
     }
     if setting.injected_bug.is_some_and(|bug| !Setting::INJECTED_BUGS.contains(&bug)) {
-        return Err("this bug can only be planted in the simulator".to_owned());
+        return Err("this bug can only be injected in the simulator".to_owned());
     }
     if setting.binary.find().is_none() {
         return Err(format!("no {:?} server here, see scripts/setup-tests", setting.binary));
@@ -80,7 +80,7 @@ fn any_seed() -> u64 {
     u64::from(now.subsec_micros())
 }
 
-fn fault_phase(setting: &Setting) -> ExitCode {
+fn run_and_report(setting: &Setting) -> ExitCode {
     // Before anything can go wrong.
     eprintln!("seed {}", setting.seed);
     let outcome = run(setting);
@@ -97,11 +97,11 @@ fn fault_phase(setting: &Setting) -> ExitCode {
     if passed == checks.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A planted bug must break a promise, or the harness proves nothing.
+/// An injected bug must break a promise, or the harness proves nothing.
 fn find(bug: InjectedBug, outcome: &Outcome) -> ExitCode {
     let is_found = !outcome.history.violations().is_empty();
     outcome.promises().iter().for_each(|check| println!("{check}"));
-    println!("planted bug {bug} {}", if is_found { "found" } else { "not found" });
+    println!("injected bug {bug} {}", if is_found { "found" } else { "not found" });
     println!("{} passed, {} failed", u8::from(is_found), u8::from(!is_found));
     if is_found { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,22 +1,22 @@
-//! Runs many simulated worlds and reports what was promised and broken.
+//! Runs many simulated worlds and reports which promises broke.
 
-use quorlock_testkit::simulator::{Counts, Fault, Outcome, InjectedBug, Setting, Uses, run};
+use quorlock_testkit::simulator::{Counts, Fault, InjectedBug, Outcome, Setting, Uses, run};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Runs simulated worlds: the shipped lock on simulated servers, with trouble.
+Runs simulated worlds: the shipped lock on simulated servers, with faults.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bug NAME] [--list-plants]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--inject-bug NAME] [--list-bugs]
 
-  --seeds N      how many worlds (default 100)
-  --first N      the seed of the first (default 1)
-  --seed N       one world only, with everything that happens in it
-  --nodes N      how many servers vote (default 5)
-  --clients N    how many machines contend (default 3)
-  --plain        clients only acquire, hold and let go, with the same settings and nodes
-  --bug NAME   bug a bug; the run passes if it is found
-  --list-plants  the bugs that can be planted";
+  --seeds N          how many worlds (default 100)
+  --first N          the seed of the first (default 1)
+  --seed N           one world only, with everything that happens in it
+  --nodes N          how many servers vote (default 5)
+  --clients N        how many machines contend (default 3)
+  --plain            clients only acquire, hold and release, with the same settings and nodes
+  --inject-bug NAME  inject a bug (also --plant); the run passes if it is found
+  --list-bugs        the bugs that can be injected (also --list-plants)";
 
 struct Options {
     seeds: u64,
@@ -51,8 +51,8 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
                 options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
             }
             "--plain" => options.setting.plain = true,
-            "--bug" => options.setting.injected_bug = Some(value()?.parse()?),
-            "--list-plants" => {
+            "--inject-bug" | "--plant" => options.setting.injected_bug = Some(value()?.parse()?),
+            "--list-bugs" | "--list-plants" => {
                 InjectedBug::ALL.iter().for_each(|bug| println!("{bug}"));
                 return Ok(None);
             }
@@ -104,7 +104,7 @@ fn simulate(options: &Options) -> ExitCode {
         }
         report.add(outcome);
         if is_broken && options.setting.injected_bug.is_some() {
-            println!("planted bug found; replay: {}", replay(options, seed));
+            println!("injected bug found; replay: {}", replay(options, seed));
             return close(&report, true);
         }
         if is_broken {
@@ -118,7 +118,7 @@ fn simulate(options: &Options) -> ExitCode {
 }
 
 fn replay(options: &Options, seed: u64) -> String {
-    let bug = options.setting.injected_bug.map(|bug| format!(" --bug {bug}")).unwrap_or_default();
+    let bug = options.setting.injected_bug.map(|bug| format!(" --inject-bug {bug}")).unwrap_or_default();
     let Setting { nodes, clients, plain, .. } = options.setting;
     let plain = if plain { " --plain" } else { "" };
     format!("sim --seed {seed} --nodes {nodes} --clients {clients}{plain}{bug}")

@@ -1,4 +1,5 @@
-//! A node with a fault that can be switched on: the contract between lock and node, bent on purpose.
+//! A node with a fault that can be switched on: it breaks the contract between lock and node on
+//! purpose.
 
 use quorlock::Name;
 use quorlock::node::{BoxFuture, Command, Facts, Health, Names, Node, NodeError, Reply, Request, Wakeup};
@@ -11,13 +12,13 @@ pub enum Fault {
     /// Nothing.
     #[default]
     None,
-    /// It neither does anything nor answers.
+    /// It neither executes nor answers commands.
     Deaf,
-    /// It does what it is told but never answers.
+    /// It executes commands but never answers.
     Mute,
-    /// It does what it is told and answers so much later.
+    /// It executes commands and answers this much later.
     Slow(Duration),
-    /// It does nothing and answers this error at once.
+    /// It executes nothing and answers this error at once.
     Broken(NodeError),
 }
 
@@ -27,7 +28,7 @@ pub struct FaultyNode {
     node: Arc<dyn Node>,
     fault: Mutex<Fault>,
     received: Mutex<Vec<Command>>,
-    /// Questions that are never answered must not be dropped either: that would be an answer.
+    /// Requests that are never answered must not be dropped either: that would be an answer.
     kept: Mutex<Vec<Request>>,
 }
 

@@ -25,7 +25,7 @@ impl TestClock {
         Arc::new(Self { start: Instant::now(), jumps: Mutex::default() })
     }
 
-    /// The machine sleeps for `span`: boot and wall clock go on, timers do not.
+    /// The machine sleeps for `span`: boot and wall clock advance, timers do not.
     pub fn suspend(&self, span: Duration) {
         self.jumps.lock().unwrap().boot += span;
     }

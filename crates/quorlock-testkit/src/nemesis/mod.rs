@@ -1,50 +1,55 @@
-//! Real servers, real client processes and the shipped lock in real time, with disturb on a seeded schedule.
+//! Real servers, real client processes and the shipped lock in real time, with faults on a seeded
+//! schedule.
 //!
-//! The seed decides which disturb comes in which order to whom. What comes of it depends on the machine: real time
-//! cannot be repeated.
+//! The seed decides which faults come, in which order and where. The effects depend on the machine:
+//! real time cannot be repeated.
+//!
+//! # Layout
+//! | module | job |
+//! |---|---|
+//! | `monotonic` | the one clock on which all processes agree |
+//! | `resource` | what the locks protect: a server, and what each client reads and writes there |
+//! | `client` | a client process: what it does, what it reports, how the harness controls it |
+//! | `faults` | the kinds of faults, and how links and servers get them |
+//! | `checker` | the history of a run, the checker of the promises, and the report |
+//! | `participants`, `fault_schedule` | all of them together, and which fault comes when |
 
-mod participants;
+mod checker;
 mod client;
-mod fault;
-mod link;
-mod history;
-mod check;
-mod line;
-mod process;
-mod value;
-mod report;
-mod resource;
-mod arguments;
-mod settings;
+mod fault_schedule;
+mod faults;
 mod monotonic;
-mod run;
-mod server;
+mod participants;
+mod resource;
 
-pub use client::be_client;
-pub use fault::{Counts, Fault};
-pub use history::{History, Promise, Violation};
-pub use report::Check;
+pub use checker::history::{History, Promise, Violation};
+pub use checker::report::Check;
+pub use client::run_client;
+pub use faults::{Counts, Fault};
 pub use resource::Ledger;
 
+use crate::rng::Rng;
 use crate::servers::builder::Binary;
-use crate::world::{InjectedBug, Rng, inject_bug};
+use crate::simulator::{InjectedBug, inject_bug};
 use participants::Participants;
 use quorlock::{Builder, Locker, RestartGuard};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Fewer than clients, so that somebody mostly waits.
+/// Fewer than clients, so that a client mostly waits.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The longest that any client uses.
 const TTL: Duration = Duration::from_secs(1);
-/// The longest `longest_ttl` of any client; servers are marked with it before the first client comes.
+/// The longest `longest_ttl` of any client; servers are marked with it before the first client
+/// comes.
 const LONGEST_TTL: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(2);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
-/// After the fault_phase every client must have had its permit within this: a quarantine of 12 s, ttl, waits, a slow machine.
+/// After the last fault every client must get every lock within this: a quarantine of 12 s, ttl,
+/// waits, a slow machine.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a fault_phase is made of.
+/// What a run is made of.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Decides the schedule of faults.
@@ -53,7 +58,7 @@ pub struct Setting {
     pub nodes: usize,
     /// How many client processes contend.
     pub clients: usize,
-    /// How long the disturb lasts.
+    /// How long faults are injected. The recovery phase follows.
     pub fault_phase: Duration,
     /// Which server program.
     pub binary: Binary,
@@ -61,15 +66,17 @@ pub struct Setting {
     pub injected_bug: Option<InjectedBug>,
     /// Whether the report begins with everything that happened.
     pub show: bool,
-    /// The program that the clients run: one that calls [`be_client`] with its arguments first of all.
+    /// The program that the clients run: one that calls [`run_client`] with its arguments first of
+    /// all.
     pub program: PathBuf,
 }
 
 impl Setting {
-    /// Bugs that can be planted around real servers.
-    pub const INJECTED_BUGS: [InjectedBug; 3] = [InjectedBug::ReachableMajority, InjectedBug::LateDeadline, InjectedBug::NoRestartGuard];
+    /// Bugs that can be injected around real servers.
+    pub const INJECTED_BUGS: [InjectedBug; 3] =
+        [InjectedBug::ReachableMajority, InjectedBug::LateDeadline, InjectedBug::NoRestartGuard];
 
-    /// The usual fault_phase of `seed`: five servers, six clients, a minute.
+    /// The usual run of `seed`: five servers, six clients, a minute of faults.
     pub fn new(seed: u64, program: PathBuf) -> Self {
         Self {
             seed,
@@ -84,52 +91,54 @@ impl Setting {
     }
 }
 
-/// What came of a fault_phase.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the clients lines.
+    /// What the clients reported.
     pub history: History,
     /// What the resource saw.
     pub ledger: Ledger,
-    /// Which disturb came how often.
+    /// How often each kind of fault was injected.
     pub faults: Counts,
-    /// How long the fault_phase lasted.
+    /// How long faults were injected.
     pub fault_phase: Duration,
 }
 
-/// Raises the fault_phase of `setting`, then demands that in the quiet after it everybody gets every lock.
+/// Injects the faults of `setting`, then demands that every client gets every lock in the recovery
+/// phase.
 pub fn run(setting: &Setting) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
-    runtime.expect("a runtime").block_on(live(setting))
+    runtime.expect("a runtime").block_on(run_async(setting))
 }
 
-async fn live(setting: &Setting) -> Outcome {
+async fn run_async(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let participants = Participants::start(setting, &mut rng).await;
-    run::run(participants.clone(), rng.fork(), Instant::now() + setting.fault_phase).await;
+    fault_schedule::run(participants.clone(), rng.fork(), Instant::now() + setting.fault_phase).await;
     participants.end_faults();
-    let quiet = Instant::now();
-    // A client counts for itself how long it waits for each lock; whoever is silent for longer is missed below.
-    while participants.history().done() < setting.clients && quiet.elapsed() < 5 * RECOVERY_LIMIT {
+    let recovery = Instant::now();
+    // A client itself counts how long it waits for each lock; one that reports nothing for longer
+    // is found below.
+    while participants.history().done() < setting.clients && recovery.elapsed() < 5 * RECOVERY_LIMIT {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     if participants.history().done() < setting.clients {
-        let what = "a client did not end its turns".to_owned();
+        let what = "a client did not finish the recovery phase".to_owned();
         participants.history().violate(Promise::Recovery, monotonic::now(), what);
     }
     let (history, ledger) = participants.finish();
     Outcome { history, ledger, faults: participants.faults(), fault_phase: setting.fault_phase }
 }
 
-/// How all clients are configured before each changes what it may.
-fn lockers(urls: Vec<String>, injected_bug: Option<InjectedBug>) -> Builder {
+/// The configuration of all clients, before each draws its own settings.
+fn builder(urls: Vec<String>, injected_bug: Option<InjectedBug>) -> Builder {
     let builder = Locker::builder()
         .nodes(urls)
         .ttl(TTL)
         .longest_ttl(LONGEST_TTL)
         .wait_timeout(WAIT)
         .node_timeout(NODE_TIMEOUT);
-    match bug {
+    match injected_bug {
         Some(InjectedBug::NoRestartGuard) => builder.restart_guard(RestartGuard::Off),
         bug => inject_bug(builder, bug),
     }

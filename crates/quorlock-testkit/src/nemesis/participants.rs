@@ -1,22 +1,23 @@
-//! Who takes part in a fault_phase: servers, client processes, the proxies between them, and what the locks protect.
+//! The participants of a run: servers, client processes, the proxies between them, and the
+//! protected resource.
 
-use super::fault::{Counts, Fault};
-use super::link::FaultyLink;
-use super::history::{History, Promise, Sleep};
-use super::line::ReportLine;
-use super::process::Process;
-use super::resource::{Ledger, Resource};
-use super::arguments::ClientArguments;
-use super::monotonic::now;
-use super::server::FaultyServer;
-use super::{Setting, lockers};
+use crate::nemesis::checker::history::{History, Promise, Sleep};
+use crate::nemesis::client::arguments::ClientArguments;
+use crate::nemesis::client::process::Process;
+use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::faults::link_faults::FaultyLink;
+use crate::nemesis::faults::server_faults::FaultyServer;
+use crate::nemesis::faults::{Counts, Fault};
+use crate::nemesis::monotonic::now;
+use crate::nemesis::resource::{Ledger, Resource};
+use crate::nemesis::{Setting, builder};
 use crate::rng::Rng;
 use quorlock::NodeOutcome;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
-/// Everybody, cheap to clone. Ends only with [`Participants::finish`].
+/// All participants, cheap to clone. They end only with [`Participants::finish`].
 #[derive(Clone)]
 pub(crate) struct Participants(Arc<Shared>);
 
@@ -29,24 +30,26 @@ struct Shared {
     faults: Mutex<Counts>,
 }
 
-/// One client after another in the same place.
+/// A place for a client: when one process dies, another takes its place.
 struct ClientSlot {
     links: Vec<Arc<FaultyLink>>,
     process: Mutex<Option<Process>>,
-    /// What shall befall it as soon as it has a lock.
+    /// The fault to inject as soon as the client has a lock.
     fault_on_grant: Mutex<Option<(Fault, Duration)>>,
 }
 
-/// From the news of a grant to the disturb: time to read, so that the disturb comes before the write.
-const READING: Duration = Duration::from_millis(1);
+/// From the report of a grant to the fault: the client reads the value in this time, so the fault
+/// comes before the write.
+const READ_TIME: Duration = Duration::from_millis(1);
 
 impl Participants {
     /// Starts servers and clients.
     pub(crate) async fn start(setting: &Setting, rng: &mut Rng) -> Self {
-        let servers: Vec<_> = (0..setting.nodes).map(|number| FaultyServer::start(setting.binary, number)).collect();
-        // The real addresses, and an honest client.
+        let servers: Vec<_> =
+            (0..setting.nodes).map(|number| FaultyServer::start(setting.binary, number)).collect();
+        // Through the real addresses, without an injected bug.
         let urls = servers.iter().map(|server| server.url(server.port)).collect();
-        let locker = lockers(urls, None).build().expect("a good configuration");
+        let locker = builder(urls, None).build().expect("a good configuration");
         for report in locker.init_fresh_nodes().await {
             assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
         }
@@ -96,7 +99,7 @@ impl Participants {
         self.0.faults.lock().unwrap().clone()
     }
 
-    /// Strikes a client as soon as it has a lock. What it fault_on_grant before does not come.
+    /// Injects a fault as soon as the client has a lock. It replaces one that was scheduled before.
     pub(crate) fn inject_on_grant(&self, client: usize, fault: Fault, span: Duration) {
         *self.0.slots[client].fault_on_grant.lock().unwrap() = Some((fault, span));
     }
@@ -108,30 +111,32 @@ impl Participants {
         }
     }
 
-    /// Kills a client, whatever it holds, and starts another in its place. What it had sent may still arrive.
+    /// Kills a client, even while it holds a lock, and starts another in its place. Its last
+    /// commands may still arrive.
     pub(crate) fn crash(&self, client: usize, rng: Rng) {
         let mut process = self.process(client);
         let incarnation = process.as_ref().map_or(0, |process| process.incarnation);
         let at = now();
-        // Dead and heard to the end, before its last hold is closed.
+        // Reads its reports to the end before its last hold is closed.
         *process = None;
         self.history().record(format!("client {client} was killed"));
         self.history().end(client, at);
         *process = Some(self.start_client(client, incarnation + 1, rng));
     }
 
-    /// Tells all clients that the fault_phase is over.
+    /// Starts the recovery phase in all clients.
     pub(crate) fn end_faults(&self) {
-        self.history().record("the fault_phase is over".to_owned());
+        self.history().record("the fault phase is over".to_owned());
         for client in 0..self.clients() {
-            self.process(client).as_mut().expect("born").end_faults();
+            self.process(client).as_mut().expect("it was started").end_faults();
         }
     }
 
-    /// Ends everything and gives what is known. Clients that ended by themselves break a promise.
+    /// Ends all participants and returns the checked history. A client that ended by itself breaks
+    /// a promise.
     pub(crate) fn finish(&self) -> (History, Ledger) {
         for client in 0..self.clients() {
-            let has_ended = self.process(client).as_mut().expect("born").has_ended();
+            let has_ended = self.process(client).as_mut().expect("it was started").has_ended();
             *self.process(client) = None;
             if has_ended {
                 let what = format!("client {client} ended by itself");
@@ -157,13 +162,13 @@ impl Participants {
             id: format!("{client}.{incarnation}"),
             seed: rng.draw(),
             resource: self.0.resource.socket(),
-            bug: self.0.setting.injected_bug,
+            injected_bug: self.0.setting.injected_bug,
             urls: links.map(|(link, server)| server.url(link.proxy.port())).collect(),
         };
         let participants = self.clone();
         Process::start(&self.0.setting.program, &arguments, incarnation, move |line| {
             let is_grant = matches!(line, ReportLine::Granted { .. } | ReportLine::Adopted { .. });
-            if let ReportLine::GivenAway { handle } = &line {
+            if let ReportLine::HandedOver { handle } = &line {
                 participants.deliver(client, handle.clone());
             }
             participants.history().record_line(client, line);
@@ -173,37 +178,38 @@ impl Participants {
         })
     }
 
-    /// Gives a lock that a client gave away to the next one, on a thread of its own.
+    /// Delivers a lock that a client handed over to the next client, on a thread of its own.
     fn deliver(&self, from: usize, handle: String) {
         let participants = self.clone();
         thread::spawn(move || {
             let to = (from + 1) % participants.clients();
             if let Some(process) = participants.process(to).as_mut() {
-                process.give(&handle);
+                process.adopt(&handle);
             }
         });
     }
 
-    /// Lets happen what awaits this client, on a thread of its own: whoever listens to a client must never wait for it.
+    /// Injects the fault that is scheduled for this grant, on a thread of its own: the thread that
+    /// reads the reports of a client must never wait for it.
     fn inject_pending_fault(&self, client: usize, incarnation: u64) {
         let Some((fault, span)) = self.0.slots[client].fault_on_grant.lock().unwrap().take() else { return };
         let participants = self.clone();
         thread::spawn(move || {
-            thread::sleep(READING);
+            thread::sleep(READ_TIME);
             if fault == Fault::ClientSuspend {
                 return participants.suspend(client, span);
             }
             let stop = |process: &Process| process.stop();
             if participants.with_incarnation(client, incarnation, stop) {
                 participants.count(fault);
-                participants.history().record(format!("client {client} stands still for {span:?}"));
+                participants.history().record(format!("client {client} is paused for {span:?}"));
                 thread::sleep(span);
                 participants.with_incarnation(client, incarnation, Process::resume);
             }
         });
     }
 
-    /// The client's machine sleeps. For the true time it takes a moment only.
+    /// Suspends the client's machine. In true time it takes only a moment.
     fn suspend(&self, client: usize, by: Duration) {
         let process = self.process(client);
         let Some(process) = process.as_ref() else { return };
@@ -218,7 +224,7 @@ impl Participants {
         self.count(Fault::ClientSuspend);
     }
 
-    /// Does something to a client unless it died meanwhile.
+    /// Applies `action` to a client process unless it died meanwhile.
     fn with_incarnation(&self, client: usize, incarnation: u64, action: impl FnOnce(&Process)) -> bool {
         let process = self.process(client);
         let alive = process.as_ref().filter(|process| process.incarnation == incarnation);

@@ -1,4 +1,4 @@
-//! A bent clock for one child process.
+//! A clock for one child process that a test sets.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
@@ -10,10 +10,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tempfile::{NamedTempFile, TempPath};
 
-/// A clock that the test sets while the process runs: give [`env`](Self::env) to a child, then change it live.
+/// A clock that the test sets while the process runs: give [`env`](Self::env) to a child, then
+/// change it live.
 ///
-/// Works for programs that ask libc for the time: Redis, Valkey, and Rust programs with `std` or with `rustix` over libc. Go
-/// programs ask the kernel and do not notice. Clones are handles to the same clock.
+/// Works for programs that ask libc for the time: Redis, Valkey, and Rust programs with `std` or
+/// with `rustix` over libc. Go programs ask the kernel and do not notice. Clones are handles to the
+/// same clock.
 #[derive(Clone, Debug)]
 pub struct ClockShim {
     controls: Arc<Mutex<Controls>>,
@@ -34,7 +36,7 @@ struct Controls {
 const SOURCE: &str = include_str!("../../clockshim/clockshim.c");
 
 impl ClockShim {
-    /// A clock that is right, so far.
+    /// A clock that shows the true time until it is changed.
     ///
     /// # Panics
     /// There is no C compiler (`cc`).
@@ -47,13 +49,13 @@ impl ClockShim {
         Self { controls: Arc::new(Mutex::new(controls)), path: Arc::new(path) }
     }
 
-    /// The environment of a process that shall see this clock.
+    /// The environment of a process that is to see this clock.
     pub fn env(&self) -> [(&'static str, OsString); 2] {
         [("LD_PRELOAD", library().into()), ("CLOCKSHIM", self.path.as_os_str().to_owned())]
     }
 
-    /// Sets the wall clock forward, as an administrator or a first NTP answer does. Valkey 9 looks at most
-    /// once a millisecond; Redis at once.
+    /// Sets the wall clock forward, as an administrator or a first NTP answer does. Valkey 9 looks
+    /// at most once a millisecond; Redis at once.
     pub fn jump_wall(&self, by: Duration) {
         self.change(|controls| controls.wall_offset_us += micros(by));
     }
@@ -63,7 +65,8 @@ impl ClockShim {
         self.change(|controls| controls.wall_offset_us -= micros(by));
     }
 
-    /// Sleeps as a closed laptop does: the boot clock and the wall clock go on, the monotonic clock does not.
+    /// Sleeps as a closed laptop does: the boot clock and the wall clock advance, the monotonic
+    /// clock does not.
     pub fn suspend(&self, by: Duration) {
         self.change(|controls| {
             controls.boot_offset_us += micros(by);
@@ -71,7 +74,8 @@ impl ClockShim {
         });
     }
 
-    /// Lets the wall clock and the boot clock run this many millionths too fast (or too slow) from now on.
+    /// Lets the wall clock and the boot clock run this many millionths too fast (or too slow) from
+    /// now on.
     pub fn drift(&self, ppm: i64) {
         self.change(|controls| {
             // What the old rate has gained stays gained.
@@ -92,7 +96,8 @@ impl ClockShim {
 }
 
 impl Controls {
-    /// The generation is odd while the other fields change, so that a reader never mixes old and new.
+    /// The generation is odd while the other fields change, so that a reader never mixes old and
+    /// new.
     fn write(&mut self) {
         self.generation += 1;
         self.write_generation();
@@ -124,7 +129,8 @@ fn library() -> &'static Path {
     })
 }
 
-/// Compiles under a private name and moves the result into place: a neighbour may be doing the same.
+/// Compiles under a private name and moves the result into place: another test process may be doing
+/// the same.
 fn compile(directory: &Path, library: &Path) {
     let work = tempfile::tempdir_in(directory).unwrap();
     let (source, object) = (work.path().join("clockshim.c"), work.path().join("clockshim.so"));

@@ -17,7 +17,7 @@ pub struct Peer {
 }
 
 /// Longer than any of them takes, even while the machine is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Peer {
     /// redlock-py. `None`, with a note on stderr, if it is not installed here.
@@ -39,7 +39,7 @@ impl Peer {
         Self::start("redsync", &driver, Path::new(""), urls)
     }
 
-    /// Tries once to take the lock. The value it stored, or `None` if somebody holds it.
+    /// Tries once to take the lock. The value it stored, or `None` if another client holds it.
     ///
     /// # Panics
     /// The peer failed in another way, or is silent for 30 seconds.
@@ -52,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// Gives the lock back. Whether `value` still held it.
+    /// Releases the lock. Whether `value` still held it.
     ///
     /// # Panics
     /// The peer failed in another way, or is silent for 30 seconds.
@@ -95,7 +95,7 @@ impl Peer {
     }
 
     fn next_answer(&self) -> String {
-        self.answers.recv_timeout(PATIENCE).expect("the peer answers")
+        self.answers.recv_timeout(ANSWER_TIMEOUT).expect("the peer answers")
     }
 }
 

@@ -5,12 +5,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::TcpListener;
 use std::path::PathBuf;
 
-/// A loopback port, ours until it is dropped, also while nothing listens on it.
+/// A loopback port, ours until it is dropped, even while no process listens on it.
 ///
-/// Asking the kernel for port 0 would be shorter but wrong twice. Such a port can be given to another test while our server
-/// is down between two starts; and it lies in the range of outgoing connections, where a client that knocks at a dead port
-/// of its own machine can end up connected to itself. So ports come from below that range, and a lock file per port keeps
-/// other test processes away.
+/// Asking the kernel for port 0 would be shorter but wrong twice. Such a port can be given to
+/// another test while our server is down between two starts; and it lies in the range of outgoing
+/// connections, where a client that connects to a dead port of its own machine can end up connected
+/// to itself. So ports come from below that range, and a lock file per port keeps other test
+/// processes away.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -50,7 +51,7 @@ impl Port {
     }
 }
 
-/// One directory per user, so that nobody meets a lock file of somebody else's.
+/// One directory per user, because lock files of another user cannot be opened.
 fn claims_directory() -> PathBuf {
     let user = rustix::process::getuid().as_raw();
     let directory = std::env::temp_dir().join(format!("quorlock-test-ports-{user}"));
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claimed_port_is_given_to_nobody_else() {
+    fn a_claimed_port_is_not_claimed_again() {
         let port = Port::claim();
         assert!(Port::try_claim(&claims_directory(), port.number()).is_none());
     }

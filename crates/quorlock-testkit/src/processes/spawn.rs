@@ -7,10 +7,11 @@ use std::process::{Child, Command};
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 
-/// Starts `program` so that the kernel kills it when this process ends in any way, SIGKILL included.
+/// Starts `program` so that the kernel kills it when this process ends in any way, SIGKILL
+/// included.
 ///
-/// `prepare` adds arguments and environment. Without `setpriv` (util-linux) the program is started plainly, and a killed
-/// test run leaves it behind.
+/// `prepare` adds arguments and environment. Without `setpriv` (util-linux) the program is started
+/// plainly, and a killed test run leaves it behind.
 pub(crate) fn spawn_bound(
     program: impl AsRef<OsStr>,
     prepare: impl FnOnce(&mut Command),
@@ -50,15 +51,16 @@ struct Order {
 
 static SETPRIV: LazyLock<Option<PathBuf>> = LazyLock::new(|| find_program("setpriv"));
 
-/// The kernel means the *thread* when it watches a child's parent. A test's own thread may end while its servers are still
-/// needed, so one thread that never ends is the parent of all.
+/// The kernel means the *thread* when it watches a child's parent. A test's own thread may end
+/// while its servers are still needed, so one thread that never ends is the parent of all.
 static SPAWNER: LazyLock<Mutex<mpsc::Sender<Order>>> = LazyLock::new(|| {
     let (orders, incoming) = mpsc::channel::<Order>();
     thread::Builder::new()
         .name("server-parent".into())
         .spawn(move || {
             for mut order in incoming {
-                // The asker may have given up; then the child is dropped, and dies with this process.
+                // The asker may have given up; then the child is dropped, and dies with this
+                // process.
                 let _ = order.answer.send(order.command.spawn());
             }
         })

@@ -1,6 +1,6 @@
-//! What the lab must show, or it proves nothing.
+//! What a comparison of the schemes must show, or it proves nothing.
 
-use super::{Finding, Promotion, Scheme, TTL, Tally};
+use crate::schemes::{Finding, Promotion, Scheme, TTL, Tally};
 
 /// One expectation.
 #[derive(Clone, Debug)]
@@ -42,7 +42,8 @@ fn of_scheme(scheme: Scheme, tally: &Tally) -> Vec<Check> {
     }
 }
 
-/// A single delay just below the ttl may be lucky: those too short are judged together.
+/// A single delay just below the ttl may show no double hold by chance: those too short are checked
+/// together.
 fn of_promotions(promotions: &[Promotion]) -> [Check; 2] {
     let (late, early): (Vec<_>, Vec<_>) = promotions.iter().partition(|promotion| promotion.delay >= TTL);
     let double_holds =

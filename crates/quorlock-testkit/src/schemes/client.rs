@@ -1,9 +1,9 @@
-//! A client of the lab: it asks, thinks, stands still at bad moments, and dies.
+//! A client of a scheme: it sends commands, works, is paused at bad moments, and dies.
 
-use super::TTL;
-use super::record::{Record, Try};
-use super::store::{Command, Reply, Store};
 use crate::rng::Rng;
+use crate::schemes::TTL;
+use crate::schemes::history::{History, Try};
+use crate::schemes::store::{Command, Reply, Store};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -16,13 +16,13 @@ pub(crate) struct Died;
 #[derive(Clone)]
 pub(crate) struct RunState {
     pub(crate) store: Arc<Mutex<Store>>,
-    pub(crate) record: Arc<Mutex<Record>>,
+    pub(crate) history: Arc<Mutex<History>>,
     start: Instant,
 }
 
 impl RunState {
-    pub(crate) fn new(record: Record) -> Self {
-        Self { store: Arc::default(), record: Arc::new(Mutex::new(record)), start: Instant::now() }
+    pub(crate) fn new(history: History) -> Self {
+        Self { store: Arc::default(), history: Arc::new(Mutex::new(history)), start: Instant::now() }
     }
 
     /// Time since the beginning.
@@ -30,12 +30,12 @@ impl RunState {
         self.start.elapsed()
     }
 
-    /// The record, with the expiry of keys told.
+    /// Records which keys have expired.
     pub(crate) fn record_expiry(&self) {
         let expired = self.store.lock().unwrap().expired();
-        let mut record = self.record.lock().unwrap();
+        let mut history = self.history.lock().unwrap();
         for (at, key) in expired {
-            record.record(at, None, format!("{key} expires"));
+            history.record(at, None, format!("{key} expires"));
         }
     }
 }
@@ -79,15 +79,16 @@ impl Client {
     }
 
     pub(crate) fn record(&self, text: String) {
-        self.run.record.lock().unwrap().record(self.now(), Some(self.who()), text);
+        self.run.history.lock().unwrap().record(self.now(), Some(self.who()), text);
     }
 
-    /// Sends a command and waits for the answer. Trouble may come before the client does anything with it.
+    /// Sends a command and waits for the answer. The client may be paused, or die, before it uses
+    /// the answer.
     pub(crate) async fn call(&mut self, command: Command) -> Result<Reply, Died> {
         self.travel(&format!("{command} is under way")).await;
         let reply = self.arrive(command);
         self.travel("the answer is under way").await;
-        self.live_on().await?;
+        self.survive().await?;
         Ok(reply)
     }
 
@@ -97,29 +98,29 @@ impl Client {
         let now = self.now();
         let reply = self.run.store.lock().unwrap().execute(now, command, lag);
         self.run.record_expiry();
-        let mut record = self.run.record.lock().unwrap();
+        let mut history = self.run.history.lock().unwrap();
         let changes = !matches!(command, Command::Read(_) | Command::Watch(_));
         match reply {
             Reply::Denied if matches!(command, Command::SetNx(..) | Command::SetNxPx(..)) => {}
-            Reply::Denied => record.record(now, Some(self.who()), format!("{command} changes nothing")),
+            Reply::Denied => history.record(now, Some(self.who()), format!("{command} changes nothing")),
             Reply::Down => {}
             // Clients record what they make of it.
             Reply::Value(_) if !changes => {}
-            _ if changes => record.effect(now, self.who(), format!("{command} is done")),
-            _ => record.record(now, Some(self.who()), format!("{command} is done")),
+            _ if changes => history.effect(now, self.who(), format!("{command} is done")),
+            _ => history.record(now, Some(self.who()), format!("{command} is done")),
         }
         reply
     }
 
-    /// Reads the protected value, works, and writes one more: without a look at the clock, as no program can look and
-    /// write in one step.
+    /// Reads the protected value, works, and writes one more: without checking the clock, because
+    /// no program can check and write in one step.
     pub(crate) async fn work(&mut self) -> Result<(), Died> {
-        let (from, read) = (self.now(), self.run.record.lock().unwrap().read());
+        let (from, read) = (self.now(), self.run.history.lock().unwrap().read());
         self.record(format!("reads {read}"));
         self.think().await?;
         self.travel("the write is under way").await;
         let now = self.now();
-        self.run.record.lock().unwrap().write(from, now, self.who(), read);
+        self.run.history.lock().unwrap().write(from, now, self.who(), read);
         Ok(())
     }
 
@@ -127,7 +128,7 @@ impl Client {
     pub(crate) async fn think(&mut self) -> Result<(), Died> {
         let longest = if self.rng.chance(20) { TTL * 9 / 10 } else { TTL / 10 };
         sleep(self.rng.span(Duration::from_millis(1), longest)).await;
-        self.live_on().await
+        self.survive().await
     }
 
     pub(crate) async fn rest(&mut self) {
@@ -135,17 +136,17 @@ impl Client {
     }
 
     /// The next moment of its life, which may be long, or never come.
-    async fn live_on(&mut self) -> Result<(), Died> {
+    async fn survive(&mut self) -> Result<(), Died> {
         match self.rng.below(1_000) {
             0..4 => {
                 self.record("dies".to_owned());
                 let now = self.now();
-                self.run.record.lock().unwrap().let_go(now, self.who());
+                self.run.history.lock().unwrap().released(now, self.who());
                 Err(Died)
             }
             4..12 => {
                 let span = self.rng.span(TTL / 4, TTL * 2);
-                self.record(format!("stands still for {:.3} s", span.as_secs_f64()));
+                self.record(format!("is paused for {:.3} s", span.as_secs_f64()));
                 sleep(span).await;
                 Ok(())
             }

@@ -1,33 +1,44 @@
-//! The lab: other ways to lock, each on its seeded run, with what each breaks.
+//! Other ways to lock: each scheme in seeded runs, and what it breaks.
 //!
-//! Holds are judged kindly: a client believes to hold only until its ttl is over, counted from before it asked, also
-//! where the descriptions of a scheme do not say so. Double holds are then the scheme's own fault, not that of a pause.
+//! The checks favour the scheme: a client believes to hold only until its ttl is over, counted from
+//! before its request, even where the published scheme does not say so. Double holds are then the
+//! fault of the scheme, not of a pause.
+//!
+//! # Layout
+//! | module | job |
+//! |---|---|
+//! | `scheme`, `steps` | the schemes, and the steps of each |
+//! | `store`, `client` | a simulated server with a replica, and a client |
+//! | `history` | what happened in a run, and the shortest trace of a flaw |
+//! | `scenario` | one run on a single server, or on a master with its replica |
+//! | `quorum` | one run of a scheme with a quorum, in the simulator |
+//! | `checks`, `table` | what a comparison must show, and its results as text |
 
 mod checks;
 mod client;
-mod steps;
-mod record;
+mod history;
+mod quorum;
+mod scenario;
 mod scheme;
-mod run;
+mod steps;
 mod store;
 mod table;
-mod quorum;
 
 pub use checks::{Check, checks};
-pub use record::Tally;
+pub use history::Tally;
 pub use scheme::{Flaw, Scheme};
 pub use table::{promotion_table, result_table};
 
-use run::Scenario;
+use scenario::Scenario;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How long a lock lives, the longest of all.
+/// The ttl of every lock.
 pub const TTL: Duration = Duration::from_secs(2);
 /// How many acquisitions one run has.
-const RUN: u64 = 250;
+const ACQUISITIONS_PER_RUN: u64 = 250;
 
-/// What came of a scheme.
+/// The result of a scheme.
 #[derive(Clone, Copy, Debug)]
 pub struct Finding {
     /// Which scheme.
@@ -65,7 +76,7 @@ pub fn measure_promotion(seed: u64, acquisitions: u64) -> Vec<Promotion> {
     let delays = [TTL / 4, TTL / 2, TTL * 3 / 4, TTL, TTL * 2];
     std::thread::scope(|scope| {
         let start = |delay| {
-            let tally = move || on_stage(Scheme::Failover, Some(delay), seed, acquisitions);
+            let tally = move || on_single_server(Scheme::Failover, Some(delay), seed, acquisitions);
             scope.spawn(move || Promotion { delay, tally: tally() })
         };
         let running: Vec<_> = delays.into_iter().map(start).collect();
@@ -73,31 +84,37 @@ pub fn measure_promotion(seed: u64, acquisitions: u64) -> Vec<Promotion> {
     })
 }
 
-/// The shortest story of the scheme's flaw that `runs` seeds from `seed` on have to record.
+/// The shortest trace of the scheme's flaw in `runs` seeds from `seed` on.
 pub fn explain(scheme: Scheme, seed: u64, runs: u64) -> Option<Vec<String>> {
     let seeds = seed..seed.saturating_add(runs);
     let explained = Some(scheme.flaw());
-    let scenario = |seed| Scenario { scheme, seed, acquisitions: RUN, promotion: promotion(scheme), explained };
-    let stories = seeds.filter_map(|seed| match scheme.uses_quorum() {
-        true => quorum::story(scheme, seed),
-        false => run::perform(scenario(seed)).1,
+    let scenario = |seed| Scenario {
+        scheme,
+        seed,
+        acquisitions: ACQUISITIONS_PER_RUN,
+        promotion: promotion(scheme),
+        explained,
+    };
+    let traces = seeds.filter_map(|seed| match scheme.uses_quorum() {
+        true => quorum::trace(scheme, seed),
+        false => scenario::run(scenario(seed)).1,
     });
-    stories.min_by_key(Vec::len)
+    traces.min_by_key(Vec::len)
 }
 
 fn tally(scheme: Scheme, seed: u64, acquisitions: u64) -> Tally {
     match scheme.uses_quorum() {
         true => quorum::tally(scheme, seed, acquisitions),
-        false => on_stage(scheme, promotion(scheme), seed, acquisitions),
+        false => on_single_server(scheme, promotion(scheme), seed, acquisitions),
     }
 }
 
-fn on_stage(scheme: Scheme, promotion: Option<Duration>, seed: u64, acquisitions: u64) -> Tally {
+fn on_single_server(scheme: Scheme, promotion: Option<Duration>, seed: u64, acquisitions: u64) -> Tally {
     let mut sum = Tally::default();
     let mut seed = seed;
     while sum.acquisitions < acquisitions {
-        let acquisitions = RUN.min(acquisitions - sum.acquisitions);
-        sum.add(&run::perform(Scenario { scheme, seed, acquisitions, promotion, explained: None }).0);
+        let acquisitions = ACQUISITIONS_PER_RUN.min(acquisitions - sum.acquisitions);
+        sum.add(&scenario::run(Scenario { scheme, seed, acquisitions, promotion, explained: None }).0);
         seed = seed.wrapping_add(1);
     }
     sum

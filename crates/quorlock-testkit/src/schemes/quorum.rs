@@ -1,13 +1,13 @@
-//! Redlock and quorlock in the simulated world of the shipped code.
+//! Schemes with a quorum, Redlock and quorlock, in the simulator of the shipped code.
 
-use super::record::Tally;
-use super::scheme::{Flaw, Scheme};
-use crate::world::{History, WorldKind, Outcome, InjectedBug, Setting, run};
+use crate::schemes::history::Tally;
+use crate::schemes::scheme::{Flaw, Scheme};
+use crate::simulator::{History, InjectedBug, Outcome, Setting, WorldKind, run};
 
-/// How many seconds before a grant trouble may still matter to it.
+/// How many seconds before a grant a fault may still matter to it.
 const LASTING: f64 = 7.0;
 
-/// Tame worlds until there are enough acquisitions: in wild ones nobody promises exclusion.
+/// Tame worlds until there are enough acquisitions: in wild ones exclusion is not promised.
 pub(crate) fn tally(scheme: Scheme, seed: u64, acquisitions: u64) -> Tally {
     let mut sum = Tally::default();
     let mut seed = seed;
@@ -31,26 +31,26 @@ pub(crate) fn tally(scheme: Scheme, seed: u64, acquisitions: u64) -> Tally {
     sum
 }
 
-/// The shortest story of the scheme's flaw in the world of `seed`, if it is a tame one.
-pub(crate) fn story(scheme: Scheme, seed: u64) -> Option<Vec<String>> {
+/// The shortest trace of the scheme's flaw in the world of `seed`, if it is a tame one.
+pub(crate) fn trace(scheme: Scheme, seed: u64) -> Option<Vec<String>> {
     let outcome = tame(scheme, seed)?;
-    let story = match scheme.flaw() {
+    let trace = match scheme.flaw() {
         Flaw::FencedOff => fenced_off(outcome.history.timeline()),
         _ => double_hold(outcome.history.timeline()),
     };
     match scheme {
-        Scheme::Quorlock => story,
-        _ => story.map(|lines| lines.iter().map(|line| without_fences(line)).collect()),
+        Scheme::Quorlock => trace,
+        _ => trace.map(|lines| lines.iter().map(|line| without_fences(line)).collect()),
     }
 }
 
 fn tame(scheme: Scheme, seed: u64) -> Option<Outcome> {
-    let bug = (scheme == Scheme::Redlock).then_some(InjectedBug::NoRestartGuard);
-    let setting = Setting { bug, plain: true, ..Setting::new(seed) };
+    let injected_bug = (scheme == Scheme::Redlock).then_some(InjectedBug::NoRestartGuard);
+    let setting = Setting { injected_bug, plain: true, ..Setting::new(seed) };
     (History::kind_of(seed) == WorldKind::Tame).then(|| run(&setting))
 }
 
-/// From the grant of the first holder to the grant of the second: grants of the name, and trouble.
+/// From the grant of the first holder to the grant of the second: grants of the name, and faults.
 fn double_hold(timeline: &[String]) -> Option<Vec<String>> {
     let at = timeline.iter().position(|line| line.contains("VIOLATION S1"))?;
     let (clients, name) = timeline[at].split_once("clients ")?.1.split_once(" both hold ")?;
@@ -60,13 +60,13 @@ fn double_hold(timeline: &[String]) -> Option<Vec<String>> {
         timeline[..at].iter().rposition(|line| line.contains(&text))
     };
     let start = grant(one)?.min(grant(other)?);
-    let mut story = earlier_trouble(&timeline[..start], seconds(&timeline[start])?);
-    story.extend(pick(&timeline[start..=at], name));
-    Some(story)
+    let mut trace = earlier_faults(&timeline[..start], seconds(&timeline[start])?);
+    trace.extend(pick(&timeline[start..=at], name));
+    Some(trace)
 }
 
-/// Trouble that may last until `second`, and keeps a vote from some servers.
-fn earlier_trouble(timeline: &[String], second: f64) -> Vec<String> {
+/// Faults that may last until `second`, and keep a vote from some servers.
+fn earlier_faults(timeline: &[String], second: f64) -> Vec<String> {
     let lasting = ["Partition", "OneWay", "Delay", "Stop", "Crash", "Amnesia", "Flush"];
     let is_lasting = |line: &&String| lasting.iter().any(|fault| line.contains(&format!(" fault {fault} ")));
     let is_near = |line: &&String| seconds(line).is_some_and(|at| at > second - LASTING);
@@ -77,7 +77,7 @@ fn seconds(line: &str) -> Option<f64> {
     line.split_once('s')?.0.trim().parse().ok()
 }
 
-/// The same line where nobody knows of fences.
+/// The same line without fences.
 fn without_fences(line: &str) -> String {
     if let Some((at, name)) = line.split_once("the resource ") {
         let name = name.split(' ').next().unwrap_or_default();
@@ -88,14 +88,14 @@ fn without_fences(line: &str) -> String {
 
 /// From the grant of a fence to the write that the resource refuses.
 fn fenced_off(timeline: &[String]) -> Option<Vec<String>> {
-    let story = |at: usize| {
+    let trace = |at: usize| {
         let (name, fence) = timeline[at].split_once("the resource ")?.1.split_once(" refuses fence ")?;
         let text = format!("holds {name} with fence {fence}");
         let start = timeline[..at].iter().rposition(|line| line.ends_with(&text))?;
         Some(pick(&timeline[start..=at], name))
     };
     let refusals = (0..timeline.len()).filter(|at| timeline[*at].contains(" refuses fence "));
-    refusals.filter_map(story).min_by_key(Vec::len)
+    refusals.filter_map(trace).min_by_key(Vec::len)
 }
 
 fn pick(lines: &[String], name: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The ways to lock that the lab compares.
+//! The schemes that are compared.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,8 @@ pub enum Scheme {
     Optimistic,
     /// SETNX, then EXPIRE, then DEL.
     SetnxExpire,
-    /// SETNX with the time of expiry as value; who finds it past takes over by GETSET.
+    /// SETNX with the time of expiry as value; a client that finds it past takes the lock by
+    /// GETSET.
     SetnxGetset,
     /// SET NX PX, then DEL.
     PlainDel,
@@ -31,9 +32,9 @@ pub enum Scheme {
 /// What can go wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// An update was not made as others came first, too often.
+    /// An update was not made because others came first, too often.
     GaveUp,
-    /// The lock stays taken although nobody holds it.
+    /// The lock stays taken although no client holds it.
     Deadlock,
     /// Two clients hold the lock at the same moment.
     DoubleHold,

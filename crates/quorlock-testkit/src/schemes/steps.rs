@@ -1,13 +1,13 @@
-//! How each scheme takes the lock and gives it back, as its descriptions record.
+//! The steps of each scheme: how it takes the lock and releases it, as published.
 
-use super::TTL;
-use super::client::{Client, Died};
-use super::scheme::Scheme;
-use super::store::{Command, Key, Reply};
+use crate::schemes::TTL;
+use crate::schemes::client::{Client, Died};
+use crate::schemes::scheme::Scheme;
+use crate::schemes::store::{Command, Key, Reply};
 use std::time::Duration;
 
 pub(crate) const LOCK: Key = "the lock";
-pub(crate) const REGISTER: Key = "the register";
+pub(crate) const PROTECTED_VALUE: Key = "the protected value";
 /// How often an optimistic update is tried.
 const TRIES: u32 = 5;
 
@@ -15,12 +15,13 @@ const TRIES: u32 = 5;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     value: u64,
-    /// Until when it may believe to hold: counted from before the request, also where the descriptions do not.
+    /// Until when it may believe to hold: counted from before the request, even where the published
+    /// scheme does not.
     pub(crate) until: Duration,
 }
 
 /// Asks for the lock once.
-pub(crate) async fn take(scheme: Scheme, client: &mut Client) -> Result<Option<Held>, Died> {
+pub(crate) async fn acquire(scheme: Scheme, client: &mut Client) -> Result<Option<Held>, Died> {
     match scheme {
         Scheme::SetnxExpire => setnx_then_expire(client).await,
         Scheme::SetnxGetset => setnx_or_getset(client).await,
@@ -28,13 +29,13 @@ pub(crate) async fn take(scheme: Scheme, client: &mut Client) -> Result<Option<H
     }
 }
 
-/// Gives the lock back.
-pub(crate) async fn give_back(scheme: Scheme, client: &mut Client, held: Held) -> Result<(), Died> {
+/// Releases the lock.
+pub(crate) async fn release(scheme: Scheme, client: &mut Client, held: Held) -> Result<(), Died> {
     match scheme {
         Scheme::SetnxExpire | Scheme::PlainDel => {
             client.call(Command::Del(LOCK)).await?;
         }
-        // An expired lock may be another's by now, as its description says.
+        // An expired lock may be another client's by now.
         Scheme::SetnxGetset => {
             if client.wall() < held.value {
                 client.call(Command::Del(LOCK)).await?;
@@ -54,14 +55,14 @@ pub(crate) async fn give_back(scheme: Scheme, client: &mut Client, held: Held) -
     Ok(())
 }
 
-/// Adds one to the register without a lock. `false` if others came first every time.
+/// Adds one to the protected value without a lock. `false` if others came first every time.
 pub(crate) async fn update_optimistically(client: &mut Client) -> Result<bool, Died> {
     for _ in 0..TRIES {
-        let Reply::Watched { value, version } = client.call(Command::Watch(REGISTER)).await? else {
+        let Reply::Watched { value, version } = client.call(Command::Watch(PROTECTED_VALUE)).await? else {
             continue;
         };
         client.think().await?;
-        if client.call(Command::Exec(REGISTER, version, value + 1)).await? == Reply::Done {
+        if client.call(Command::Exec(PROTECTED_VALUE, version, value + 1)).await? == Reply::Done {
             return Ok(true);
         }
         client.rest().await;
@@ -99,7 +100,7 @@ async fn setnx_or_getset(client: &mut Client) -> Result<Option<Held>, Died> {
     client.record("finds the lock expired, by its own clock".to_owned());
     let held = mine(client);
     let before = client.call(Command::GetSet(LOCK, held.value)).await?;
-    // Whoever else saw it expired may have been faster: then its value came back.
+    // Another client that saw it expired may have been faster: then its value came back.
     Ok((is_past(client, before) || before == Reply::Value(None)).then_some(held))
 }
 

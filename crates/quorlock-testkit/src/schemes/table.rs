@@ -1,6 +1,6 @@
-//! The lab's results as text.
+//! The results as text.
 
-use super::{Finding, Promotion, Scheme, TTL, Tally};
+use crate::schemes::{Finding, Promotion, Scheme, TTL, Tally};
 
 /// One line per scheme: what it breaks, per 10 000 acquisitions.
 pub fn result_table(findings: &[Finding]) -> Vec<String> {

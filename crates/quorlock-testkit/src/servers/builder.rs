@@ -1,9 +1,9 @@
-//! What a test server shall be like.
+//! The options of a test server.
 
-use crate::servers::certs::Certs;
 use crate::processes::clockshim::ClockShim;
-use crate::servers::server::Server;
 use crate::processes::spawn::find_program;
+use crate::servers::certs::Certs;
+use crate::servers::server::Server;
 use std::path::{Path, PathBuf};
 
 /// Which server program to run.
@@ -12,7 +12,8 @@ pub enum Binary {
     /// `redis-server`, from the path or from `QUORLOCK_REDIS_SERVER`.
     #[default]
     Redis,
-    /// `valkey-server`, from `QUORLOCK_VALKEY_SERVER`, from the path, or where `scripts/setup-tests` put it.
+    /// `valkey-server`, from `QUORLOCK_VALKEY_SERVER`, from the path, or where
+    /// `scripts/setup-tests` put it.
     Valkey,
 }
 
@@ -23,7 +24,7 @@ pub enum Fsync {
     Always,
     /// Once a second: a crash of the machine loses the tail.
     EverySecond,
-    /// When the kernel likes.
+    /// When the kernel decides.
     No,
 }
 
@@ -46,7 +47,8 @@ enum TlsClients {
     Certified,
 }
 
-/// The user through which [`Server::cli`] and replicas come in, whatever the test's own ACL says.
+/// The user of [`Server::cli`] and of replicas. It has all rights, even if a test sets an ACL of
+/// its own.
 pub(crate) const TESTKIT_USER: &str = "testkit";
 
 impl Binary {
@@ -126,8 +128,8 @@ impl ServerBuilder {
             .line(&format!("masterauth {TESTKIT_USER}"))
     }
 
-    /// Runs as a cluster of one server that owns all slots. Starting it takes two seconds: for that long Redis does not trust a new
-    /// cluster.
+    /// Runs as a cluster of one server that owns all slots. Starting it takes two seconds: for that
+    /// long Redis does not trust a new cluster.
     pub fn cluster(mut self) -> Self {
         self.cluster = true;
         self
@@ -180,9 +182,9 @@ impl ServerBuilder {
             format!("dir {directory}"),
             format!("unixsocket {directory}/server.sock"),
             format!("aclfile {directory}/users.acl"),
-            // A restart shall forget, unless the test asks for an append-only file.
+            // A restart forgets, unless the test asks for an append-only file.
             "save \"\"".to_owned(),
-            // Replicas need not wait for company.
+            // A replica need not wait for others.
             "repl-diskless-sync-delay 0".to_owned(),
         ];
         if let (Some((port, certs)), Some(clients)) = (tls, self.tls) {

@@ -27,18 +27,18 @@ pub enum Reply {
     Error(String),
 }
 
-/// A server that is silent for longer is stopped or stuck; a test must hear about it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A server that is silent for longer is stopped or stuck; a test must fail then.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Connection {
     /// Connects through a server's Unix socket.
     ///
     /// # Errors
-    /// Nobody listens there.
+    /// No server listens there.
     pub fn open(socket: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 

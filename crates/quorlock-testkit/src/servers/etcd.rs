@@ -1,10 +1,10 @@
 //! A real etcd cluster for one test.
 
-use crate::servers::certs::Certs;
-use crate::processes::sigstop::{resume, stop};
-use crate::processes::port::Port;
-use crate::processes::spawn::{find_program, spawn_bound};
 use crate::eventually::until_blocking;
+use crate::processes::port::Port;
+use crate::processes::sigstop::{resume, stop};
+use crate::processes::spawn::{find_program, spawn_bound};
+use crate::servers::certs::Certs;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -40,7 +40,8 @@ impl Member {
 }
 
 impl Etcd {
-    /// What the cluster ids of these clusters follow from, together with the addresses of their members.
+    /// What the cluster ids of these clusters follow from, together with the addresses of their
+    /// members.
     pub const TOKEN: &str = "quorlock-test";
 
     /// Whether etcd is installed.
@@ -48,7 +49,7 @@ impl Etcd {
         find_program("etcd").is_some()
     }
 
-    /// Starts a cluster of so many members, and waits until it has a leader.
+    /// Starts a cluster of `members` members, and waits until it has a leader.
     pub fn start(members: usize) -> Self {
         Self::start_with(members, false)
     }
@@ -103,8 +104,8 @@ impl Etcd {
         file
     }
 
-    /// Starts all members on what `snapshot` has, as an operator does after a disaster. The cluster is another one if `token`
-    /// is: [`Etcd::TOKEN`] gives the same cluster id as before.
+    /// Starts all members on what `snapshot` has, as an operator does after a disaster. The cluster
+    /// is another one if `token` is: [`Etcd::TOKEN`] gives the same cluster id as before.
     pub fn restore(&mut self, snapshot: &Path, token: &str) {
         for number in 0..self.members.len() {
             self.kill(number);
@@ -126,7 +127,7 @@ impl Etcd {
         stop(self.members[number].child.as_ref().expect("it is up"));
     }
 
-    /// Lets a paused member go on.
+    /// Resumes a paused member.
     pub fn resume(&self, number: usize) {
         resume(self.members[number].child.as_ref().expect("it is up"));
     }
@@ -193,7 +194,7 @@ impl Etcd {
     }
 
     fn await_answer(&mut self, number: usize) {
-        // Without a certificate of ours a member with TLS answers nothing that tells of the leader.
+        // Without a certificate of ours a member with TLS does not answer who leads.
         let is_tls = self.certs.is_some();
         until_blocking("etcd answers", LIMIT, || {
             let child = self.members[number].child.as_mut().expect("it was started");

@@ -6,8 +6,8 @@ pub(crate) mod connection;
 pub(crate) mod etcd;
 pub(crate) mod server;
 
-use crate::servers::server::Server;
 use crate::servers::builder::ServerBuilder;
+use crate::servers::server::Server;
 use std::ops::{Deref, DerefMut};
 use std::thread;
 

@@ -9,7 +9,8 @@ use tokio::time::{Instant, sleep_until};
 /// Something that happens at its time.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
-/// Actions in the order of their time; those of one moment in the order in which they were scheduled.
+/// Actions in the order of their time; those of one moment in the order in which they were
+/// scheduled.
 #[derive(Clone, Default)]
 pub(crate) struct EventQueue(Arc<Shared>);
 

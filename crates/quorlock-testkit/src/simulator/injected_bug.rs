@@ -1,5 +1,7 @@
-//! Bugs planted on purpose: each must be found, or the simulator proves nothing.
+//! Bugs injected on purpose: each must be found, or the simulator proves nothing.
 
+use quorlock::Builder;
+use quorlock::InjectedBug as LibraryBug;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,13 +14,13 @@ pub enum InjectedBug {
     LooseRaise,
     /// The next attempt uses the token of the one before.
     TokenReuse,
-    /// A release deletes whatever is stored.
+    /// A release deletes the lock of any holder.
     BlindDelete,
     /// An extend creates the lock where it is gone.
     ExtendCreates,
     /// A node that lost its memory votes at once.
     NoRestartGuard,
-    /// The lease is judged on a clock that stands still while the machine sleeps.
+    /// The lease is counted on a clock that stops while the machine sleeps.
     SleepyClock,
     /// A release is not sent to nodes that did not answer.
     LazyRelease,
@@ -30,7 +32,7 @@ pub enum InjectedBug {
     LossByAnswer,
     /// An adoption believes its handle and asks no node.
     AdoptUnasked,
-    /// A forced release frees the holder of the moment, not the one that was seen.
+    /// A forced release frees the current holder, not the one that the caller saw.
     ForceAnyHolder,
     /// An extension by token counts nodes that no longer have the lock.
     ExtendGone,
@@ -40,7 +42,7 @@ pub enum InjectedBug {
     HastyLists,
     /// A node takes a lock back that was taken from its holder by force.
     RefillTaken,
-    /// Counters vanish on a minority of nodes, also where then no majority knows the last fence.
+    /// Counters vanish on a minority of nodes, even where no majority then knows the last fence.
     CounterLoss,
 }
 
@@ -67,7 +69,7 @@ impl InjectedBug {
         InjectedBug::CounterLoss,
     ];
 
-    /// Whether it only shows where clients do more than acquire, hold and let go.
+    /// Whether it only shows where clients do more than acquire, hold and release.
     pub fn needs_variety(self) -> bool {
         matches!(
             self,
@@ -81,7 +83,7 @@ impl InjectedBug {
         )
     }
 
-    /// In worlds of how many nodes it shows soonest.
+    /// The number of nodes with which it shows soonest.
     pub fn nodes(self) -> usize {
         match self {
             // Of few nodes a late answer is more often the one that decides.
@@ -107,7 +109,7 @@ impl InjectedBug {
             InjectedBug::ReachableMajority => "reachable-majority",
             InjectedBug::LossByAnswer => "loss-by-answer",
             InjectedBug::AdoptUnasked => "adopt-unasked",
-            InjectedBug::ForceAnyHolder => "force-whoever",
+            InjectedBug::ForceAnyHolder => "force-any-holder",
             InjectedBug::ExtendGone => "extend-gone",
             InjectedBug::TwoNodesAtOnce => "two-nodes-at-once",
             InjectedBug::HastyLists => "hasty-lists",
@@ -128,7 +130,22 @@ impl FromStr for InjectedBug {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || InjectedBug::ALL.map(InjectedBug::name).join(", ");
+        // The name that older reports use.
+        let name = if name == "force-whoever" { InjectedBug::ForceAnyHolder.name() } else { name };
         let found = InjectedBug::ALL.into_iter().find(|bug| bug.name() == name);
-        found.ok_or_else(|| format!("there is no planted bug `{name}`; known: {}", known()))
+        found.ok_or_else(|| format!("there is no bug `{name}` to inject; known: {}", known()))
+    }
+}
+
+/// Switches `bug` on if it is one of the library itself; the others are injected from outside.
+pub(crate) fn inject_bug(builder: Builder, bug: Option<InjectedBug>) -> Builder {
+    match bug {
+        Some(InjectedBug::LateDeadline) => builder.inject_bug(LibraryBug::LateDeadline),
+        Some(InjectedBug::ReachableMajority) => builder.inject_bug(LibraryBug::ReachableMajority),
+        Some(InjectedBug::LossByAnswer) => builder.inject_bug(LibraryBug::LossByAnswer),
+        Some(InjectedBug::AdoptUnasked) => builder.inject_bug(LibraryBug::AdoptUnasked),
+        Some(InjectedBug::ForceAnyHolder) => builder.inject_bug(LibraryBug::ForceAnyHolder),
+        Some(InjectedBug::ExtendGone) => builder.inject_bug(LibraryBug::ExtendGone),
+        _ => builder,
     }
 }

@@ -1,4 +1,4 @@
-//! The clocks of simulated machines: true time bent by drift, jumps and sleep.
+//! The clocks of simulated machines: true time with drift, jumps and sleep.
 
 use quorlock::{Clock, Moment};
 use quorlock_core::Wall;
@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// True time since the world began: tokio's paused clock.
+/// The moment at which a world started, in true time: tokio's paused clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Epoch(Instant);
+pub(crate) struct WorldStart(Instant);
 
-impl Epoch {
-    pub(crate) fn begin() -> Self {
+impl WorldStart {
+    pub(crate) fn now() -> Self {
         Self(Instant::now())
     }
 
@@ -23,11 +23,11 @@ impl Epoch {
 /// One machine's clocks.
 #[derive(Debug)]
 pub(crate) struct MachineClock {
-    world: Epoch,
+    start: WorldStart,
     /// How much faster than true time it runs, in millionths.
     drift_ppm: i64,
     state: Mutex<Offsets>,
-    /// Injected bug: the clock stands still while the machine sleeps, as `std::time::Instant` does.
+    /// Injected bug: the clock stops while the machine sleeps, as `std::time::Instant` does.
     stops_in_sleep: bool,
 }
 
@@ -37,13 +37,13 @@ struct Offsets {
     /// Sleep that is over.
     slept: Duration,
     /// Since when, in true time, the machine sleeps.
-    asleep_since: Option<Duration>,
+    suspended_since: Option<Duration>,
 }
 
 impl MachineClock {
-    pub(crate) fn new(world: Epoch, drift_ppm: i64, wall_micros: i64, stops_in_sleep: bool) -> Self {
+    pub(crate) fn new(start: WorldStart, drift_ppm: i64, wall_micros: i64, stops_in_sleep: bool) -> Self {
         let state = Mutex::new(Offsets { wall_micros, ..Offsets::default() });
-        Self { world, drift_ppm, state, stops_in_sleep }
+        Self { start, drift_ppm, state, stops_in_sleep }
     }
 
     pub(crate) fn jump_wall(&self, micros: i64) {
@@ -51,27 +51,27 @@ impl MachineClock {
     }
 
     pub(crate) fn suspend(&self) {
-        self.state.lock().unwrap().asleep_since = Some(self.world.elapsed());
+        self.state.lock().unwrap().suspended_since = Some(self.start.elapsed());
     }
 
-    pub(crate) fn wake(&self) {
+    pub(crate) fn resume(&self) {
         let mut state = self.state.lock().unwrap();
-        if let Some(since) = state.asleep_since.take() {
-            state.slept += self.world.elapsed() - since;
+        if let Some(since) = state.suspended_since.take() {
+            state.slept += self.start.elapsed() - since;
         }
     }
 
-    /// Time since the machine started, long before the world began.
+    /// Time since the machine booted, long before the world started.
     fn boot(&self) -> Duration {
-        let mut true_time = self.world.elapsed();
+        let mut true_time = self.start.elapsed();
         if self.stops_in_sleep {
             let state = *self.state.lock().unwrap();
-            let asleep = state.asleep_since.map_or(Duration::ZERO, |since| true_time - since);
-            true_time -= state.slept + asleep;
+            let suspended = state.suspended_since.map_or(Duration::ZERO, |since| true_time - since);
+            true_time -= state.slept + suspended;
         }
         let nanos = i128::try_from(true_time.as_nanos()).unwrap();
-        let bent = nanos + nanos * i128::from(self.drift_ppm) / 1_000_000;
-        Duration::from_secs(10_000) + Duration::from_nanos(u64::try_from(bent).unwrap())
+        let drifted = nanos + nanos * i128::from(self.drift_ppm) / 1_000_000;
+        Duration::from_secs(10_000) + Duration::from_nanos(u64::try_from(drifted).unwrap())
     }
 }
 

@@ -1,7 +1,8 @@
 //! The shipped lock on simulated machines, with faults, on one seeded schedule.
 //!
-//! Everything runs on one thread with paused time, so a seed repeats a run exactly. The lock, guard, watchdog, waiting
-//! and retry code is the shipped one; servers, network and clocks are simulated. One run is called a world.
+//! Everything runs on one thread with paused time, so a seed repeats a run exactly. The lock,
+//! guard, watchdog, waiting and retry code is the shipped one; servers, network and clocks are
+//! simulated. One run is called a world.
 //!
 //! # Layout
 //! | module | job |
@@ -26,8 +27,8 @@ mod server;
 
 pub use faults::{Counts, Fault};
 pub use history::{History, Uses, WorldKind};
-pub(crate) use injected_bug::inject_bug;
 pub use injected_bug::InjectedBug;
+pub(crate) use injected_bug::inject_bug;
 
 use crate::rng::Rng;
 use clients::Client;
@@ -47,7 +48,8 @@ const LONGEST_TTL: Duration = Duration::from_secs(6);
 const DRIFT_PERCENT: u32 = 1;
 const WAIT: Duration = Duration::from_secs(4);
 const NODE_TIMEOUT: Duration = Duration::from_millis(150);
-/// After the last fault every client must get every lock within this: quarantine, ttl, and a wait or two.
+/// After the last fault every client must get every lock within this: quarantine, ttl, and a wait
+/// or two.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 /// Separates the stream of the less common behaviour from that of the rest.
 const VARIETY: u64 = 0x6c62_272e_07bb_0142;
@@ -65,8 +67,8 @@ pub struct Setting {
     pub fault_phase: Duration,
     /// A bug to be found.
     pub injected_bug: Option<InjectedBug>,
-    /// Clients only acquire, hold and release, all with the same settings and nodes, and counters do not vanish: for
-    /// comparisons with other ways to lock.
+    /// Clients only acquire, hold and release, all with the same settings and nodes, and counters
+    /// do not vanish: for comparisons with other ways to lock.
     pub plain: bool,
 }
 
@@ -155,15 +157,16 @@ async fn simulate(setting: &Setting) -> Outcome {
         let turns: Vec<_> = turns.map(tokio::spawn).collect();
         for (number, turn) in turns.into_iter().enumerate() {
             if turn.await.expect("no task panics").is_none() {
-                let what =
-                    format!("L3: client {number} did not get {name} within {RECOVERY_LIMIT:?} without faults");
-                participants.history.lock().unwrap().violate(participants.now(), &what);
+                let what = format!(
+                    "L3: client {number} did not get {name} within {RECOVERY_LIMIT:?} without faults"
+                );
+                participants.history().violate(participants.now(), &what);
             }
         }
     }
     events.abort();
     let lasted = participants.now();
-    let history = std::mem::replace(&mut *participants.history.lock().unwrap(), History::new(kind));
+    let history = std::mem::replace(&mut *participants.history(), History::new(kind));
     let faults = simulation.faults.lock().unwrap().clone();
     Outcome { history, faults, lasted }
 }

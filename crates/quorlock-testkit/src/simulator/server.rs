@@ -1,8 +1,8 @@
 //! A simulated server: what it remembers, by its own clock, and how it forgets.
 
-use super::events::Action;
-use super::bug::InjectedBug;
-use super::time::MachineClock;
+use crate::simulator::InjectedBug;
+use crate::simulator::event_queue::Action;
+use crate::simulator::machine_clock::MachineClock;
 use quorlock::node::{Acquire, Command, Content, Denied, Done, NodeError, Reply, View, Wakeup};
 use quorlock::{Clock, Fence, Name, Token};
 use quorlock_core::Wall;
@@ -17,21 +17,21 @@ use tokio::time::Instant;
 pub(crate) struct Server {
     pub(crate) clock: Arc<MachineClock>,
     pub(crate) is_up: bool,
-    /// It takes commands but neither executes nor answers until it is let go.
+    /// It accepts commands but neither executes nor answers them until it resumes.
     pub(crate) is_stopped: bool,
-    /// What arrived while it was stopped, to be done when it goes on, in this order.
+    /// What arrived while it was stopped, to be executed in this order when it resumes.
     pub(crate) stalled: Stalled,
     /// Since when it runs without a stop.
     pub(crate) undisturbed_since: Instant,
     injected_bug: Option<InjectedBug>,
     stored: BTreeMap<Name, Entry>,
     counters: BTreeMap<Name, Fence>,
-    /// Tokens of locks that another process took from their holders.
+    /// Tokens that another process released by force.
     taken: BTreeSet<String>,
     epoch: Option<Epoch>,
     run: u64,
     epochs: u64,
-    /// Who wants hints: client and its bell.
+    /// Clients that want release hints, and how to wake them.
     pub(crate) watches: BTreeMap<(Name, usize), Wakeup>,
 }
 
@@ -47,13 +47,13 @@ struct Entry {
 pub(crate) enum Origin {
     /// A vote that came over this connection of this client.
     Vote(usize, u64),
-    /// A vote that the network brought once more.
-    Echo,
-    /// Something else, which must not be.
+    /// A vote that the network duplicated.
+    Duplicate,
+    /// Another command, which must not happen.
     Other,
 }
 
-/// Deeds that wait for a server to go on.
+/// Actions that wait for a server to resume.
 #[derive(Default)]
 pub(crate) struct Stalled(pub(crate) Vec<Action>);
 
@@ -63,7 +63,7 @@ impl fmt::Debug for Stalled {
     }
 }
 
-/// What the server knows about its own memory.
+/// Which memory the server has, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
     run: u64,
@@ -88,7 +88,7 @@ impl Server {
             is_stopped: false,
             stalled: Stalled::default(),
             undisturbed_since: Instant::now(),
-            bug,
+            injected_bug,
             stored: BTreeMap::new(),
             counters: BTreeMap::new(),
             taken: BTreeSet::new(),
@@ -125,8 +125,8 @@ impl Server {
         }
     }
 
-    /// Endpoints a stop; what waited is to be done by the caller, once the server is unlocked.
-    #[must_use = "a server that goes on executes what it was sent"]
+    /// Ends a stop. The caller runs what waited, once the server is unlocked.
+    #[must_use = "a server that resumes executes what it was sent"]
     pub(crate) fn resume(&mut self) -> Vec<Action> {
         self.is_stopped = false;
         self.undisturbed_since = Instant::now();
@@ -160,7 +160,7 @@ impl Server {
         self.stored.iter().map(|(name, entry)| (name, &entry.value[..Token::LEN], entry.origin))
     }
 
-    /// Executes `command`; names that become free ring the bells of those who watch.
+    /// Executes `command`, and wakes the clients that watch a name that became free.
     pub(crate) fn execute(&mut self, command: &Command, origin: Origin) -> Executed {
         let now = Wall::from(self.clock.wall_time());
         self.stored.retain(|_, entry| entry.expires > now);
@@ -202,17 +202,19 @@ impl Server {
 
     fn raise(&mut self, name: &Name, to: Fence) -> bool {
         let counter = self.counters.entry(name.clone()).or_default();
-        let is_above = *counter < to || (self.injected_bug == Some(InjectedBug::LooseRaise) && *counter == to);
+        let is_above =
+            *counter < to || (self.injected_bug == Some(InjectedBug::LooseRaise) && *counter == to);
         *counter = to.max(*counter);
         is_above
     }
 
     fn stamp(&mut self, name: &Name, token: &Token, at_least: Fence) -> Reply {
-        if let Err(denied) = self.holds(name, token) {
+        if let Err(denied) = self.check_holder(name, token) {
             return Reply::Denied(denied);
         }
         let counter = self.counters.entry(name.clone()).or_default();
-        let above = if self.injected_bug == Some(InjectedBug::LooseRaise) { Some(*counter) } else { counter.next() };
+        let above =
+            if self.injected_bug == Some(InjectedBug::LooseRaise) { Some(*counter) } else { counter.next() };
         let Some(to) = above.map(|above| above.max(at_least)) else {
             return Reply::failed(NodeError::Abandoned);
         };
@@ -225,7 +227,7 @@ impl Server {
     }
 
     fn extend(&mut self, name: &Name, token: &Token, ttl: Duration, now: Wall) -> Reply {
-        match self.holds(name, token) {
+        match self.check_holder(name, token) {
             Ok(()) => {}
             Err(Denied::Gone) if self.injected_bug == Some(InjectedBug::ExtendCreates) => {
                 let value = format!("{token} 0 sim@sim 1 0");
@@ -240,7 +242,7 @@ impl Server {
     }
 
     fn release(&mut self, name: &Name, token: &Token) -> Reply {
-        match self.holds(name, token) {
+        match self.check_holder(name, token) {
             Err(Denied::Taken) if self.injected_bug == Some(InjectedBug::BlindDelete) => {}
             Err(denied) => return Reply::Denied(denied),
             Ok(()) => {}
@@ -249,7 +251,7 @@ impl Server {
         Reply::Done(Done::Plain)
     }
 
-    fn holds(&self, name: &Name, token: &Token) -> Result<(), Denied> {
+    fn check_holder(&self, name: &Name, token: &Token) -> Result<(), Denied> {
         match self.stored.get(name) {
             None => Err(Denied::Gone),
             Some(entry) if entry.value.starts_with(token.as_str()) => Ok(()),

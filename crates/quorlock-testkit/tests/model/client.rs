@@ -1,11 +1,12 @@
 //! The client: it hears answers, and the shipped [`Attempt`] decides what they mean.
 //!
-//! The attempt is not part of the state: it is made anew from the answers that the client has heard, so that states
-//! stay small and equal ones are recognised whatever the order in which the answers came. For the same reason the
-//! answers are forgotten where only their sum matters: a refusal counts as much as silence, and in a stamp round all
-//! that is left of the rounds before is who voted and the number asked for.
+//! The attempt is not part of the state: it is made anew from the answers that the client has
+//! heard, so that states stay small and equal ones are recognised whatever the order in which the
+//! answers came. For the same reason the answers are forgotten where only their sum matters: a
+//! refusal counts as much as silence, and in a stamp round all that is left of the rounds before is
+//! who voted and the number asked for.
 
-use crate::rules::{Decision, LossReason, Rules};
+use crate::rules::{Decision, NameLoss, Rules};
 use crate::state::{Phase, Reply, State, Violation, Word};
 use quorlock_core::attempt::Mark;
 use quorlock_core::{Attempt, Ballot, Fence, Quorum, Step};
@@ -94,7 +95,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         let number = small(fence);
         let seat = state.seats[client];
         let holders = state.seats.iter().filter(|seat| seat.phase == Phase::Holding).count();
-        let valid = self.loss == LossReason::Valid;
+        let valid = self.loss == NameLoss::Valid;
         let violation = if state.fences & 1 << number != 0 {
             Some(Violation::DuplicateFence)
         } else if number <= seat.before {

@@ -1,10 +1,12 @@
-//! The longest ttl: nodes record it, forget it, and learn it from each other. Every order of events is searched.
+//! The longest ttl: nodes record it, forget it, and learn it from each other. Every order of events
+//! is searched.
 //!
-//! Three nodes, one client that may use long locks and one that is set to short ones. Time goes in steps; a long lock lasts
-//! three of them, a short one lasts one. Clocks are exact and answers are immediate: those are other models' business. A node
-//! that forgets loses its lock and its epoch. It may forget only while the two others have an epoch (assumption L), as they do
-//! again as soon as a client has been there. Clients reach any two nodes or all three, and have no memory of their own from one
-//! act to the next.
+//! Three nodes, one client that may use long locks and one that is set to short ones. Time goes in
+//! steps; a long lock lasts three of them, a short one lasts one. Clocks are exact and answers are
+//! immediate: those are other models' business. A node that forgets loses its lock and its epoch.
+//! It may forget only while the two others have an epoch (assumption L), as they do again as soon
+//! as a client has been there. Clients reach any two nodes or all three, and have no memory of
+//! their own from one act to the next.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -15,9 +17,11 @@ const LONG: u8 = 3;
 /// The rules that are searched.
 #[derive(Clone, Copy)]
 struct Rules {
-    /// How many nodes must have recorded the longer ttl when the operator's act is said to have succeeded.
+    /// How many nodes must have recorded the longer ttl when the operator's act is said to have
+    /// succeeded.
     raised_on: usize,
-    /// Whether a client uses what all nodes that it hears have recorded, and not only each node's own record.
+    /// Whether a client uses what all nodes that it hears have recorded, and not only each node's
+    /// own record.
     shares_records: bool,
     /// Whether a node's vote counts only for locks that are no longer than its record.
     checks_ttl: bool,
@@ -44,7 +48,8 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct World {
     nodes: [Node; NODES],
-    /// For how many steps each client believes to hold the lock: the first uses long ones, the second short ones.
+    /// For how many steps each client believes to hold the lock: the first uses long ones, the
+    /// second short ones.
     holds: [u8; 2],
     /// Whether the longer ttl may be used.
     raised: bool,

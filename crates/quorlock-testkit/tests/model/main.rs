@@ -1,6 +1,8 @@
-//! The fence protocol, model-checked: every order of events in small worlds, with the shipped client's decisions.
+//! The fence protocol, model-checked: every order of events in small worlds, with the shipped
+//! client's decisions.
 //!
-//! Run with `--nocapture` to see how many states each case has, and the counterexamples of the broken variants.
+//! Run with `--nocapture` to see how many states each case has, and the counterexamples of the
+//! broken variants.
 #![allow(clippy::unwrap_used)]
 
 mod broken;

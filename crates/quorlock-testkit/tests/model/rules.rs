@@ -3,7 +3,7 @@
 /// How a vote is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voting {
-    /// In one step, and it tells the counter: the memory node and the file node.
+    /// In one step, and it returns the counter: the memory node and the file node.
     Atomic,
     /// SET and raise with others in between, and without reading the counter: servers.
     Native,
@@ -11,7 +11,7 @@ pub(crate) enum Voting {
 
 /// When a name may vanish from a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LossReason {
+pub(crate) enum NameLoss {
     /// At any moment: evicted, deleted by hand, a server clock that jumped.
     Any,
     /// When its owner lets go, or when its time is over, which the owner then knows.
@@ -21,7 +21,8 @@ pub(crate) enum LossReason {
 /// How answers travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answers {
-    /// The client hears them as soon as the command is executed, or has given up waiting for them before.
+    /// The client hears them as soon as the command is executed, or has given up waiting for them
+    /// before.
     Prompt,
     /// They are under way for any time, with anything in between. This has many times more states.
     Late,
@@ -34,7 +35,7 @@ pub(crate) enum Decision {
     Shipped,
     /// It takes the proposal all the same.
     TakeProposal,
-    /// It takes one more than the highest counter it was told, and writes it nowhere.
+    /// It takes one more than the highest counter that it was sent, and writes it nowhere.
     TakeMaximum,
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Decision {
 pub(crate) struct Rules<const N: usize, const C: usize> {
     pub(crate) proposals: [u8; C],
     pub(crate) voting: Voting,
-    pub(crate) loss: LossReason,
+    pub(crate) loss: NameLoss,
     pub(crate) answers: Answers,
     pub(crate) decision: Decision,
     /// Whether a vote raises only a counter below the proposal, not also one at it.
@@ -51,7 +52,8 @@ pub(crate) struct Rules<const N: usize, const C: usize> {
     /// Whether a stamp raises above the counter, not only to it.
     pub(crate) stamp_is_strict: bool,
     pub(crate) stamp_checks_token: bool,
-    /// Whether the second attempt is made by the first one's client, after that, with the same token.
+    /// Whether the second attempt is made by the first one's client, after that, with the same
+    /// token.
     pub(crate) token_is_reused: bool,
     /// After how many states the search ends without having seen all.
     pub(crate) most_states: usize,
@@ -59,7 +61,7 @@ pub(crate) struct Rules<const N: usize, const C: usize> {
 
 impl<const N: usize, const C: usize> Rules<N, C> {
     /// The protocol as it is shipped.
-    pub(crate) fn shipped(proposals: [u8; C], voting: Voting, loss: LossReason) -> Self {
+    pub(crate) fn shipped(proposals: [u8; C], voting: Voting, loss: NameLoss) -> Self {
         Self {
             proposals,
             voting,

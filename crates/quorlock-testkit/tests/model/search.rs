@@ -1,4 +1,5 @@
-//! Breadth-first search through all states, nearest first, so that a counterexample is as short as can be.
+//! Breadth-first search through all states, nearest first, so that a counterexample is as short as
+//! can be.
 
 use crate::rules::Rules;
 use crate::state::{State, Violation};

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-/// What a node told a client, or is about to.
+/// What a node answered a client, or is about to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Word {
     #[default]
@@ -125,7 +125,8 @@ impl<const N: usize, const C: usize> State<N, C> {
         u8::try_from(self.fences.checked_ilog2().unwrap_or(0)).unwrap()
     }
 
-    /// Ends the attempt of `client`: answers no longer matter, but what is on its way to nodes still arrives.
+    /// Ends the attempt of `client`: answers no longer matter, but what is on its way to nodes
+    /// still arrives.
     pub(crate) fn end(&mut self, client: usize, phase: Phase) {
         let mut under_way = 0;
         for column in &mut self.columns {

@@ -1,7 +1,7 @@
 //! All that can happen next in a state.
 
 use crate::client::Answer;
-use crate::rules::{Answers, LossReason, Rules, Voting};
+use crate::rules::{Answers, NameLoss, Rules, Voting};
 use crate::state::{Phase, Progress, Reply, State, Word};
 
 /// One thing that happens.
@@ -47,8 +47,8 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         let mut after = *state;
         after.columns[node].holder = None;
         match self.loss {
-            LossReason::Any => next.push((Action::Vanish { node }, after)),
-            LossReason::Valid => {
+            NameLoss::Any => next.push((Action::Vanish { node }, after)),
+            NameLoss::Valid => {
                 after.end(holder.into(), Phase::Over);
                 next.push((Action::Expire { node }, after));
             }
@@ -176,9 +176,10 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         }
     }
 
-    /// An attempt given up, or a hold that ends; and its releases, which may come late and more than once.
+    /// An attempt given up, or a hold that ends; and its releases, which may come late and more
+    /// than once.
     fn letting_go(&self, state: &State<N, C>, client: usize, next: &mut Next<N, C>) {
-        if self.loss == LossReason::Any {
+        if self.loss == NameLoss::Any {
             // Names vanish by themselves, and to give up is no more than never to go on.
             return;
         }

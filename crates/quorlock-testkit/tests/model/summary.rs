@@ -1,7 +1,8 @@
-//! What a state keeps of an attempt is enough: one made anew from it goes on like one that heard everything.
+//! What a state keeps of an attempt is enough: one made anew from it goes on like one that heard
+//! everything.
 
 use crate::client::{Answer, ballot, mark};
-use crate::rules::{LossReason, Rules, Voting};
+use crate::rules::{NameLoss, Rules, Voting};
 use crate::state::{Phase, State, Word};
 use quorlock_core::{Attempt, Fence, Quorum, Step};
 
@@ -22,7 +23,7 @@ impl Pair {
         state.seats[0].phase = Phase::Running;
         let quorum = Quorum::of(NODES).unwrap();
         Self {
-            rules: Rules::shipped([PROPOSAL], Voting::Atomic, LossReason::Any),
+            rules: Rules::shipped([PROPOSAL], Voting::Atomic, NameLoss::Any),
             state,
             attempt: Attempt::new(quorum, Fence::new(PROPOSAL.into())),
         }

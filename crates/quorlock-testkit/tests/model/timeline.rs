@@ -4,14 +4,15 @@ use crate::rules::Rules;
 use crate::state::{Column, State, Violation, Word};
 use crate::steps::Action;
 
-/// Prints how `path`, whose states have their nodes in any order, comes about with nodes that keep their names.
+/// Prints how `path`, whose states have their nodes in any order, comes about with nodes that keep
+/// their names.
 pub(crate) fn print<const N: usize, const C: usize>(rules: &Rules<N, C>, path: &[State<N, C>]) {
     let mut state = path[0];
     for (at, wanted) in path.iter().enumerate().skip(1) {
         let mut next = Vec::new();
         rules.steps(&state, &mut next);
         let (action, after) = next.into_iter().find(|(_, after)| after.canonical() == *wanted).unwrap();
-        println!("{at:>4}  {:<44} {}", told(action, &after), nodes(&after));
+        println!("{at:>4}  {:<44} {}", describe(action, &after), nodes(&after));
         if after.fences != state.fences {
             println!("      returned with fence {}", (after.fences & !state.fences).ilog2());
         }
@@ -31,7 +32,7 @@ fn reason(violation: Violation) -> &'static str {
     }
 }
 
-fn told<const N: usize, const C: usize>(action: Action, after: &State<N, C>) -> String {
+fn describe<const N: usize, const C: usize>(action: Action, after: &State<N, C>) -> String {
     let outcome = |client: usize, node: usize| match after.columns[node].holder {
         Some(holder) if usize::from(holder) == client => "it is set",
         _ => "refused",

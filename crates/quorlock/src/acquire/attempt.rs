@@ -1,7 +1,7 @@
 //! One attempt to take a lock on the nodes: vote, stamp if needed, undo if refused.
 
-use crate::acquire::undo::Undo;
 use crate::context::entropy;
+use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::NodeReport;
 use crate::node::{Acquire, Command, Done, Reply};
@@ -13,7 +13,7 @@ use quorlock_core::{
     Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Tally, Token, Wall,
 };
 use std::pin::{Pin, pin};
-use std::sync::{Mutex, PoisonError};
+
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
@@ -147,11 +147,11 @@ impl AttemptParams<'_> {
         if !self.options.fences {
             return Fence::NONE;
         }
-        self.fences.lock().unwrap_or_else(PoisonError::into_inner).propose(self.name, wall)
+        self.fences.lock().propose(self.name, wall)
     }
 
     fn saw(&self, counter: Fence, wall: Wall) {
-        self.fences.lock().unwrap_or_else(PoisonError::into_inner).saw(self.name, counter, wall);
+        self.fences.lock().saw(self.name, counter, wall);
     }
 }
 
@@ -217,5 +217,39 @@ fn mark_of(reply: &Reply) -> Mark {
         Reply::Done(Done::Stamped { to }) => Mark::Stamped { to: *to },
         Reply::Denied(_) => Mark::NotHeld,
         Reply::Done(_) | Reply::Failed(_) => Mark::Missing,
+    }
+}
+
+/// Releases on every node when dropped, also on those that did not answer, unless it was disarmed.
+struct Undo<'a> {
+    nodes: &'a Nodes,
+    name: &'a Name,
+    token: Token,
+    is_armed: bool,
+    /// Whether waiters get no hint.
+    quiet: bool,
+}
+
+impl<'a> Undo<'a> {
+    fn armed(nodes: &'a Nodes, name: &'a Name, token: Token) -> Self {
+        Self { nodes, name, token, is_armed: true, quiet: false }
+    }
+
+    fn disarm(mut self) {
+        self.is_armed = false;
+    }
+
+    /// Undoes without a hint: another client has the lock, and its release sends one.
+    fn without_hint(mut self) {
+        self.quiet = true;
+    }
+}
+
+impl Drop for Undo<'_> {
+    fn drop(&mut self) {
+        if self.is_armed {
+            let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
+            self.nodes.send(Command::Release { name, token, quiet, behind: None, forced: false });
+        }
     }
 }

@@ -4,7 +4,6 @@ pub(crate) mod attempt;
 pub(crate) mod hint_backoff;
 pub(crate) mod hint_subscription;
 pub(crate) mod name_queue;
-pub(crate) mod undo;
 
 use crate::acquire::attempt::{AttemptParams, Cause, Grant, Refusal, attempt};
 use crate::acquire::hint_backoff::stagger;

@@ -1,11 +1,12 @@
 //! First come, first served within this process: one contender per name goes to the nodes.
 
+use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
 use quorlock_core::Name;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -25,7 +26,7 @@ pub(crate) struct NameQueues(Arc<Mutex<HashMap<Name, Weak<NameQueue>>>>);
 impl NameQueues {
     /// The line for `name`; it lives as long as somebody holds, waits or has been here for it.
     pub(crate) fn of(&self, name: &Name) -> Arc<NameQueue> {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.0.lock();
         if let Some(queue) = queues.get(name).and_then(Weak::upgrade) {
             return queue;
         }
@@ -107,7 +108,7 @@ impl NameQueue {
     }
 
     fn holder(&self) -> Option<Weak<dyn LocalHolder>> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.holder.lock().clone()
     }
 
     /// Whether the one whose turn it is should hold back for a moment.
@@ -147,12 +148,12 @@ impl NameQueue {
     }
 
     pub(crate) fn set_holder(&self, holder: Weak<dyn LocalHolder>) {
-        *self.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(holder);
+        *self.holder.lock() = Some(holder);
     }
 
     /// Frees the memory of a holder that is over with its last user, instead of at the next acquire.
     pub(crate) fn forget(&self, over: &dyn LocalHolder) {
-        let mut holder = self.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut holder = self.holder.lock();
         // Another task of this process may have adopted the lock meanwhile.
         if holder.as_ref().is_some_and(|holder| std::ptr::addr_eq(holder.as_ptr(), over)) {
             *holder = None;
@@ -162,7 +163,7 @@ impl NameQueue {
 
 impl Drop for NameQueue {
     fn drop(&mut self) {
-        let mut queues = self.queues.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.0.lock();
         // A new line may have taken the place in the meantime.
         if queues.get(&self.name).is_some_and(|queue| queue.strong_count() == 0) {
             queues.remove(&self.name);

@@ -1,9 +1,10 @@
 //! The longest ttl that the nodes of a locker have recorded, and which nodes have been heard about it.
 
+use crate::context::mutex::Mutex;
 use quorlock_core::Quorum;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -51,7 +52,7 @@ impl LongestTtl {
     pub(crate) fn heard(&self, node: &Arc<str>, record: Option<Duration>) {
         let millis = record.unwrap_or_default().as_millis();
         self.0.recorded.fetch_max(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::AcqRel);
-        let mut nodes = self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.0.nodes.lock();
         if nodes.insert(node.clone()) {
             self.0.heard.send_replace(nodes.len());
         }

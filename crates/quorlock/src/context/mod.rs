@@ -7,6 +7,7 @@ mod event_text;
 pub(crate) mod identity;
 pub(crate) mod injected_bug;
 pub(crate) mod longest_ttl;
+pub(crate) mod mutex;
 pub(crate) mod node_clocks;
 pub(crate) mod options;
 pub(crate) mod trace;
@@ -16,12 +17,13 @@ use crate::context::entropy::{BufferedEntropy, Entropy};
 use crate::context::event::{Event, Observers};
 use crate::context::injected_bug::InjectedBugs;
 use crate::context::longest_ttl::LongestTtl;
+use crate::context::mutex::Mutex;
 use crate::context::node_clocks::NodeClocks;
 use crate::error::node::NodeError;
 use quorlock_core::{Moment, Wall};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -147,7 +149,7 @@ impl ServerIdentities {
     /// # Errors
     /// [`NodeError::SameServer`] if another node of the locker is that server.
     pub(crate) fn claim(&self, node: &Arc<str>, identity: &str) -> Result<(), NodeError> {
-        let mut claims = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.0.servers.lock();
         if let Some((other, _)) = claims.iter().find(|(other, known)| *other != node && *known == identity) {
             return Err(NodeError::SameServer { other: other.clone() });
         }
@@ -157,7 +159,7 @@ impl ServerIdentities {
 
     /// Notes that `node` has the epoch with this nonce.
     pub(crate) fn claim_epoch(&self, node: &Arc<str>, nonce: &[u8]) {
-        let mut epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut epochs = self.0.epochs.lock();
         epochs.insert(node.clone(), nonce.to_owned());
         let different: BTreeSet<_> = epochs.values().collect();
         self.0.is_disputed.store(different.len() < epochs.len(), Ordering::Release);
@@ -171,7 +173,7 @@ impl ServerIdentities {
         if !self.0.is_disputed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let epochs = self.0.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        let epochs = self.0.epochs.lock();
         let Some(nonce) = epochs.get(node) else { return Ok(()) };
         match epochs.iter().find(|(other, known)| *other != node && *known == nonce) {
             Some((other, _)) => Err(NodeError::SameEpoch { other: other.clone() }),

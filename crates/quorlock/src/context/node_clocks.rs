@@ -1,9 +1,10 @@
 //! What the wall clocks of the nodes show, carried forward on our own boot clock.
 
+use crate::context::mutex::Mutex;
 use quorlock_core::{Moment, Wall};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// No node has been heard.
 const UNKNOWN: i64 = i64::MIN;
@@ -32,7 +33,7 @@ impl Default for NodeClocks {
 impl NodeClocks {
     /// The clock of `node` showed `wall` when our boot clock showed `now`.
     pub(crate) fn heard(&self, node: &Arc<str>, wall: Wall, now: Moment) {
-        let mut offsets = self.0.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offsets = self.0.offsets.lock();
         offsets.insert(node.clone(), offset(wall, now));
         self.0.median.store(median(offsets.values().copied()), Ordering::Relaxed);
     }

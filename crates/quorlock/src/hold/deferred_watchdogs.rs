@@ -1,9 +1,10 @@
 //! Where holds spend their first moments: most end before they need a watchdog of their own.
 
+use crate::context::mutex::Mutex;
 use crate::hold::HeldLock;
 use crate::hold::watchdog::{StartInstants, watch_over};
 use quorlock_core::{LossReason, Moment};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
@@ -87,7 +88,7 @@ impl DeferredWatchdogs {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<RuntimeSlot>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -42,8 +42,7 @@ pub struct Guard {
 impl Guard {
     /// Takes charge of `hold`, which was `granted` just now, and starts its watchdog.
     pub(crate) fn new(hold: Arc<HeldLock>, granted: Moment, rules: TtlRules) -> Self {
-        hold.keeper.clock_jumps.enter(&hold.nodes.ctx);
-        hold.keeper.watchdogs.insert(&hold, granted);
+        hold.keeper.watch(&hold, granted);
         Self { lease: Lease { hold, rules } }
     }
 
@@ -203,7 +202,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.lease.hold;
-        hold.keeper.clock_jumps.leave();
+        hold.keeper.unwatch();
         if let Some(ended) = hold.end(|hold| hold.nodes.send(hold.release_command())) {
             hold.emit_released(ReleaseKind::Dropped, &ended);
         }

@@ -14,6 +14,7 @@ pub(crate) mod watchdog;
 
 use crate::acquire::name_queue::{LocalHolder, NameQueue};
 use crate::context::event::{Event, ReleaseKind};
+use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::Lost;
 use crate::hold::keeper::Keeper;
@@ -21,7 +22,7 @@ use crate::hold::once_signal::OnceSignal;
 use crate::node::{Acquire, Command, Tie};
 use crate::quorum::Nodes;
 use quorlock_core::{Fence, Label, LeaseState, LeaseTerms, LossReason, Moment, Name, Token, Ttl, Wall};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 /// A held lock, shared by its guard and its watchdog.
@@ -110,7 +111,7 @@ impl HeldLock {
     }
 
     fn inner(&self) -> MutexGuard<'_, HoldState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     pub(crate) fn token(&self) -> Token {

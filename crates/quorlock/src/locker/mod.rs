@@ -5,7 +5,8 @@ pub(crate) mod checks;
 pub(crate) mod lock;
 
 use crate::acquire::name_queue::NameQueues;
-use crate::context::options::{Defaults, Options, TtlRules, check_longest};
+use crate::context::mutex::Mutex;
+use crate::context::options::{Options, TtlRules, check_longest};
 use crate::error::{ConfigError, ExtendError, NoQuorum, NodeOutcome, NodeReport};
 use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
@@ -17,7 +18,7 @@ use crate::locker::lock::Lock;
 use crate::node::{BoxFuture, Command, Node, NodeError, NodeHealth};
 use crate::quorum::Nodes;
 use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -33,7 +34,8 @@ pub struct Locker(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     nodes: Nodes,
-    defaults: Defaults,
+    /// What each lock begins with.
+    options: Arc<Options>,
     rules: TtlRules,
     fences: Mutex<FenceClock>,
     queues: NameQueues,
@@ -54,10 +56,9 @@ impl Locker {
         Builder::from_env()?.build()
     }
 
-    pub(crate) fn new(nodes: Nodes, defaults: Options, rules: TtlRules) -> Self {
+    pub(crate) fn new(nodes: Nodes, options: Options, rules: TtlRules) -> Self {
         let (fences, queues, keeper) = Default::default();
-        let defaults = Defaults::new(defaults);
-        Self(Arc::new(Shared { nodes, defaults, rules, fences, queues, keeper }))
+        Self(Arc::new(Shared { nodes, options: Arc::new(options), rules, fences, queues, keeper }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -213,8 +214,7 @@ impl Locker {
     }
 
     fn lock(&self, name: Name) -> Lock {
-        let options = self.0.defaults.of(&name);
-        Lock::new(self.clone(), name, options)
+        Lock::new(self.clone(), name, self.0.options.clone())
     }
 
     pub(crate) fn nodes(&self) -> &Nodes {

@@ -1,11 +1,13 @@
 //! Which locks get a label of their own: those in recent use, up to a bound.
 
+use crate::context::mutex::Mutex;
 use crate::metrics::catalog::HELD;
 use ::metrics::{SharedString, counter, gauge};
 use quorlock_core::Name;
+use quorlock_core::hash::fnv1a;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// A name that was not used for so long, and is not held, gives its label to another.
@@ -193,14 +195,14 @@ impl Slot {
 
 impl Series {
     fn note(&self, counted: Counted) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if !known.contains(&counted) {
             known.push(counted);
         }
     }
 
     fn touch(&self, resource: &SharedString) {
-        for (metric, label) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (metric, label) in self.0.lock().iter() {
             add(metric, *label, resource, 0);
         }
     }
@@ -226,13 +228,6 @@ fn label_of(name: &str) -> String {
         None => name.to_owned(),
         Some((end, _)) => format!("{}…#{:016x}", &name[..end], fnv1a(name.as_bytes())),
     }
-}
-
-/// FNV-1a: the same in every process and version, so that series of several processes can be summed.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }
 
 fn millis(span: Duration) -> u64 {

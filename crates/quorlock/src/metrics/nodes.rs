@@ -3,7 +3,7 @@
 use crate::context::event::{Event, Observer};
 use crate::metrics::catalog as w;
 use crate::metrics::label_limit::Names;
-use crate::node::{Health, Node, NodeError};
+use crate::node::{Health, Node, NodeError, NodeHealth};
 use ::metrics::{SharedString, counter, gauge};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,9 +15,9 @@ use tokio::time::sleep;
 ///
 /// [`Builder::metrics`](crate::Builder::metrics) does so every few seconds. A node of which nothing is known yet gets
 /// no gauges; those of a node that is down are 0.
-pub fn record_health<N: AsRef<str>>(nodes: &[(N, Health)]) {
-    for (node, health) in nodes {
-        record(node.as_ref(), health);
+pub fn record_health(nodes: &[NodeHealth]) {
+    for node in nodes {
+        record(&node.node, &node.health);
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::*;
 use crate::context::clock::Clock;
+use crate::context::mutex::Mutex;
 use crate::quorum::round::Round;
 use quorlock_core::{Fence, Moment, NodeSet, Owner, StoredLock, Token, Wall};
 use std::pin::Pin;
-use std::sync::Mutex;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 

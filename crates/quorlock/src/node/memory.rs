@@ -1,6 +1,7 @@
 //! The memory node: names kept inside this process, for users' own tests.
 
 use crate::context::clock::Clock;
+use crate::context::mutex::Mutex;
 use crate::node::record::{Place, Record};
 use crate::node::{
     BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Reply, Request, Wakeup,
@@ -9,7 +10,7 @@ use quorlock_core::{Name, Token};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
 /// A node inside this process. It answers at once and forgets everything when the last handle goes.
 ///
@@ -38,7 +39,7 @@ impl MemoryNode {
     /// clock.
     pub fn shared(label: &str, clock: Arc<dyn Clock>) -> Self {
         static SHELVES: Mutex<BTreeMap<String, Weak<Shelf>>> = Mutex::new(BTreeMap::new());
-        let mut shelves = SHELVES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shelves = SHELVES.lock();
         shelves.retain(|_, shelf| shelf.strong_count() > 0);
         let shelf = shelves.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
             let shelf = Arc::new(Shelf::new(clock));
@@ -125,7 +126,7 @@ impl Shelf {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 
     fn execute(&self, command: &Command) -> Reply {

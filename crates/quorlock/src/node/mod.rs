@@ -7,15 +7,16 @@ mod contract;
 mod etcd;
 mod facts;
 mod file;
+pub(crate) mod limits;
 mod memory;
 mod names;
 pub(crate) mod net;
 mod record;
 mod redis;
 mod request;
+mod server_text;
 mod url;
 mod wakeup;
-mod words;
 
 pub use crate::error::node::NodeError;
 pub use crate::error::url::UrlError;

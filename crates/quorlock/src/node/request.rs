@@ -1,11 +1,12 @@
 //! One command on its way to one node, and where the replies of a round are collected.
 
+use crate::context::mutex::Mutex;
 use crate::error::node::NodeError;
 use crate::node::command::{Command, Reply};
 use quorlock_core::Quorum;
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// One command on its way to one node. It is answered once; dropped without an answer it counts as
@@ -128,7 +129,7 @@ impl RoundReplies {
 
     fn push(&self, node: usize, reply: Reply) {
         let reader = {
-            let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut collected = self.collected.lock();
             let is_enough = collected.missing.count(&reply);
             collected.replies.push((node, reply));
             if is_enough { collected.reader.take() } else { None }
@@ -140,7 +141,7 @@ impl RoundReplies {
 
     /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
-        let mut collected = self.collected.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut collected = self.collected.lock();
         if collected.replies.is_empty() {
             collected.reader = Some(context.waker().clone());
             return Poll::Pending;

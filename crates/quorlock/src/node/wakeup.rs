@@ -1,6 +1,7 @@
 //! What wakes those who wait for a name.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use crate::context::mutex::Mutex;
+use std::sync::Arc;
 use tokio::sync::Notify;
 
 /// Rung when a name may have become free. Cheap to clone: every clone is the same bell.
@@ -57,7 +58,7 @@ impl Wakeup {
     }
 
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {
-        self.0.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.last.lock()
     }
 }
 

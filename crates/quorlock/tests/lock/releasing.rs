@@ -151,16 +151,16 @@ async fn a_forced_release_is_an_event_even_if_its_caller_hangs_up() {
     let world = World::of(3);
     let forced = |wanted: &'static str| {
         world.count_events(
-            move |event| matches!(event, Event::ForceReleased { outcome, .. } if *outcome == wanted),
+            move |event| matches!(event, Event::ForceReleased { outcome, .. } if outcome.kind() == wanted),
         )
     };
     let guard = world.lock("a").acquire().await.unwrap();
     let token = guard.token();
-    assert!(matches!(world.lock("a").force_release(token).await, Release::Released));
-    assert!(matches!(world.lock("a").force_release(token).await, Release::AlreadyGone));
+    assert!(matches!(world.lock("a").force_release(token).await, ReleaseOutcome::Released));
+    assert!(matches!(world.lock("a").force_release(token).await, ReleaseOutcome::AlreadyGone));
     assert_eq!((forced("released"), forced("already_gone"), forced("dropped")), (1, 1, 0));
     let own = world.lock("b").acquire().await.unwrap();
-    assert!(matches!(world.lock("b").release_token(own.token()).await, Release::Released));
+    assert!(matches!(world.lock("b").release_token(own.token()).await, ReleaseOutcome::Released));
     world.break_nodes(3, &Fault::Slow(ms(20)));
     assert!(timeout(ms(5), world.lock("a").force_release(token)).await.is_err());
     assert_eq!((forced("released"), forced("already_gone"), forced("dropped")), (1, 1, 1));

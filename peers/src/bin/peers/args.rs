@@ -1,5 +1,6 @@
 //! The command line.
 
+use crate::contestants::BASELINE;
 use crate::trial::Pace;
 use std::path::PathBuf;
 
@@ -31,6 +32,9 @@ pub struct Args {
     /// permission to do so.
     #[arg(long)]
     pub realtime: bool,
+    /// Run the quorlock of this commit as well, as the contestant `baseline`, and print ratios. `peers/run` builds it.
+    #[arg(long, value_name = "REV")]
+    pub baseline: Option<String>,
     /// Run nothing; print and draw what an earlier run wrote.
     #[arg(long, conflicts_with = "json")]
     pub from_json: Option<PathBuf>,
@@ -51,7 +55,8 @@ impl Args {
     }
 
     pub fn wants_contestant(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+        let is_baseline = self.baseline.is_some() && name == BASELINE;
+        is_baseline || self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
     }
 
     /// A wanted contestant or workload that does not exist.

@@ -9,8 +9,8 @@ pub struct Contestant {
     pub command: Vec<String>,
     /// What must be there, besides the program.
     needs: Vec<PathBuf>,
-    /// Whether nodes must be marked as fresh before it can use them.
-    pub wants_fresh_nodes: bool,
+    /// The program that marks nodes as fresh, where they must be before the contestant can use them.
+    pub init: Option<PathBuf>,
     /// How much longer than the others it warms up: a virtual machine compiles while it runs.
     pub warmup_factor: f64,
 }
@@ -27,8 +27,12 @@ impl Contestant {
     }
 }
 
+/// The name of quorlock at another commit.
+pub const BASELINE: &str = "baseline";
+
+/// All contestants. The baseline takes part if `peers/run` has built one.
 pub fn all() -> Vec<Contestant> {
-    vec![
+    let mut all = vec![
         rust("quorlock"),
         rust("quorlock-plain"),
         sidecar(),
@@ -46,7 +50,16 @@ pub fn all() -> Vec<Contestant> {
         rust("mutex"),
         one_thread("quorlock-one-thread", "quorlock"),
         one_thread("rslock-one-thread", "rslock"),
-    ]
+    ];
+    all.extend(baseline());
+    all
+}
+
+/// quorlock as it was at another commit.
+fn baseline() -> Option<Contestant> {
+    let program = PathBuf::from(std::env::var_os("PEERS_BASELINE")?);
+    let command = vec![text(&program), "quorlock".to_owned()];
+    Some(Contestant { init: Some(program), ..plain(BASELINE, command, vec![]) })
 }
 
 pub fn names() -> Vec<&'static str> {
@@ -54,14 +67,15 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The program with the contestants that are written in Rust. It is built together with this one.
-pub fn rust_program() -> PathBuf {
+fn rust_program() -> PathBuf {
     let own = std::env::current_exe().unwrap_or_default();
     own.with_file_name("contestant")
 }
 
 fn rust(name: &'static str) -> Contestant {
     let command = vec![text(&rust_program()), name.to_owned()];
-    Contestant { wants_fresh_nodes: name == "quorlock", ..plain(name, command, vec![]) }
+    let init = (name == "quorlock").then(rust_program);
+    Contestant { init, ..plain(name, command, vec![]) }
 }
 
 /// The contestant `which` on a runtime with a single thread.
@@ -73,7 +87,7 @@ fn one_thread(name: &'static str, which: &'static str) -> Contestant {
 
 fn sidecar() -> Contestant {
     let program = here().join("../target/release/quorlock");
-    Contestant { wants_fresh_nodes: true, needs: vec![program], ..rust("quorlock-serve") }
+    Contestant { init: Some(rust_program()), needs: vec![program], ..rust("quorlock-serve") }
 }
 
 fn redsync(name: &'static str, flags: &[&str]) -> Contestant {
@@ -101,7 +115,7 @@ fn java() -> Contestant {
 }
 
 fn plain(name: &'static str, command: Vec<String>, needs: Vec<PathBuf>) -> Contestant {
-    Contestant { name, command, needs, wants_fresh_nodes: false, warmup_factor: 1.0 }
+    Contestant { name, command, needs, init: None, warmup_factor: 1.0 }
 }
 
 /// The directory `peers`.

@@ -1,6 +1,7 @@
 //! Compares quorlock with other lock clients: starts servers, runs the contestants in turn, prints medians.
 
 mod args;
+mod baseline;
 mod contestants;
 mod faults;
 mod goals;
@@ -36,6 +37,7 @@ fn main() -> Result<()> {
     };
     table::print(&report);
     goals::print(&report.rows);
+    baseline::print(&report.rows);
     if let Some(file) = &args.json {
         fs::write(file, serde_json::to_string_pretty(&report.rows)? + "\n")?;
     }
@@ -48,6 +50,8 @@ fn main() -> Result<()> {
 
 fn contest(args: &Args) -> Result<Report> {
     check_names(args)?;
+    let has_baseline = std::env::var_os("PEERS_BASELINE").is_some();
+    ensure!(args.baseline.is_none() || has_baseline, "`peers/run --baseline` builds the baseline: use that");
     if args.realtime {
         realtime()?;
     }

@@ -1,10 +1,11 @@
 //! The nodes of one trial: emptied servers, some of them replaced by troubled ones.
 
-use crate::contestants::{Contestant, rust_program};
+use crate::contestants::Contestant;
 use crate::faults;
 use crate::plan::{Cell, Trouble};
 use crate::server::{Server, Servers};
 use anyhow::{Result, ensure};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ impl<'a> Stage<'a> {
         let servers = servers.first(cell.nodes);
         servers.iter().try_for_each(Server::empty)?;
         let mut urls: Vec<String> = servers.iter().map(Server::url).collect();
-        if contestant.wants_fresh_nodes {
-            init_nodes(&urls)?;
+        if let Some(program) = &contestant.init {
+            init_nodes(program, &urls)?;
         }
         let url = |port| format!("redis://127.0.0.1:{port}");
         match cell.trouble {
@@ -52,8 +53,8 @@ pub struct Work {
     pub commands: u64,
 }
 
-fn init_nodes(urls: &[String]) -> Result<()> {
-    let output = Command::new(rust_program()).args(["init-nodes", "--nodes", &urls.join(",")]).output()?;
+fn init_nodes(program: &Path, urls: &[String]) -> Result<()> {
+    let output = Command::new(program).args(["init-nodes", "--nodes", &urls.join(",")]).output()?;
     ensure!(output.status.success(), "nodes not fresh: {}", String::from_utf8_lossy(&output.stderr).trim());
     Ok(())
 }

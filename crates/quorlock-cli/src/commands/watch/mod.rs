@@ -1,105 +1,100 @@
 //! `quorlock watch`: who holds what, again and again.
 
-mod look;
-mod terminal;
+mod full_screen;
+mod snapshot;
 
 use crate::args::Watch;
-use crate::exit::Exit;
-use crate::failure::Failure;
-use crate::runtime;
-use crate::screen::Screen;
+use crate::output::Output;
+use crate::output::exit_code::Exit;
+use crate::output::failure::Failure;
+use crate::process::runtime;
+use crate::process::signals::Signals;
 use crate::settings::Settings;
-use crate::signals::Signals;
-use look::Look;
-use quorlock::{Lock, Locker};
+use full_screen::FullScreen;
 use rustix::process::Signal;
+use snapshot::Snapshot;
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use terminal::Terminal;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// Looks until the user has seen enough.
-pub(crate) fn watch(args: &Watch, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
-    runtime::start()?.block_on(live(args, settings, screen))
+/// Prints snapshots until the user quits.
+pub(crate) fn watch(args: &Watch, settings: &Settings, output: Output) -> Result<Exit, Failure> {
+    runtime::start()?.block_on(print_snapshots(args, settings, output))
 }
 
-async fn live(args: &Watch, settings: &Settings, screen: Screen) -> Result<Exit, Failure> {
+async fn print_snapshots(args: &Watch, settings: &Settings, output: Output) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
-    let locker = settings.build(settings.looking_builder())?;
+    let locker = settings.build(settings.read_only_builder())?;
     let lock = args.name.as_ref().map(|name| locker.named(name)).transpose()?;
-    let mut shown = Shown::choose(screen)?;
+    let mut sink = Sink::open(output)?;
     let mut ticks = interval(args.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let next = async {
             ticks.tick().await;
-            look(&locker, lock.as_ref()).await
+            match &lock {
+                Some(lock) => Snapshot::of_lock(&locker, lock).await,
+                None => Snapshot::of_all(&locker).await,
+            }
         };
         tokio::select! {
             biased;
-            signal = signals.end() => return Ok(ended(signal)),
-            () = shown.quit() => return Ok(Exit::Success),
-            look = next => match shown.show(&look, args) {
+            signal = signals.termination() => return Ok(exit_on(signal)),
+            () = sink.quit() => return Ok(Exit::Success),
+            snapshot = next => match sink.write(&snapshot, args) {
                 Ok(()) => {}
                 // The reader went away (`| head`).
                 Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
-                Err(error) => return Err(cannot_show(error)),
+                Err(error) => return Err(cannot_write(error)),
             },
         }
     }
 }
 
-async fn look(locker: &Locker, lock: Option<&Lock>) -> Look {
-    match lock {
-        Some(lock) => Look::at_one(locker, lock).await,
-        None => Look::at_all(locker).await,
-    }
-}
-
-/// Ctrl-C is how a watch is meant to end.
-fn ended(signal: Signal) -> Exit {
+/// Ctrl-C is the usual end of a watch.
+fn exit_on(signal: Signal) -> Exit {
     if signal == Signal::INT { Exit::Success } else { signal.into() }
 }
 
-/// Where the looks go.
-enum Shown {
-    /// Drawn anew in place.
-    Terminal(Terminal),
+/// Where the snapshots go.
+enum Sink {
+    /// Each replaces the one before.
+    FullScreen(FullScreen),
     /// One line each.
     Lines,
-    /// One JSON object per line each.
+    /// One line with a JSON object each.
     Objects,
 }
 
-impl Shown {
-    fn choose(screen: Screen) -> Result<Self, Failure> {
-        if screen.json {
-            return Ok(Shown::Objects);
+impl Sink {
+    fn open(output: Output) -> Result<Self, Failure> {
+        if output.json {
+            return Ok(Sink::Objects);
         }
         if !io::stdout().is_terminal() {
-            return Ok(Shown::Lines);
+            return Ok(Sink::Lines);
         }
-        Ok(Shown::Terminal(Terminal::open().map_err(cannot_show)?))
+        Ok(Sink::FullScreen(FullScreen::open().map_err(cannot_write)?))
     }
 
-    fn show(&mut self, look: &Look, args: &Watch) -> io::Result<()> {
+    fn write(&mut self, snapshot: &Snapshot, args: &Watch) -> io::Result<()> {
         match self {
-            Shown::Terminal(terminal) => terminal.draw(&look.page(args.interval)),
-            Shown::Lines => write_line(&look.line()),
-            Shown::Objects => write_line(&look.object().to_string()),
+            Sink::FullScreen(screen) => screen.draw(&snapshot.to_page(args.interval)),
+            Sink::Lines => write_line(&snapshot.to_line()),
+            Sink::Objects => write_line(&snapshot.to_json().to_string()),
         }
     }
 
-    /// Waits until the user wants no more.
+    /// Waits until the user quits by a key.
     async fn quit(&self) {
         match self {
-            Shown::Terminal(terminal) => terminal.quit().await,
-            Shown::Lines | Shown::Objects => std::future::pending().await,
+            Sink::FullScreen(screen) => screen.quit().await,
+            Sink::Lines | Sink::Objects => std::future::pending().await,
         }
     }
 }
 
-fn cannot_show(error: io::Error) -> Failure {
-    Failure::new(Exit::CannotRun, "output", format!("cannot show what was seen: {error}"))
+fn cannot_write(error: io::Error) -> Failure {
+    Failure::new(Exit::CannotRun, "output", format!("the view could not be written: {error}"))
 }
 
 fn write_line(line: &str) -> io::Result<()> {

@@ -9,18 +9,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Stands between a client and a server. Dropping it closes everything.
+/// A proxy between a client and a server. Dropping it closes everything.
 ///
-/// It connects to the server anew for each client, so a server that restarts on its port is found again.
+/// It connects to the server anew for each client, so a server that restarts on its port is found
+/// again.
 #[derive(Debug)]
 pub struct Proxy {
     port: Port,
     state: watch::Sender<State>,
     listening: watch::Receiver<bool>,
-    doorman: JoinHandle<()>,
+    acceptor: JoinHandle<()>,
 }
 
-/// What the proxy does to the bytes that pass. A change takes effect at once, also for bytes that wait inside.
+/// What the proxy does to the bytes that pass. A change takes effect at once, even for bytes that
+/// wait inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing: all passes.
@@ -30,7 +32,7 @@ pub enum Fault {
     Delay(Duration),
     /// Requests and replies each come this much later, as on a long wire.
     Distance(Duration),
-    /// Nothing passes in either direction, nothing is lost: it goes on with the next change.
+    /// Nothing passes in either direction, nothing is lost: bytes wait for the next change.
     Hold,
     /// Requests reach the server, replies wait for the next change.
     HoldReplies,
@@ -42,13 +44,15 @@ pub enum Fault {
     Garbage,
     /// Replies come one byte at a time, with this pause between them.
     Drip(Duration),
-    /// Requests reach the server; each piece of its replies is preceded by these bytes, which announce a longer reply.
+    /// Requests reach the server; each piece of its replies is preceded by these bytes, which
+    /// announce a longer reply.
     Huge(&'static [u8]),
-    /// Each piece of the replies comes twice. No wire does that; a broken server or middlebox might.
+    /// Each piece of the replies comes twice. No wire does that; a broken server or middlebox
+    /// might.
     DuplicateReplies,
     /// Each piece of the requests reaches the server twice, and both are answered.
     DuplicateRequests,
-    /// New connections are refused; those that exist go on.
+    /// New connections are refused; those that exist stay.
     Refuse,
 }
 
@@ -68,13 +72,13 @@ impl Proxy {
         let port = Port::claim();
         let (state, orders) = watch::channel(State { server_port, ..State::default() });
         let (announce, listening) = watch::channel(false);
-        let doorman = tokio::spawn(keep_door(port.number(), orders, announce));
-        let proxy = Self { port, state, listening, doorman };
+        let acceptor = tokio::spawn(accept_connections(port.number(), orders, announce));
+        let proxy = Self { port, state, listening, acceptor };
         proxy.set(Fault::Pass).await;
         proxy
     }
 
-    /// The port for clients. It stays the same whatever happens.
+    /// The port for clients. It never changes.
     pub fn port(&self) -> u16 {
         self.port.number()
     }
@@ -95,7 +99,8 @@ impl Proxy {
             .expect("the proxy runs as long as its runtime");
     }
 
-    /// Leads to another server from now on: an address that moved. Connections that exist are closed.
+    /// Leads to another server from now on: an address that moved. Connections that exist are
+    /// closed.
     pub fn lead_to(&self, server_port: u16) {
         self.state.send_modify(|state| {
             state.server_port = server_port;
@@ -103,7 +108,8 @@ impl Proxy {
         });
     }
 
-    /// Closes all connections that exist; new ones are welcome. For a server that is gone, [`set`](Self::set) `Refuse` first.
+    /// Closes all connections that exist; new ones are welcome. For a server that is gone,
+    /// [`set`](Self::set) `Refuse` first.
     pub fn cut(&self) {
         self.state.send_modify(|state| state.cuts += 1);
     }
@@ -111,12 +117,12 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.doorman.abort();
+        self.acceptor.abort();
     }
 }
 
 /// Accepts clients while that is allowed. The connections end with this task.
-async fn keep_door(port: u16, mut orders: watch::Receiver<State>, announce: watch::Sender<bool>) {
+async fn accept_connections(port: u16, mut orders: watch::Receiver<State>, announce: watch::Sender<bool>) {
     let mut connections = JoinSet::new();
     let watched = orders.clone();
     loop {
@@ -136,7 +142,8 @@ async fn keep_door(port: u16, mut orders: watch::Receiver<State>, announce: watc
     }
 }
 
-/// Closes the port. Dropping is not enough: a process that is being started by another thread has a copy until it runs.
+/// Closes the port. Dropping is not enough: a process that is being started by another thread has a
+/// copy until it runs.
 fn close(listener: TcpListener) {
     let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
 }
@@ -174,7 +181,7 @@ async fn serve(client: TcpStream, mut orders: watch::Receiver<State>) {
 
 /// What a fault means for bytes in one direction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Treatment {
+pub(crate) enum DirectionFault {
     Pass,
     Delay(Duration),
     Hold,
@@ -185,25 +192,25 @@ pub(crate) enum Treatment {
     Twice,
 }
 
-fn for_requests(fault: Fault) -> Treatment {
+fn for_requests(fault: Fault) -> DirectionFault {
     match fault {
-        Fault::Distance(by) => Treatment::Delay(by),
-        Fault::Hold => Treatment::Hold,
-        Fault::Swallow => Treatment::Swallow,
-        Fault::DuplicateRequests => Treatment::Twice,
-        _ => Treatment::Pass,
+        Fault::Distance(by) => DirectionFault::Delay(by),
+        Fault::Hold => DirectionFault::Hold,
+        Fault::Swallow => DirectionFault::Swallow,
+        Fault::DuplicateRequests => DirectionFault::Twice,
+        _ => DirectionFault::Pass,
     }
 }
 
-fn for_replies(fault: Fault) -> Treatment {
+fn for_replies(fault: Fault) -> DirectionFault {
     match fault {
-        Fault::Pass | Fault::Refuse | Fault::Swallow | Fault::DuplicateRequests => Treatment::Pass,
-        Fault::Delay(by) | Fault::Distance(by) => Treatment::Delay(by),
-        Fault::Hold | Fault::HoldReplies => Treatment::Hold,
-        Fault::SwallowReplies => Treatment::Swallow,
-        Fault::Garbage => Treatment::Garbage,
-        Fault::Drip(pause) => Treatment::Drip(pause),
-        Fault::Huge(announcement) => Treatment::Precede(announcement),
-        Fault::DuplicateReplies => Treatment::Twice,
+        Fault::Pass | Fault::Refuse | Fault::Swallow | Fault::DuplicateRequests => DirectionFault::Pass,
+        Fault::Delay(by) | Fault::Distance(by) => DirectionFault::Delay(by),
+        Fault::Hold | Fault::HoldReplies => DirectionFault::Hold,
+        Fault::SwallowReplies => DirectionFault::Swallow,
+        Fault::Garbage => DirectionFault::Garbage,
+        Fault::Drip(pause) => DirectionFault::Drip(pause),
+        Fault::Huge(announcement) => DirectionFault::Precede(announcement),
+        Fault::DuplicateReplies => DirectionFault::Twice,
     }
 }

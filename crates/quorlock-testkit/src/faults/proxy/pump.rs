@@ -1,6 +1,6 @@
-//! Carrying bytes one way, as well or as badly as the proxy was told.
+//! Carries bytes one way, with the fault that the proxy has.
 
-use crate::faults::proxy::{Fault, State, Treatment};
+use crate::faults::proxy::{DirectionFault, Fault, State};
 use std::io;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -8,7 +8,8 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Bytes and when they came: a delay counts from there, so that delayed chunks overlap as on a long wire.
+/// Bytes and when they came: a delay counts from there, so that delayed chunks overlap as on a long
+/// wire.
 struct Chunk {
     bytes: Vec<u8>,
     came: Instant,
@@ -26,11 +27,11 @@ pub(crate) async fn pump(
     source: OwnedReadHalf,
     sink: OwnedWriteHalf,
     orders: watch::Receiver<State>,
-    treatment: fn(Fault) -> Treatment,
+    for_direction: fn(Fault) -> DirectionFault,
 ) {
     let (incoming, outgoing) = mpsc::channel(WAITING);
-    // A broken socket on either side ends the connection; there is nobody to tell.
-    let _ = tokio::join!(collect(source, incoming), deliver(outgoing, sink, orders, treatment));
+    // A broken socket on either side ends the connection; the other side sees it closed.
+    let _ = tokio::join!(collect(source, incoming), deliver(outgoing, sink, orders, for_direction));
 }
 
 async fn collect(mut source: OwnedReadHalf, incoming: mpsc::Sender<Chunk>) {
@@ -47,15 +48,16 @@ async fn deliver(
     mut outgoing: mpsc::Receiver<Chunk>,
     mut sink: OwnedWriteHalf,
     mut orders: watch::Receiver<State>,
-    treatment: fn(Fault) -> Treatment,
+    for_direction: fn(Fault) -> DirectionFault,
 ) -> io::Result<()> {
     while let Some(chunk) = outgoing.recv().await {
         let mut left = chunk.bytes.as_slice();
         while !left.is_empty() {
-            let treatment = treatment(orders.borrow_and_update().fault);
-            let due = due(treatment, chunk.came);
+            let fault = for_direction(orders.borrow_and_update().fault);
+            let due = due(fault, chunk.came);
             if due > Instant::now() {
-                // Only waiting is interrupted: a write that is given up half-way would be sent twice.
+                // Only waiting is interrupted: a write that is given up half-way would be sent
+                // twice.
                 tokio::select! {
                     biased;
                     Ok(()) = orders.changed() => {}
@@ -63,39 +65,40 @@ async fn deliver(
                 }
                 continue;
             }
-            let sent = treat(treatment, left, &mut sink).await?;
+            let sent = send(fault, left, &mut sink).await?;
             left = &left[sent..];
         }
     }
     Ok(())
 }
 
-/// When bytes that came then may be dealt with, if nothing changes.
-fn due(treatment: Treatment, came: Instant) -> Instant {
-    match treatment {
-        Treatment::Delay(by) => came + by,
-        Treatment::Hold => Instant::now() + LONGER_THAN_ANY_TEST,
+/// When bytes that came at `came` may be sent, if the fault does not change.
+fn due(fault: DirectionFault, came: Instant) -> Instant {
+    match fault {
+        DirectionFault::Delay(by) => came + by,
+        DirectionFault::Hold => Instant::now() + LONGER_THAN_ANY_TEST,
         _ => came,
     }
 }
 
-/// Deals with the first bytes of `left` and says how many.
-async fn treat(treatment: Treatment, left: &[u8], sink: &mut OwnedWriteHalf) -> io::Result<usize> {
-    match treatment {
-        Treatment::Pass | Treatment::Delay(_) | Treatment::Hold => {
+/// Sends the first bytes of `left` as `fault` demands, and returns how many are done.
+async fn send(fault: DirectionFault, left: &[u8], sink: &mut OwnedWriteHalf) -> io::Result<usize> {
+    match fault {
+        DirectionFault::Pass | DirectionFault::Delay(_) | DirectionFault::Hold => {
             sink.write_all(left).await.map(|()| left.len())
         }
-        Treatment::Swallow => Ok(left.len()),
-        // The same length, or the reader would take it for a reply that is not complete yet. The first byte is no RESP type.
-        Treatment::Garbage => {
+        DirectionFault::Swallow => Ok(left.len()),
+        // The same length, or the reader would take it for a reply that is not complete yet. The
+        // first byte is no RESP type.
+        DirectionFault::Garbage => {
             let nonsense = vec![b'?'; left.len()];
             sink.write_all(&nonsense).await.map(|()| left.len())
         }
-        Treatment::Precede(announcement) => {
+        DirectionFault::Precede(announcement) => {
             sink.write_all(&[announcement, left].concat()).await.map(|()| left.len())
         }
-        Treatment::Twice => sink.write_all(&left.repeat(2)).await.map(|()| left.len()),
-        Treatment::Drip(pause) => {
+        DirectionFault::Twice => sink.write_all(&left.repeat(2)).await.map(|()| left.len()),
+        DirectionFault::Drip(pause) => {
             sink.write_all(&left[..1]).await?;
             sleep(pause).await;
             Ok(1)

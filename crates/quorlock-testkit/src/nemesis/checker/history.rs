@@ -1,11 +1,11 @@
-//! What happened in a fault_phase, as all processes lines it.
+//! What happened in a run, as all processes reported it.
 
-use super::line::{Belief, ReportLine};
-use super::monotonic::now;
+use crate::nemesis::client::report_line::{Belief, ReportLine};
+use crate::nemesis::monotonic::now;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What may never happen, however bad the fault_phase.
+/// What a promise of the lock is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
     /// No two clients hold one lock at the same moment.
@@ -18,9 +18,9 @@ pub enum Promise {
     FinalLoss,
     /// A resource that compares fences loses no update.
     NoFencedLoss,
-    /// A resource that compares fences refuses nobody who holds the lock.
+    /// A resource that compares fences refuses no client that holds the lock.
     NoHolderRefused,
-    /// After the fault_phase everybody gets every lock.
+    /// In the recovery phase every client gets every lock.
     Recovery,
 }
 
@@ -35,7 +35,7 @@ pub struct Violation {
     pub what: String,
 }
 
-/// The record of one fault_phase. Lines come late from processes that stand still, so it is judged when all is over.
+/// The history of one run. Stopped processes report late, so it is checked at the end of the run.
 #[derive(Clone, Debug)]
 pub struct History {
     start: Duration,
@@ -64,35 +64,37 @@ pub struct History {
     pub fenced_off: u64,
     /// Acquire calls that tried once.
     pub tries: u64,
-    /// Locks that were taken over from another client.
+    /// Locks that were adopted from another client.
     pub adoptions: u64,
     /// Extensions by token.
     pub token_extensions: u64,
     /// Forced releases.
     pub forced_releases: u64,
-    /// Moments at which a client still held a lock that was released by force, together with another.
+    /// Moments at which a client still held a lock that was released by force, together with
+    /// another.
     pub forced_double_holds: u64,
-    /// Moments at which two clients held one lock while a server had forgotten it unseen; no promise is broken.
+    /// Moments at which two clients held one lock while a server had forgotten it unseen; no
+    /// promise is broken.
     pub excused: u64,
 }
 
-/// One client's time with a lock, as it believed.
+/// One client's hold of a lock, as the client believed.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) client: usize,
     pub(crate) name: String,
     pub(crate) fence: u64,
     pub(crate) token: String,
-    /// Whether it was taken over, not granted.
+    /// Whether it was adopted, not granted.
     pub(crate) is_adopted: bool,
     pub(crate) called: Duration,
     /// At the grant and at every extension.
     pub(crate) beliefs: Vec<Belief>,
-    /// When it was let go, lost, or its client died.
+    /// When it was released or lost, or its client died.
     pub(crate) end: Option<Duration>,
 }
 
-/// A client's boot clock went ahead while it stood still.
+/// A client's boot clock went ahead while it was stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sleep {
     pub(crate) client: usize,
@@ -135,7 +137,7 @@ impl History {
         self.holds.iter().filter(|hold| !hold.is_adopted).count()
     }
 
-    /// What was promised and broken.
+    /// The promises that were broken.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
@@ -158,7 +160,7 @@ impl History {
         lines.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
     }
 
-    /// How many clients had all their turns in the quiet.
+    /// How many clients have finished the recovery phase.
     pub(crate) fn done(&self) -> usize {
         self.done
     }
@@ -172,16 +174,16 @@ impl History {
         self.violations.push(Violation { promise, at, what });
     }
 
-    /// Takes what a client said.
+    /// Records what a client reported.
     pub(crate) fn record_line(&mut self, client: usize, line: ReportLine) {
         self.lines.push((reported_at(&line), format!("client {client}: {line}")));
         match line {
             ReportLine::Granted { name, fence, token, called, belief } => {
-                self.start_fault(Hold::new(client, (name, fence, token), false, called, belief));
+                self.begin(Hold::new(client, (name, fence, token), false, called, belief));
             }
             ReportLine::Adopted { name, fence, token, called, belief } => {
                 self.adoptions += 1;
-                self.start_fault(Hold::new(client, (name, fence, token), true, called, belief));
+                self.begin(Hold::new(client, (name, fence, token), true, called, belief));
             }
             ReportLine::Extended(belief) => {
                 self.extensions += 1;
@@ -192,17 +194,17 @@ impl History {
                 self.extend(client, belief);
             }
             ReportLine::WrongFence { at } => {
-                let what = format!("client {client} was lines another fence by its token");
+                let what = format!("client {client} found another fence with its token");
                 self.violate(Promise::UniqueFences, at, what);
             }
             ReportLine::Forced { token, at } => {
                 self.forced_releases += 1;
                 self.forced.entry(token).or_insert(at);
             }
-            ReportLine::GivenAway { .. } => {}
+            ReportLine::HandedOver { .. } => {}
             ReportLine::Tried => self.tries += 1,
             ReportLine::Lost { at } => self.end(client, at),
-            ReportLine::LetGo { at, over } => {
+            ReportLine::Releasing { at, over } => {
                 self.losses += u64::from(over);
                 self.end(client, at);
             }
@@ -217,16 +219,16 @@ impl History {
             ReportLine::HeldAfterLoss { at } => {
                 self.violate(Promise::FinalLoss, at, format!("client {client} holds a lost lock again"));
             }
-            ReportLine::Turn { name, got: false } => {
-                let what = format!("client {client} did not get {name} in the quiet");
+            ReportLine::Recovered { name, got: false } => {
+                let what = format!("client {client} did not get {name} in the recovery phase");
                 self.violate(Promise::Recovery, now(), what);
             }
-            ReportLine::Turn { .. } => {}
+            ReportLine::Recovered { .. } => {}
             ReportLine::Done => self.done += 1,
         }
     }
 
-    fn start_fault(&mut self, hold: Hold) {
+    fn begin(&mut self, hold: Hold) {
         self.current[hold.client] = Some(self.holds.len());
         self.holds.push(hold);
     }
@@ -264,16 +266,16 @@ fn reported_at(line: &ReportLine) -> Duration {
         | ReportLine::Extended(belief)
         | ReportLine::ExtendedByToken(belief) => belief.noted,
         ReportLine::Lost { at }
-        | ReportLine::LetGo { at, .. }
+        | ReportLine::Releasing { at, .. }
         | ReportLine::FencedOff { at, .. }
         | ReportLine::HeldAfterLoss { at }
         | ReportLine::WrongFence { at }
         | ReportLine::Forced { at, .. } => *at,
-        ReportLine::GivenAway { .. }
+        ReportLine::HandedOver { .. }
         | ReportLine::Tried
         | ReportLine::Refused
         | ReportLine::Late
-        | ReportLine::Turn { .. }
+        | ReportLine::Recovered { .. }
         | ReportLine::Done => now(),
     }
 }

@@ -1,16 +1,20 @@
-//! Judges the record of a fault_phase once it is complete.
+//! Checks the history of a run against the promises, once it is complete.
 
-use super::TTL;
-use super::history::{History, Hold, Promise, Sleep};
+pub(crate) mod history;
+pub(crate) mod report;
+
+use crate::nemesis::TTL;
+use history::{History, Hold, Promise, Sleep};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How long a server's unseen loss of memory matters: what it forgot is over after a ttl, and clocks are read some
-/// moments apart.
+/// How long a server's unseen loss of memory matters: what it forgot is over after a ttl, and
+/// clocks are read some moments apart.
 const AFTERMATH: Duration = TTL.saturating_add(Duration::from_millis(50));
 
 impl History {
-    /// Looks for two holders, for fences that are not unique or go back, and for holders that were refused.
+    /// Searches for two holders, for fences that are not unique or go back, and for holders that
+    /// were refused.
     pub(crate) fn check(&mut self) {
         let mut by_name: BTreeMap<String, Vec<Hold>> = BTreeMap::new();
         for hold in &self.holds {
@@ -33,7 +37,7 @@ impl History {
 
     /// Whether between these moments a server may have forgotten a lock unseen.
     pub(crate) fn is_wild(&self, from: Duration, until: Duration) -> bool {
-        self.wild.iter().any(|(start_fault, end)| from <= *end + AFTERMATH && *start_fault <= until)
+        self.wild.iter().any(|(start, end)| from <= *end + AFTERMATH && *start <= until)
     }
 
     /// Whether its lock may have been released by force before that moment.
@@ -41,13 +45,13 @@ impl History {
         self.forced.get(&hold.token).is_some_and(|forced| *forced <= at)
     }
 
-    /// A lock that was taken over has the fence that it was granted with, and no other was granted between.
+    /// An adopted lock has the fence that it was granted with, and no other was granted between.
     fn check_adoptions(&mut self, holds: &[Hold]) {
         let grants = || holds.iter().filter(|hold| !hold.is_adopted);
         for adopted in holds.iter().filter(|hold| hold.is_adopted) {
             let (at, fence, name) = (adopted.noted(), adopted.fence, &adopted.name);
             let Some(first) = grants().find(|grant| grant.token == adopted.token) else {
-                // Its first holder was killed before its grant was heard.
+                // Its first holder was killed before it reported its grant.
                 continue;
             };
             if first.fence != fence {
@@ -77,7 +81,7 @@ impl History {
                     self.excused += 1;
                     continue;
                 }
-                // Who was released by force cannot extend once another has a majority.
+                // A client that was released by force cannot extend once another has a majority.
                 let is_forced = self.is_forced(other, from) || self.is_forced(hold, from);
                 if is_forced && shared <= AFTERMATH {
                     self.forced_double_holds += 1;
@@ -101,8 +105,8 @@ impl History {
             let (noted, fence, name) = (hold.noted(), hold.fence, &hold.name);
             let is_excused = self.is_wild(noted, noted) || self.is_forced(hold, noted);
             let is_held = hold.until(&self.sleeps) > noted && !is_excused;
-            // Whoever holds the lock now got it after all others. A grant that was over before it could be noted only
-            // follows those that were noted before its call.
+            // A client that holds the lock now got it after all others. A grant that was over
+            // before it could be noted only follows those that were noted before its call.
             let before = if is_held { noted } else { hold.called };
             let count = highest.partition_point(|(at, _)| *at < before);
             let top = highest[..count].last().map_or(0, |(_, top)| *top);
@@ -123,12 +127,13 @@ impl History {
 }
 
 impl Hold {
-    /// When the client knew that it has the lock.
+    /// When the client knew that it had the lock.
     fn noted(&self) -> Duration {
         self.beliefs[0].noted
     }
 
-    /// Until when it believed to have it, in true time. A sleep takes from what was believed before.
+    /// Until when it believed to have it, in true time. A sleep takes from what was believed
+    /// before.
     fn until(&self, sleeps: &[Sleep]) -> Duration {
         let mut until = Duration::ZERO;
         for belief in &self.beliefs {
@@ -145,8 +150,8 @@ impl Hold {
 
 #[cfg(test)]
 mod tests {
-    use super::super::line::{Belief, ReportLine};
     use super::*;
+    use crate::nemesis::client::report_line::{Belief, ReportLine};
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -158,7 +163,7 @@ mod tests {
         history.record_line(client, ReportLine::Granted { name, fence, token, called, belief });
     }
 
-    /// Takes over the lock that was granted with `granted`.
+    /// Adopts the lock that was granted with the fence `granted`.
     fn adopt(history: &mut History, client: usize, granted: u64, fence: u64, noted: u64) {
         let belief = Belief { noted: ms(noted), until: ms(noted + 1_000) };
         let (name, token, called) = ("a".to_owned(), format!("t{granted}"), ms(noted - 5));
@@ -173,7 +178,7 @@ mod tests {
     fn an_adopted_lock_is_the_same_hold_with_a_new_owner() {
         let mut history = History::new(3);
         grant(&mut history, 0, 1, 1_000, 2_000);
-        history.record_line(0, ReportLine::LetGo { at: ms(1_200), over: false });
+        history.record_line(0, ReportLine::Releasing { at: ms(1_200), over: false });
         adopt(&mut history, 1, 1, 1, 1_300);
         assert_eq!(broken(history.clone()), []);
         grant(&mut history, 2, 2, 1_400, 2_400);
@@ -184,9 +189,9 @@ mod tests {
     fn a_lock_that_is_adopted_after_another_had_it_is_found() {
         let mut history = History::new(2);
         grant(&mut history, 0, 1, 1_000, 2_000);
-        history.record_line(0, ReportLine::LetGo { at: ms(1_200), over: false });
+        history.record_line(0, ReportLine::Releasing { at: ms(1_200), over: false });
         grant(&mut history, 1, 2, 3_000, 4_000);
-        history.record_line(1, ReportLine::LetGo { at: ms(3_100), over: false });
+        history.record_line(1, ReportLine::Releasing { at: ms(3_100), over: false });
         adopt(&mut history, 0, 1, 1, 3_200);
         assert_eq!(broken(history), [Promise::FinalLoss]);
     }
@@ -195,7 +200,7 @@ mod tests {
     fn a_lock_that_is_adopted_with_another_fence_is_found() {
         let mut history = History::new(1);
         grant(&mut history, 0, 1, 1_000, 2_000);
-        history.record_line(0, ReportLine::LetGo { at: ms(1_200), over: false });
+        history.record_line(0, ReportLine::Releasing { at: ms(1_200), over: false });
         adopt(&mut history, 0, 1, 2, 1_300);
         assert_eq!(broken(history), [Promise::UniqueFences]);
     }
@@ -239,7 +244,7 @@ mod tests {
     fn one_after_another_is_fine_whether_let_go_or_over() {
         let mut history = History::new(3);
         grant(&mut history, 0, 1, 1_000, 2_000);
-        history.record_line(0, ReportLine::LetGo { at: ms(1_200), over: false });
+        history.record_line(0, ReportLine::Releasing { at: ms(1_200), over: false });
         grant(&mut history, 1, 2, 1_300, 2_300);
         grant(&mut history, 2, 3, 2_301, 3_301);
         assert_eq!(broken(history), []);

@@ -1,8 +1,8 @@
-//! What a fault_phase proves, as a list of checks.
+//! What a run proves, as a list of checks.
 
-use super::fault::Fault;
-use super::history::Promise;
-use super::{Outcome, Setting};
+use crate::nemesis::checker::history::Promise;
+use crate::nemesis::faults::Fault;
+use crate::nemesis::{Outcome, Setting};
 use std::fmt;
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ pub struct Check {
     pub against: Vec<String>,
 }
 
-/// Shorter storms cannot have seen every kind of disturb.
+/// Shorter runs cannot have seen every kind of fault.
 const LONG: Duration = Duration::from_secs(45);
 
 /// Expected of a minute on any machine.
 const ACQUISITIONS_PER_MINUTE: u64 = 1_000;
 
 impl Check {
-    /// Whether the claim stands.
+    /// Whether the claim holds.
     pub fn is_passed(&self) -> bool {
         self.against.is_empty()
     }
@@ -36,7 +36,7 @@ impl fmt::Display for Check {
 }
 
 impl Outcome {
-    /// What must be so in every fault_phase.
+    /// What must hold in every run.
     pub fn promises(&self) -> Vec<Check> {
         let claims = [
             (Promise::Exclusion, "no two clients held one lock at the same moment"),
@@ -45,7 +45,7 @@ impl Outcome {
             (Promise::FinalLoss, "no lost lock was held again"),
             (Promise::NoFencedLoss, "a resource that compares fences lost no update"),
             (Promise::NoHolderRefused, "a resource that compares fences refused no holder"),
-            (Promise::Recovery, "after the fault_phase everybody got every lock"),
+            (Promise::Recovery, "in the recovery phase every client got every lock"),
         ];
         let violations = self.history.violations();
         let against = |promise| {
@@ -55,7 +55,8 @@ impl Outcome {
         claims.map(|(promise, claim)| Check { claim: claim.to_owned(), against: against(promise) }).into()
     }
 
-    /// Whether the fault_phase was rough and busy enough to mean something. Nothing is asked of a short one.
+    /// Whether the run had enough faults and acquisitions to mean something. Nothing is asked of a
+    /// short one.
     pub fn plenty(&self) -> Vec<Check> {
         if self.fault_phase < LONG {
             return Vec::new();
@@ -90,7 +91,7 @@ impl Outcome {
         let (history, ledger) = (&self.history, &self.ledger);
         println!("seed             {} (decides the schedule; real time is not repeatable)", setting.seed);
         println!(
-            "servers          {} {:?}: in permit with a synced log, without a log, with a log that is torn",
+            "servers          {} {:?}: in turn with a synced log, without a log, with a log that is torn",
             setting.nodes, setting.binary
         );
         println!("clients          {} processes", setting.clients);

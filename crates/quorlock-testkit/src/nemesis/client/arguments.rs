@@ -1,13 +1,13 @@
-//! What a client process is lines when it starts.
+//! The command line of a client process.
 
-use crate::world::InjectedBug;
+use crate::simulator::InjectedBug;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The part of one client.
+/// What one client is to do.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ClientArguments {
-    /// Unlike that of all other clients, also of those that died.
+    /// Unlike that of all other clients, even of those that died.
     pub(crate) id: String,
     pub(crate) seed: u64,
     /// Where the resource listens.
@@ -17,11 +17,11 @@ pub(crate) struct ClientArguments {
     pub(crate) urls: Vec<String>,
 }
 
-/// The first word, which makes a program a client.
+/// The first word of a client.
 const CLIENT: &str = "client";
 
 impl ClientArguments {
-    pub(crate) fn arguments(&self) -> Vec<OsString> {
+    pub(crate) fn to_words(&self) -> Vec<OsString> {
         let bug = self.injected_bug.map_or("-", InjectedBug::name);
         let mut words: Vec<OsString> =
             vec![CLIENT.into(), self.id.clone().into(), self.seed.to_string().into()];
@@ -30,7 +30,7 @@ impl ClientArguments {
         words
     }
 
-    /// Reads the arguments of a program; `None` if they make no client.
+    /// Reads the arguments of a program; `None` if they are not those of a client.
     pub(crate) fn parse(words: &[String]) -> Option<Self> {
         let [first, id, seed, resource, bug, urls @ ..] = words else { return None };
         (first == CLIENT).then_some(())?;
@@ -38,7 +38,7 @@ impl ClientArguments {
             id: id.clone(),
             seed: seed.parse().ok()?,
             resource: resource.into(),
-            bug: if bug == "-" { None } else { Some(bug.parse().ok()?) },
+            injected_bug: if bug == "-" { None } else { Some(bug.parse().ok()?) },
             urls: urls.to_vec(),
         })
     }
@@ -49,11 +49,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_is_read_as_it_was_written() {
+    fn arguments_are_read_as_they_were_written() {
         let (id, resource, urls) = ("1.0".to_owned(), "/r".into(), vec!["redis://a".to_owned()]);
-        let arguments = ClientArguments { id, seed: 7, resource, injected_bug: Some(InjectedBug::LateDeadline), urls };
+        let arguments =
+            ClientArguments { id, seed: 7, resource, injected_bug: Some(InjectedBug::LateDeadline), urls };
         let words: Vec<String> =
-            arguments.arguments().into_iter().map(|word| word.into_string().unwrap()).collect();
+            arguments.to_words().into_iter().map(|word| word.into_string().unwrap()).collect();
         assert_eq!(ClientArguments::parse(&words), Some(arguments));
     }
 }

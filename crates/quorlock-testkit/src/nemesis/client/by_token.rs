@@ -1,9 +1,10 @@
 //! Working under a lock of which only the token is known: extending and releasing by it.
 
-use super::super::TTL;
-use super::super::line::ReportLine;
-use super::super::monotonic::now;
-use super::{Client, Recorder};
+use crate::nemesis::TTL;
+use crate::nemesis::client::Client;
+use crate::nemesis::client::recorder::Recorder;
+use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::monotonic::now;
 use quorlock::{ExtendError, Guard, LockHandle, Name, Token};
 use std::time::Duration;
 use tokio::time::sleep;
@@ -17,17 +18,18 @@ struct TokenLease {
 }
 
 impl Client {
-    /// Leaves the guard and goes on by the token.
-    pub(crate) async fn lease(&mut self, guard: Guard) {
-        // Read before what is left, so that a pause between makes the time shorter and never longer.
+    /// Detaches the guard and continues with the token.
+    pub(crate) async fn continue_by_token(&mut self, guard: Guard) {
+        // Read before what is left, so that a pause between makes the time shorter and never
+        // longer.
         let until = now() + guard.remaining();
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
-        self.recorder.leased(until);
+        self.recorder.continued_by_token(until);
         guard.detach();
         self.work_by_token(TokenLease { name, token, fence, until }).await;
     }
 
-    /// Takes over the lock of a handle by its token: held once a majority extended it.
+    /// Accepts the lock of a handle by its token: held once a majority extended it.
     pub(crate) async fn receive_token(&mut self, handle: &LockHandle) {
         let (name, token, fence) = (handle.name().clone(), handle.token(), handle.fence().get());
         let (mut lease, called) = (TokenLease { name, token, fence, until: Duration::ZERO }, now());
@@ -40,13 +42,13 @@ impl Client {
 
     async fn work_by_token(&mut self, mut lease: TokenLease) {
         for _ in 0..self.rng.below(6) {
-            let seen = self.value.read(lease.name.as_str(), lease.fence);
+            let seen = self.values.read(lease.name.as_str(), lease.fence);
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
             if now() >= lease.until {
-                // It writes all the same: a program cannot look and write in one step.
+                // It writes all the same: a program cannot check and write in one step.
                 Recorder::print(&ReportLine::Late);
             }
-            if !self.value.write(lease.name.as_str(), lease.fence, &seen) {
+            if !self.values.write(lease.name.as_str(), lease.fence, &seen) {
                 Recorder::print(&ReportLine::FencedOff { at: now(), held: now() < lease.until });
                 break;
             }
@@ -59,18 +61,19 @@ impl Client {
                 Ok(None) | Err(()) => break,
             }
         }
-        self.recorder.letting_go();
+        self.recorder.releasing();
         let lock = self.locker.named(&lease.name).expect("a good name");
         if self.rng.chance(90) {
             let _outcome = lock.force_release(lease.token).await;
         }
     }
 
-    /// Extends by the token; until when the lock is then held. `None` if too few nodes answered, an error if it is
-    /// lost.
+    /// Extends by the token; until when the lock is then held. `None` if too few nodes answered, an
+    /// error if it is lost.
     async fn extend_token(&mut self, lease: &TokenLease) -> Result<Option<Duration>, ()> {
         let lock = self.locker.named(&lease.name).expect("a good name");
-        // Counted from before the call, so that a pause after it makes the time shorter and never longer.
+        // Counted from before the call, so that a pause after it makes the time shorter and never
+        // longer.
         let called = now();
         match lock.extend_token(lease.token, TTL).await {
             Ok(extension) => {

@@ -1,23 +1,24 @@
-//! Giving a lock to another process, and taking one over.
+//! Handing a lock over to another process, and accepting one.
 
-use super::super::line::ReportLine;
-use super::super::monotonic::now;
-use super::{Client, Recorder};
+use crate::nemesis::client::Client;
+use crate::nemesis::client::recorder::Recorder;
+use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::monotonic::now;
 use quorlock::{Guard, LockHandle};
 
 impl Client {
-    /// Gives the lock away as a handle, which the harness takes to another process.
+    /// Hands the lock over as a handle, which the harness delivers to another process.
     pub(crate) async fn hand_over(&mut self, guard: Guard) {
         // If the handle cannot be made, the lock is released: others may have it from here on.
-        self.recorder.letting_go();
+        self.recorder.releasing();
         if let Ok(handle) = guard.into_handle().await {
             let handle = serde_json::to_string(&handle).expect("plain data");
-            Recorder::print(&ReportLine::GivenAway { handle });
+            Recorder::print(&ReportLine::HandedOver { handle });
         }
     }
 
-    /// Goes on with a lock that another process gave away, under a guard or by its token.
-    pub(crate) async fn take_over(&mut self, handle: LockHandle) {
+    /// Continues with a lock that another process handed over, under a guard or by its token.
+    pub(crate) async fn accept(&mut self, handle: LockHandle) {
         if self.rng.chance(30) {
             return self.receive_token(&handle).await;
         }
@@ -25,7 +26,7 @@ impl Client {
         if let Ok(guard) = self.locker.adopt(&handle).await {
             self.recorder.adopted(&guard.lease(), called);
             self.work_under(&guard).await;
-            self.let_go(guard).await;
+            self.release(guard).await;
         }
     }
 }

@@ -1,7 +1,7 @@
-//! One client process, as the harness holds it.
+//! One client process, as the harness controls it.
 
-use super::line::ReportLine;
-use super::arguments::ClientArguments;
+use crate::nemesis::client::arguments::ClientArguments;
+use crate::nemesis::client::report_line::ReportLine;
 use crate::processes::clockshim::ClockShim;
 use crate::processes::sigstop::{resume, stop};
 use crate::processes::spawn::spawn_bound;
@@ -11,23 +11,23 @@ use std::process::{Child, ChildStdin, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How an order to adopt begins; the handle follows.
+/// The start of an order to adopt; the handle follows.
 pub(crate) const ADOPT: &str = "adopt ";
 
 /// A client from its start to its death.
 pub(crate) struct Process {
-    /// How many came before it in its place.
+    /// How many processes came before it in its place.
     pub(crate) incarnation: u64,
     child: Child,
     orders: ChildStdin,
-    observer: Option<JoinHandle<()>>,
+    reader: Option<JoinHandle<()>>,
     shim: ClockShim,
     /// How far its wall clock is ahead.
     ahead_ms: i64,
 }
 
 impl Process {
-    /// Starts `program` as a client. What it says goes to `record_line`, on a thread of its own.
+    /// Starts `program` as a client. Its reports go to `record_line`, on a thread of its own.
     pub(crate) fn start(
         program: &Path,
         arguments: &ClientArguments,
@@ -36,20 +36,24 @@ impl Process {
     ) -> Self {
         let shim = ClockShim::new();
         let mut child = spawn_bound(program, |command| {
-            command.args(arguments.arguments()).envs(shim.env());
+            command.args(arguments.to_words()).envs(shim.env());
             command.stdin(Stdio::piped()).stdout(Stdio::piped());
         })
         .expect("the program starts");
         let orders = child.stdin.take().expect("piped");
-        let said = BufReader::new(child.stdout.take().expect("piped"));
-        let observer = thread::spawn(move || {
-            // A line that a kill cut short is none.
-            said.lines().map_while(Result::ok).filter_map(|line| line.parse().ok()).for_each(&mut record_line);
+        let reports = BufReader::new(child.stdout.take().expect("piped"));
+        let reader = thread::spawn(move || {
+            // A line that a kill cut short does not count.
+            reports
+                .lines()
+                .map_while(Result::ok)
+                .filter_map(|line| line.parse().ok())
+                .for_each(&mut record_line);
         });
-        Self { incarnation, child, orders, observer: Some(observer), shim, ahead_ms: 0 }
+        Self { incarnation, child, orders, reader: Some(reader), shim, ahead_ms: 0 }
     }
 
-    /// Whether it ended although nobody killed it.
+    /// Whether it ended without being killed.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
     }
@@ -62,23 +66,23 @@ impl Process {
         resume(&self.child);
     }
 
-    /// Ends the fault_phase for it.
+    /// Starts its recovery phase.
     pub(crate) fn end_faults(&mut self) {
-        writeln!(self.orders, "quiet").expect("the client lives");
+        writeln!(self.orders, "recover").expect("the client is alive");
     }
 
-    /// Gives it a lock to adopt: the handle as JSON. One that is dead gets none.
-    pub(crate) fn give(&mut self, handle: &str) {
+    /// Orders it to adopt a lock: the handle as JSON. A dead client ignores it.
+    pub(crate) fn adopt(&mut self, handle: &str) {
         let _ = writeln!(self.orders, "{ADOPT}{handle}");
     }
 
-    /// Kills it (SIGKILL). Returns when all that it had said was heard.
+    /// Kills it (SIGKILL). Returns when all its reports have been read.
     pub(crate) fn kill(&mut self) {
         // It may have died on its own; then there is only its status to collect.
         let _ = self.child.kill();
         self.child.wait().unwrap();
-        if let Some(observer) = self.observer.take() {
-            observer.join().expect("what a client says is understood");
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("every report is recorded");
         }
     }
 
@@ -93,8 +97,9 @@ impl Process {
         self.ahead_ms = ahead_ms;
     }
 
-    /// Lets its machine have slept, while it stands still. The rest of the world did not sleep, so its wall clock is
-    /// set right again at once, as the first answer of a time server does.
+    /// Moves its boot clock as if its machine had slept; it must be stopped. The other machines did
+    /// not sleep, so its wall clock is corrected at once, as the first answer of a time server
+    /// does.
     pub(crate) fn sleep(&self, by: Duration) {
         self.shim.suspend(by);
         self.shim.jump_wall_back(by);

@@ -1,6 +1,6 @@
-//! How one client process differs from the others.
+//! The settings of one client process.
 
-use super::{LONGEST_TTL, NODE_TIMEOUT, TTL};
+use crate::nemesis::{LONGEST_TTL, NODE_TIMEOUT, TTL};
 use crate::rng::Rng;
 use quorlock::Builder;
 use std::time::Duration;

@@ -1,45 +1,46 @@
-//! Trouble on the way from one client to one server.
+//! Faults of the link from one client to one server.
 
-use super::NODE_TIMEOUT;
-use super::fault::Fault;
 use crate::faults::proxy::{self, Proxy};
+use crate::nemesis::NODE_TIMEOUT;
+use crate::nemesis::faults::Fault;
 use crate::rng::Rng;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 
-/// The way from one client to one server.
+/// The link from one client to one server, through a proxy.
 pub(crate) struct FaultyLink {
     pub(crate) proxy: Proxy,
-    /// One disturb at a time.
-    pub(crate) permit: Arc<Semaphore>,
+    /// One fault at a time.
+    pub(crate) permits: Arc<Semaphore>,
 }
 
-/// Lengths that nobody sends. The last is one that a client may believe, and wait for.
+/// Lengths that no server sends. The last is one that a client may believe, and wait for.
 const ANNOUNCEMENTS: [&[u8]; 5] =
     [b"$536870913\r\n", b"*2147483647\r\n", b"%1073741824\r\n", b">99999999\r\n", b"$60000\r\n"];
 
 impl FaultyLink {
     pub(crate) async fn open(server_port: u16) -> Arc<Self> {
-        Arc::new(Self { proxy: Proxy::start(server_port).await, permit: Arc::new(Semaphore::new(1)) })
+        Arc::new(Self { proxy: Proxy::start(server_port).await, permits: Arc::new(Semaphore::new(1)) })
     }
 
-    /// Troubles the way, and clears it again.
+    /// Injects `fault` for `span`; `None` only cuts the connections.
     pub(crate) async fn inject(
         self: Arc<Self>,
-        _turn: OwnedSemaphorePermit,
-        how: Option<proxy::Fault>,
+        _permit: OwnedSemaphorePermit,
+        fault: Option<proxy::Fault>,
         span: Duration,
     ) {
-        let Some(disturb) = how else { return self.proxy.cut() };
-        self.proxy.set(disturb).await;
-        if disturb == proxy::Fault::Refuse {
+        let Some(fault) = fault else { return self.proxy.cut() };
+        self.proxy.set(fault).await;
+        if fault == proxy::Fault::Refuse {
             self.proxy.cut();
         }
         sleep(span).await;
-        if loses_bytes(disturb) {
-            // TCP never goes on after a gap: a connection that lost bytes must end before others pass.
+        if loses_bytes(fault) {
+            // TCP never continues after a gap: a connection that lost bytes must end before others
+            // pass.
             self.proxy.set(proxy::Fault::Hold).await;
             self.proxy.cut();
             sleep(Duration::from_millis(20)).await;
@@ -48,8 +49,8 @@ impl FaultyLink {
     }
 }
 
-/// What the proxy does; `None` for a mere cut.
-pub(crate) fn how(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
+/// What the proxy does; `None` for a cut.
+pub(crate) fn proxy_fault(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
     Some(match fault {
         Fault::Delay => proxy::Fault::Delay(rng.span(NODE_TIMEOUT / 10, NODE_TIMEOUT + NODE_TIMEOUT / 5)),
         Fault::Hold => proxy::Fault::Hold,
@@ -66,7 +67,7 @@ pub(crate) fn how(fault: Fault, rng: &mut Rng) -> Option<proxy::Fault> {
     })
 }
 
-fn loses_bytes(disturb: proxy::Fault) -> bool {
+fn loses_bytes(fault: proxy::Fault) -> bool {
     use proxy::Fault::{Garbage, Huge, Swallow, SwallowReplies};
-    matches!(disturb, Swallow | SwallowReplies | Garbage | Huge(_))
+    matches!(fault, Swallow | SwallowReplies | Garbage | Huge(_))
 }

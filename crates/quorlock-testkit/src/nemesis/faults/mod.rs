@@ -1,11 +1,14 @@
-//! The kinds of disturb.
+//! The kinds of faults.
 
-use super::TTL;
+pub(crate) mod link_faults;
+pub(crate) mod server_faults;
+
+use crate::nemesis::TTL;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// A kind of disturb.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Replies are late.
@@ -22,9 +25,9 @@ pub enum Fault {
     Garbage,
     /// Replies announce a length that never comes, then the connection breaks.
     Huge,
-    /// Replies come twice, and the connection goes on.
+    /// Replies come twice, and the connection stays.
     DuplicateReplies,
-    /// Requests arrive twice and are answered twice, and the connection goes on.
+    /// Requests arrive twice and are answered twice, and the connection stays.
     DuplicateRequests,
     /// Replies come byte by byte.
     Drip,
@@ -32,7 +35,7 @@ pub enum Fault {
     Refuse,
     /// The connection breaks.
     Cut,
-    /// A server stands still (SIGSTOP) and goes on (SIGCONT).
+    /// A server is stopped (SIGSTOP) and resumed (SIGCONT).
     Stop,
     /// A server is killed (SIGKILL) and comes back with its memory.
     Crash,
@@ -42,7 +45,7 @@ pub enum Fault {
     PowerLoss,
     /// A server forgets everything (FLUSHALL) while its connections stay.
     Flush,
-    /// A server evicts a lock: somebody set a limit and a policy while it was in use.
+    /// A server evicts a lock: an operator set a memory limit and a policy while it was in use.
     Evict,
     /// A server has no memory left and refuses writes.
     OutOfMemory,
@@ -50,7 +53,8 @@ pub enum Fault {
     ServerClock,
     /// A server's wall clock jumps ahead, and its locks expire early.
     ServerClockAhead,
-    /// A client process stands still (SIGSTOP) with a lock until the lock is over, and goes on where it was.
+    /// A client process is stopped (SIGSTOP) with a lock until the lock is over, and continues
+    /// where it was.
     ClientPause,
     /// A client process is killed (SIGKILL) and another starts in its place.
     ClientCrash,
@@ -90,8 +94,9 @@ impl Fault {
         Fault::ClientSuspend,
     ];
 
-    /// How long a server that lost memory in this way counts as one that did: its time down and the quarantine of ttl
-    /// and 10 s. One that evicts forgets a lock unseen; there it is the time in which the holds of that lock are over.
+    /// How long a server that lost memory in this way counts as one that did: its time down and the
+    /// quarantine of ttl and 10 s. One that evicts forgets a lock unseen; there it is the time in
+    /// which the holds of that lock are over.
     pub(crate) fn wipes_for(self) -> Option<Duration> {
         match self {
             Fault::Amnesia | Fault::PowerLoss | Fault::Flush => Some(13 * TTL),
@@ -100,7 +105,8 @@ impl Fault {
         }
     }
 
-    /// Whether a server forgets locks in a way that no client can see. Exclusion is not promised then; fences are.
+    /// Whether a server forgets locks in a way that no client can see. Exclusion is not promised
+    /// then; fences are.
     pub(crate) fn is_wild(self) -> bool {
         matches!(self, Fault::Evict | Fault::ServerClockAhead)
     }
@@ -124,5 +130,5 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often each kind of disturb came.
+/// How often each kind of fault was injected.
 pub type Counts = BTreeMap<Fault, u64>;

@@ -1,34 +1,34 @@
-//! One server, and what can happen to it.
+//! Faults of one server.
 
-use super::fault::Fault;
-use super::{NAMES, TTL};
+use crate::nemesis::faults::Fault;
+use crate::nemesis::{NAMES, TTL};
 use crate::processes::clockshim::ClockShim;
+use crate::rng::Rng;
+use crate::servers::builder::{Binary, Fsync};
 use crate::servers::connection::{Connection, Reply};
 use crate::servers::server::Server;
-use crate::servers::builder::{Binary, Fsync};
-use crate::rng::Rng;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// A server.
+/// A server that can be given faults.
 pub(crate) struct FaultyServer {
     state: Mutex<State>,
     pub(crate) memory: Memory,
-    /// One disturb at a time.
-    pub(crate) permit: Arc<Semaphore>,
+    /// One fault at a time.
+    pub(crate) permits: Arc<Semaphore>,
     pub(crate) port: u16,
 }
 
 /// What a server remembers over a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// Everything: it syncs every write, and clients are lines that it is durable.
+    /// Everything: it syncs every write, and clients know it as durable.
     Synced,
     /// Nothing.
     None,
-    /// All but the end, as the machine lost power: it syncs once a second.
+    /// All but the end, because the machine lost power: it syncs once a second.
     Torn,
 }
 
@@ -40,10 +40,10 @@ struct State {
 }
 
 /// How long to try to have a lock evicted.
-const PREY: Duration = Duration::from_secs(1);
+const EVICT_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl FaultyServer {
-    /// The kinds of memory in permit.
+    /// Starts a server; its kind of memory follows from its number.
     pub(crate) fn start(binary: Binary, number: usize) -> Self {
         let shim = ClockShim::new();
         let options = Server::builder().binary(binary).clock(&shim);
@@ -55,16 +55,16 @@ impl FaultyServer {
         let server = options.start();
         let port = server.port();
         let state = Mutex::new(State { server, shim, ahead_ms: 0 });
-        Self { state, memory, permit: Arc::new(Semaphore::new(1)), port }
+        Self { state, memory, permits: Arc::new(Semaphore::new(1)), port }
     }
 
-    /// The address behind `port`, marked as clients should know it.
+    /// The address of the server through `port`, with `durable` if clients may rely on it.
     pub(crate) fn url(&self, port: u16) -> String {
         let durable = if self.memory == Memory::Synced { "/?durable=yes" } else { "" };
         format!("redis://127.0.0.1:{port}{durable}")
     }
 
-    /// Whether this can happen to this server.
+    /// Whether this fault can be injected into this server.
     pub(crate) fn suits(&self, fault: Fault) -> bool {
         match fault {
             Fault::Crash => self.memory == Memory::Synced,
@@ -74,7 +74,8 @@ impl FaultyServer {
         }
     }
 
-    /// Lets it happen, for `span` if it lasts. Blocks until it is over. `false` if there was nothing to do.
+    /// Injects `fault`, for `span` if it lasts. Blocks until it is over. `false` if there was
+    /// nothing to do.
     pub(crate) fn inject(&self, fault: Fault, span: Duration, rng: &mut Rng) -> bool {
         let mut state = self.state.lock().unwrap();
         match fault {
@@ -95,7 +96,7 @@ impl FaultyServer {
             _ => {
                 state.server.kill();
                 if fault == Fault::PowerLoss {
-                    // A few commands, or about what a second brings.
+                    // A few commands, or about as many as come in a second.
                     let most = *rng.pick(&[600, 30_000]);
                     state.server.cut_aof(1 + rng.below(most));
                 }
@@ -108,14 +109,16 @@ impl FaultyServer {
 }
 
 impl State {
-    /// Sets the clock right, or a little back; or ahead by less than half the margin of a lease.
+    /// Corrects the clock, or sets it a little back; or ahead by less than half the margin of a
+    /// lease.
     fn adjust(&mut self, rng: &mut Rng) {
         let right = -i64::try_from(rng.below(300)).unwrap();
         let small = self.ahead_ms + i64::try_from(rng.below(6)).unwrap();
         self.set_clock(if right < self.ahead_ms { right } else { small });
     }
 
-    /// Beyond the ttl, so that every lock is over; within the tolerance of 5 s, so that the quarantine stands.
+    /// Beyond the ttl, so that every lock is over; within the tolerance of 5 s, so that the
+    /// quarantine holds.
     fn jump_ahead(&mut self, rng: &mut Rng) -> bool {
         let is_right = self.ahead_ms < 100;
         if is_right {
@@ -135,31 +138,34 @@ impl State {
     }
 }
 
-/// Sets a policy that prefers what is over soonest, and a limit just below what is used, until a lock was evicted.
+/// Sets a policy that prefers what is over soonest, and a limit just below what is used, until a
+/// lock was evicted.
 fn evict(server: &Server) -> bool {
     let mut connection = server.connect().unwrap();
-    let counters = count(&mut connection, FENCES);
+    let counters = count(&mut connection, fence_key);
     let before = field(&mut connection, "stats", "evicted_keys");
     set(&mut connection, "maxmemory-samples", "64");
     set(&mut connection, "maxmemory-policy", "volatile-ttl");
     let start = Instant::now();
     let (mut is_evicted, mut shortfall) = (false, 0);
-    while !is_evicted && start.elapsed() < PREY {
-        if count(&mut connection, "") == Reply::Integer(0) {
+    while !is_evicted && start.elapsed() < EVICT_TIMEOUT {
+        if count(&mut connection, lock_key) == Reply::Integer(0) {
             thread::sleep(TTL / 1_000);
             continue;
         }
-        // What a server tells includes the telling, so the limit goes down step by step: a lock has some 200 bytes.
+        // The reported memory includes the report itself, so the limit goes down step by step: a
+        // lock has some 200 bytes.
         shortfall += 128;
         let limit = field(&mut connection, "memory", "used_memory").saturating_sub(shortfall);
         set(&mut connection, "maxmemory", &limit.to_string());
-        // Every command looks at the limit before it runs.
+        // Every command checks the limit before it runs.
         is_evicted = field(&mut connection, "stats", "evicted_keys") > before;
         set(&mut connection, "maxmemory", "0");
     }
     set(&mut connection, "maxmemory-policy", "noeviction");
-    if count(&mut connection, FENCES) != counters {
-        // Counters went, too, which no promise covers unless the server forgets openly.
+    if count(&mut connection, fence_key) != counters {
+        // Counters were evicted, too, which no promise covers unless clients can see that the
+        // server forgot.
         server.flushall();
     }
     is_evicted
@@ -170,21 +176,28 @@ fn set(connection: &mut Connection, option: &str, value: &str) {
     assert_eq!(reply, Reply::Text("OK".to_owned()), "{option}");
 }
 
-/// How many names have a key with this prefix.
-fn count(connection: &mut Connection, prefix: &str) -> Reply {
-    let keys = NAMES.map(|name| format!("{prefix}{name}"));
+/// How many names have the key that `key` makes of them.
+fn count(connection: &mut Connection, key: fn(&str) -> String) -> Reply {
+    let keys = NAMES.map(key);
     let command: Vec<&str> = ["EXISTS"].into_iter().chain(keys.iter().map(String::as_str)).collect();
     connection.ask(&command).unwrap()
 }
 
-/// Where the library keeps the counters of fences.
-const FENCES: &str = "quorlock:fence:";
+/// Where the library keeps the lock of a name.
+fn lock_key(name: &str) -> String {
+    name.to_owned()
+}
 
-/// A number that the server tells about itself.
+/// Where the library keeps the fence counter of a name.
+fn fence_key(name: &str) -> String {
+    format!("quorlock:fence:{{{name}}}")
+}
+
+/// A number from the INFO of the server.
 fn field(connection: &mut Connection, section: &str, name: &str) -> u64 {
     let info = connection.ask(&["INFO", section]).unwrap().to_string();
     let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    value.expect("the server tells it").trim().parse().unwrap()
+    value.expect("the server reports it").trim().parse().unwrap()
 }
 
 #[cfg(test)]
@@ -197,13 +210,13 @@ mod tests {
             let server = Server::builder().binary(binary).start();
             for name in NAMES {
                 server.cli(&["SET", name, &"x".repeat(80), "PX", "60000"]);
-                server.cli(&["ZADD", &format!("{FENCES}{name}"), "1", "f"]);
-                server.cli(&["EXPIRE", &format!("{FENCES}{name}"), "604800"]);
+                server.cli(&["ZADD", &fence_key(name), "1", "f"]);
+                server.cli(&["EXPIRE", &fence_key(name), "604800"]);
             }
             assert!(evict(&server));
             let mut connection = server.connect().unwrap();
-            assert!(count(&mut connection, "") != Reply::Integer(NAMES.len() as i64));
-            assert_eq!(count(&mut connection, FENCES), Reply::Integer(NAMES.len() as i64));
+            assert!(count(&mut connection, lock_key) != Reply::Integer(NAMES.len() as i64));
+            assert_eq!(count(&mut connection, fence_key), Reply::Integer(NAMES.len() as i64));
         }
     }
 }

@@ -1,9 +1,12 @@
-//! What the locks protect, as the harness sees it: every write that the server executed, in its order.
+//! What the locks protect, as the harness sees it: every write that the server executed, in its
+//! order.
 
-use super::value::{FENCED, PLAIN};
-use crate::servers::server::Server;
-use crate::servers::builder::Binary;
+pub(crate) mod protected_value;
+
 use crate::eventually::until_blocking;
+use crate::servers::builder::Binary;
+use crate::servers::server::Server;
+use protected_value::{FENCED, PLAIN};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// A server that is always up and that no proxy stands before.
+/// A server that is always up and has no proxy before it.
 pub(crate) struct Resource {
     server: Server,
     ledger: Arc<Mutex<Ledger>>,
@@ -45,10 +48,10 @@ impl Resource {
         // Its OK: from here on everything is seen.
         lines.next().unwrap().unwrap();
         let ledger = Arc::new(Mutex::new(Ledger::default()));
-        let book = ledger.clone();
+        let written = ledger.clone();
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                book.lock().unwrap().record_command(&line);
+                written.lock().unwrap().record_command(&line);
             }
         });
         Self { server, ledger }
@@ -68,8 +71,8 @@ impl Resource {
 }
 
 impl Ledger {
-    /// Takes a line of MONITOR: `+TIME [0 ADDRESS] "SET" "KEY" "VALUE"`. A arguments's own commands follow it as such
-    /// lines, so a write that a arguments refused is none.
+    /// Records a line of MONITOR: `+TIME [0 ADDRESS] "SET" "KEY" "VALUE"`. The commands of a script
+    /// follow it as such lines, so a write that a script refused does not count.
     fn record_command(&mut self, line: &str) {
         let Some((_, command)) = line.split_once("] \"") else { return };
         let words: Vec<&str> = command.strip_suffix('"').unwrap_or_default().split("\" \"").collect();
@@ -92,15 +95,16 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use super::super::value::ProtectedValue;
     use super::*;
+    use protected_value::ProtectedValues;
 
-    /// Goal: a zero of lost updates means something, and the library's arguments is what makes it zero.
+    /// Goal: a zero of lost updates means something, and the library's script is what makes it
+    /// zero.
     #[test]
     fn a_late_write_is_lost_without_fences_and_refused_with_them() {
         let resource = Resource::start(Binary::Redis);
-        let mut old = ProtectedValue::open(&resource.socket(), "old".to_owned());
-        let mut new = ProtectedValue::open(&resource.socket(), "new".to_owned());
+        let mut old = ProtectedValues::open(&resource.socket(), "old".to_owned());
+        let mut new = ProtectedValues::open(&resource.socket(), "new".to_owned());
         let seen_by_old = old.read("a", 1);
         let seen_by_new = new.read("a", 2);
         assert!(new.write("a", 2, &seen_by_new));
@@ -113,8 +117,8 @@ mod tests {
     #[test]
     fn two_holders_with_one_fence_are_seen_to_lose_an_update() {
         let resource = Resource::start(Binary::Redis);
-        let mut one = ProtectedValue::open(&resource.socket(), "one".to_owned());
-        let mut other = ProtectedValue::open(&resource.socket(), "other".to_owned());
+        let mut one = ProtectedValues::open(&resource.socket(), "one".to_owned());
+        let mut other = ProtectedValues::open(&resource.socket(), "other".to_owned());
         let (first, second) = (one.read("a", 1), other.read("a", 1));
         assert!(one.write("a", 1, &first) && other.write("a", 1, &second));
         assert_eq!(resource.close().fenced_losses.len(), 1);

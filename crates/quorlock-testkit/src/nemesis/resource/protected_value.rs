@@ -1,20 +1,21 @@
 //! What the locks protect, as a client uses it: two values on a real server for each name.
 //!
-//! Each value is written as `ID<PARENT`: who wrote it, and whose value was read before. The harness sees every write
-//! at the server, in its order, and so every update that was overwritten unread.
+//! Each value is written as `ID<PARENT`: the write, and the write whose value was read before. The
+//! harness sees every write at the server, in its order, and so every update that was overwritten
+//! unread.
 
 use crate::servers::connection::{Connection, Reply};
 use quorlock::fenced::FENCED_SET;
 use std::path::Path;
 
-/// Where the value for whoever comes stands.
+/// The prefix of the value that any client may write.
 pub(crate) const PLAIN: &str = "plain:";
 
-/// Where the value stands that is written by the library's arguments, which compares fences.
+/// The prefix of the value that is written by the library's script, which compares fences.
 pub(crate) const FENCED: &str = "fenced:";
 
-/// One client's way to the values.
-pub(crate) struct ProtectedValue {
+/// One client's access to the values.
+pub(crate) struct ProtectedValues {
     connection: Connection,
     me: String,
     writes: u64,
@@ -27,13 +28,13 @@ pub(crate) struct Seen {
     fenced: Option<String>,
 }
 
-impl ProtectedValue {
+impl ProtectedValues {
     pub(crate) fn open(socket: &Path, me: String) -> Self {
         Self { connection: Connection::open(socket).expect("the resource is always up"), me, writes: 0 }
     }
 
-    /// Shows the fence, then reads. A resource that compares fences at the write only would let a newer holder
-    /// overwrite the late write of an older one that came after its read.
+    /// Shows the fence, then reads. A resource that compares fences at the write only would let a
+    /// newer holder overwrite the late write of an older one that came after its read.
     pub(crate) fn read(&mut self, name: &str, fence: u64) -> Seen {
         let is_newest = self.set_fenced("shown:", name, fence, "");
         let mut id = |kind: &str| {

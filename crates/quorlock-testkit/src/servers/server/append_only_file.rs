@@ -5,8 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
 impl Server {
-    /// Takes the last `bytes` off the append-only file, as a power loss does to what was not synced. Returns how many
-    /// there were to take. The next start forgets the commands that stood there, whole or in part.
+    /// Takes the last `bytes` off the append-only file, as a power loss does to what was not
+    /// synced. Returns how many there were to take. The next start forgets the commands that were
+    /// there, whole or in part.
     ///
     /// # Panics
     /// The server is up, or keeps no append-only file.
@@ -19,7 +20,8 @@ impl Server {
         taken
     }
 
-    /// Version 7 and later write increments with a rising number to a directory; older ones write one file.
+    /// Version 7 and later write increments with a rising number to a directory; older ones write
+    /// one file.
     fn newest_aof(&self) -> PathBuf {
         let single = self.directory().join("appendonly.aof");
         let Ok(entries) = fs::read_dir(self.directory().join("appendonlydir")) else { return single };

@@ -3,13 +3,13 @@
 mod address;
 mod append_only_file;
 
-use crate::servers::certs::Certs;
-use crate::processes::sigstop::{resume, stop};
-use crate::processes::port::Port;
-use crate::servers::connection::{Connection, Reply};
-use crate::servers::builder::{ServerBuilder, TESTKIT_USER};
-use crate::processes::spawn::spawn_bound;
 use crate::eventually::until_blocking;
+use crate::processes::port::Port;
+use crate::processes::sigstop::{resume, stop};
+use crate::processes::spawn::spawn_bound;
+use crate::servers::builder::{ServerBuilder, TESTKIT_USER};
+use crate::servers::certs::Certs;
+use crate::servers::connection::{Connection, Reply};
 use std::fs::{self, File};
 use std::io;
 use std::process::Child;
@@ -29,7 +29,7 @@ pub struct Server {
     child: Option<Child>,
 }
 
-/// How one start went, apart from failures that no retry could mend.
+/// How one start went, apart from failures that no retry could fix.
 enum Startup {
     Ready,
     PortTaken,
@@ -84,7 +84,8 @@ impl Server {
         }
     }
 
-    /// Starts the server again on the same port and directory, after a kill if it is up. Waits until it answers.
+    /// Starts the server again on the same port and directory, after a kill if it is up. Waits
+    /// until it answers.
     pub fn restart(&mut self) {
         self.kill();
         let start = Instant::now();
@@ -94,18 +95,19 @@ impl Server {
         }
     }
 
-    /// Stops the process (SIGSTOP): connections stay open, nothing is answered. Returns when it stands still.
+    /// Stops the process (SIGSTOP): connections stay open, nothing is answered. Returns when it is
+    /// stopped.
     pub fn pause(&self) {
         stop(self.running());
     }
 
-    /// Lets a paused process go on (SIGCONT). It first executes what it was sent meanwhile.
+    /// Resumes a paused process (SIGCONT). It first executes what it was sent meanwhile.
     pub fn resume(&self) {
         resume(self.running());
     }
 
-    /// Asks the server on a connection of its own, with all rights. Answers as `redis-cli` prints into a pipe: nothing for nil,
-    /// one line per element of a list, errors as text.
+    /// Asks the server on a connection of its own, with all rights. Answers as `redis-cli` prints
+    /// into a pipe: nothing for nil, one line per element of a list, errors as text.
     ///
     /// # Panics
     /// The server is down or silent for five seconds.
@@ -179,7 +181,8 @@ impl Server {
         startup
     }
 
-    /// The Unix socket answers only after the TCP ports are bound, and cannot be somebody else's.
+    /// The Unix socket answers only after the TCP ports are bound, and belongs to this server
+    /// alone.
     fn await_first_answer(&mut self) -> Startup {
         let start = Instant::now();
         while !self.answers() {
@@ -204,7 +207,8 @@ impl Server {
     }
 
     fn own_all_slots(&self) {
-        // After a restart the slots are known from the cluster's own file, and adding them again is refused.
+        // After a restart the slots are known from the cluster's own file, and adding them again is
+        // refused.
         self.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
         until_blocking("the cluster is whole", START_LIMIT, || {
             self.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok")

@@ -1,35 +1,41 @@
-//! Working under a lock of which only the token is known, as a script does: extending and releasing by it.
+//! Working under a lock of which only the token is known, as a script does: extending and releasing
+//! by it.
 
-use super::Client;
-use crate::world::hold::TokenLease;
-use crate::world::settings::any_ttl;
+use crate::simulator::TTL;
+use crate::simulator::clients::Client;
+use crate::simulator::history::hold::TokenLease;
+use crate::simulator::participants::settings::any_ttl;
 use quorlock::{Clock, ExtendError, Guard, Name, Token};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often a script works and extends at most.
+/// How often a client works and extends by token at most.
 const MOST_ROUNDS: u64 = 12;
 
 impl Client {
-    /// Leaves the guard and goes on by the token. Processes come and go meanwhile; the lease does not end with them.
-    pub(crate) async fn lease(&mut self, guard: Guard) {
+    /// Detaches the guard and continues with the token. The lease does not end with the process.
+    pub(crate) async fn continue_by_token(&mut self, guard: Guard) {
         let clock = self.participants.clock(self.number);
         let deadline = clock.now() + guard.remaining();
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
         guard.detach();
         let lease = TokenLease { name, token, fence, clock, deadline };
-        self.participants.history.lock().unwrap().leased(self.number, self.participants.now(), lease.clone());
+        self.participants.history().continued_by_token(self.number, self.participants.now(), lease.clone());
         self.work_by_token(lease).await;
     }
 
-    /// Takes over the lock of a token: held once a majority extended it.
+    /// Accepts the lock of a token: held once a majority extended it.
     pub(crate) async fn receive_token(&mut self, name: Name, token: Token, fence: u64) {
         let clock = self.participants.clock(self.number);
         let deadline = clock.now();
         let mut lease = TokenLease { name, token, fence, clock, deadline };
         if let Some((extended, _)) = self.extend_token(&lease).await.ok().flatten() {
             lease = extended;
-            self.participants.history.lock().unwrap().leased(self.number, self.participants.now(), lease.clone());
+            self.participants.history().continued_by_token(
+                self.number,
+                self.participants.now(),
+                lease.clone(),
+            );
             self.work_by_token(lease).await;
         }
     }
@@ -40,42 +46,42 @@ impl Client {
             if !lease.is_held() {
                 break;
             }
-            let read = self.participants.history.lock().unwrap().read(&lease.name, lease.fence);
+            let read = self.participants.history().read(&lease.name, lease.fence);
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(300))).await;
             self.wait_while_paused().await;
-            if !self.participants.history.lock().unwrap().write(self.participants.now(), &lease.name, read, lease.fence) {
+            if !self.participants.history().write(self.participants.now(), &lease.name, read, lease.fence) {
                 break;
             }
             if self.chance(60) {
                 match self.extend_token(&lease).await {
                     Ok(None) => {}
-                    Ok(Some((extended, told))) => {
+                    Ok(Some((extended, fence))) => {
                         lease = extended;
-                        let (mut history, now) = (self.participants.history.lock().unwrap(), self.participants.now());
-                        history.extended_by_token(self.number, now, lease.clone(), told);
+                        let (mut history, now) = (self.participants.history(), self.participants.now());
+                        history.extended_by_token(self.number, now, lease.clone(), fence);
                     }
                     Err(()) => break,
                 }
             }
         }
-        self.participants.history.lock().unwrap().let_go(self.number, &lease.name);
+        self.participants.history().released(self.number, &lease.name);
         if self.chance(75) {
-            let (locker, _) = self.participants.incarnation(self.number);
-            self.participants.history.lock().unwrap().uses.token_releases += 1;
+            let (locker, _) = self.participants.current_process(self.number);
+            self.participants.history().uses.token_releases += 1;
             let _outcome = locker.named(&lease.name).expect("a good name").force_release(lease.token).await;
         }
     }
 
-    /// Extends by the token, and also returns the fence that the nodes store with it. `None` if too few nodes
-    /// answered, an error if the lock is lost.
+    /// Extends by the token, and also returns the fence that the nodes store with it. `None` if too
+    /// few nodes answered, an error if the lock is lost.
     async fn extend_token(&mut self, lease: &TokenLease) -> Result<Option<(TokenLease, Option<u64>)>, ()> {
         self.wait_while_paused().await;
-        let ttl = self.variety.as_mut().map_or(super::TTL, any_ttl);
-        let (locker, incarnation) = self.participants.incarnation(self.number);
+        let ttl = self.variety.as_mut().map_or(TTL, any_ttl);
+        let (locker, incarnation) = self.participants.current_process(self.number);
         let lock = locker.named(&lease.name).expect("a good name");
         let result = lock.extend_token(lease.token, ttl).await;
         if !self.is_alive(incarnation) {
-            // The process died before it could record.
+            // The process died before it could use the answer.
             return Ok(None);
         }
         match result {

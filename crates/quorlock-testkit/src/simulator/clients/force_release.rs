@@ -1,19 +1,19 @@
 //! Releasing by force what an inspection shows.
 
-use super::Client;
-use crate::world::conditions::NetworkConditions;
+use crate::simulator::clients::Client;
+use crate::simulator::network::network_conditions::NetworkConditions;
 use quorlock::{Holder, ReleaseOutcome};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 impl Client {
-    /// Looks who holds a name, thinks, and frees it from exactly that holder.
+    /// Inspects a name, waits, and releases it from exactly the holder that it saw.
     pub(crate) async fn force_release(&mut self) {
         self.wait_while_paused().await;
-        let (locker, incarnation) = self.participants.incarnation(self.number);
+        let (locker, incarnation) = self.participants.current_process(self.number);
         let Some(variety) = &mut self.variety else { return };
         let name = variety.pick(&self.names).clone();
-        let hesitates = variety.span(Duration::ZERO, Duration::from_millis(400));
+        let delay = variety.span(Duration::ZERO, Duration::from_millis(400));
         let split = variety.chance(40).then(|| variety.span(Duration::from_secs(2), Duration::from_secs(9)));
         let lock = locker.named(&name).expect("a good name");
         let Ok(seen) = lock.inspect().await else { return };
@@ -21,28 +21,31 @@ impl Client {
         if let Some(span) = split {
             self.split_views(span);
         }
-        sleep(hesitates).await;
+        sleep(delay).await;
         self.wait_while_paused().await;
         if !self.is_alive(incarnation) {
             return;
         }
-        self.participants.history.lock().unwrap().forced(self.number, self.participants.now(), &name, token);
+        self.participants.history().forced(self.number, self.participants.now(), &name, token);
         let outcome = lock.force_release(token).await;
         if matches!(outcome, ReleaseOutcome::Released) {
-            self.participants.history.lock().unwrap().taken(self.participants.now(), token);
+            self.participants.history().taken(self.participants.now(), token);
         }
     }
 
-    /// For `span`, this client does not reach the last two of its nodes, and the others do not reach their first two: each has a
-    /// majority, and just one node in common.
+    /// For `span`, this client does not reach the last two of its nodes, and the others do not
+    /// reach their first two: each has a majority, and one node is in both.
     fn split_views(&self, span: Duration) {
         for client in 0..self.participants.clients() {
             let links = self.participants.links(client);
-            let away = if client == self.number { links.len().saturating_sub(2)..links.len() } else { 0..2 };
-            for link in links.get(away).unwrap_or_default() {
+            let unreachable =
+                if client == self.number { links.len().saturating_sub(2)..links.len() } else { 0..2 };
+            for link in links.get(unreachable).unwrap_or_default() {
                 link.set_conditions(NetworkConditions { no_requests: true, ..link.conditions() });
                 let link = link.clone();
-                self.participants.events.schedule(Instant::now() + span, move || link.set_conditions(NetworkConditions::HEALTHY));
+                self.participants
+                    .events
+                    .schedule(Instant::now() + span, move || link.set_conditions(NetworkConditions::HEALTHY));
             }
         }
     }

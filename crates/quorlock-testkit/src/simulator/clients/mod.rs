@@ -1,37 +1,37 @@
-//! What clients do: take a lock, read, work, write, and let go in every possible way.
+//! What clients do: acquire a lock, read, work, write, and release it in every possible way.
 
 mod by_token;
-mod force;
+mod force_release;
 mod handover;
 
-use super::participants::Participants;
-use super::bug::InjectedBug;
-use super::rng::Rng;
-use super::settings::any_ttl;
-use super::{DRIFT_PERCENT, TTL};
+use crate::rng::Rng;
+use crate::simulator::participants::Participants;
+use crate::simulator::participants::settings::any_ttl;
+use crate::simulator::{DRIFT_PERCENT, InjectedBug, TTL};
 use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Name};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// One client's endless work.
+/// One client.
 pub(crate) struct Client {
     pub(crate) participants: Participants,
     pub(crate) number: usize,
     pub(crate) rng: Rng,
-    /// Decides when it does the less common things. Without it a client only acquires, holds and lets go.
+    /// Decides when it does the less common things. Without it a client only acquires, holds and
+    /// releases.
     pub(crate) variety: Option<Rng>,
     pub(crate) names: Vec<Name>,
 }
 
-/// What a client does with a lock that it got.
+/// What a client does with a lock that it acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
-    /// Works and lets go.
+    /// Works and releases the lock.
     Keep,
     /// Works and gives the lock to another client, as a handle.
     HandOver,
-    /// Leaves the guard and goes on by the token.
-    Lease,
+    /// Detaches the guard and continues with the token.
+    ContinueByToken,
     /// Works and gives the token to another client.
     GiveToken,
 }
@@ -45,32 +45,33 @@ impl Client {
             }
             let handed_over = self.participants.handed_over.lock().unwrap().receive(self.number);
             if let Some(handed_over) = handed_over {
-                self.open(handed_over).await;
+                self.accept(handed_over).await;
             } else {
                 let name = self.rng.pick(&self.names).clone();
-                if let Some((guard, incarnation)) = self.take(&name).await {
-                    self.hold(guard, incarnation).await;
+                if let Some((guard, incarnation)) = self.acquire(&name).await {
+                    self.use_lock(guard, incarnation).await;
                 }
             }
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(200))).await;
         }
     }
 
-    /// Takes `name` once, as soon as it can be had; how long that took. For the quiet after the fault_phase.
-    pub(crate) async fn take_turn(mut self, name: Name, limit: Duration) -> Option<Duration> {
+    /// Acquires `name` once, as soon as it is free, and returns how long that took. For the
+    /// recovery phase.
+    pub(crate) async fn acquire_once(mut self, name: Name, limit: Duration) -> Option<Duration> {
         let start = Instant::now();
         while start.elapsed() < limit {
-            if let Some((guard, _)) = self.take(&name).await {
-                self.let_go(guard).await;
+            if let Some((guard, _)) = self.acquire(&name).await {
+                self.release(guard).await;
                 return Some(start.elapsed());
             }
         }
         None
     }
 
-    async fn take(&mut self, name: &Name) -> Option<(Guard, u64)> {
+    async fn acquire(&mut self, name: &Name) -> Option<(Guard, u64)> {
         self.wait_while_paused().await;
-        let (locker, incarnation) = self.participants.incarnation(self.number);
+        let (locker, incarnation) = self.participants.current_process(self.number);
         let settings = self.participants.settings(self.number);
         let (called, start) = (self.participants.now(), Instant::now());
         let lock = locker.named(name).expect("a good name");
@@ -78,16 +79,18 @@ impl Client {
         let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
         let waited = start.elapsed();
         if !self.is_alive(incarnation) {
-            // The process died meanwhile: whatever it got, it never used.
+            // The process died meanwhile, so it never used what it got.
             drop(result);
             return None;
         }
-        let mut history = self.participants.history.lock().unwrap();
-        // A limit is kept to within one node timeout, by a clock that may run slower than true time.
+        let mut history = self.participants.history();
+        // A limit is kept to within one node timeout, by a clock that may run slower than true
+        // time.
         let wait = if tries_once { settings.ttl } else { settings.wait };
         let limit = wait + wait * DRIFT_PERCENT / 100 + settings.node_timeout + Duration::from_millis(2);
         if waited > limit {
-            history.violate(self.participants.now(), &format!("L2: client {} waited {waited:?}", self.number));
+            history
+                .violate(self.participants.now(), &format!("L2: client {} waited {waited:?}", self.number));
         }
         history.uses.tries += u64::from(tries_once);
         match result {
@@ -110,42 +113,44 @@ impl Client {
         }
     }
 
-    /// Works under the lock, and lets go or gives it away.
-    async fn hold(&mut self, guard: Guard, incarnation: u64) {
+    /// Works under the lock, and releases it or hands it over.
+    async fn use_lock(&mut self, guard: Guard, incarnation: u64) {
         let plan = self.plan();
-        if plan == Plan::Lease {
-            return self.lease(guard).await;
+        if plan == Plan::ContinueByToken {
+            return self.continue_by_token(guard).await;
         }
         if !self.work_under(&guard, incarnation).await {
-            // Dead: the guard belongs to nobody. Its links are cut, so dropping it tells no server.
+            // Its process is dead and its links are cut, so dropping the guard sends nothing.
             return drop(guard);
         }
         match plan {
             Plan::HandOver => self.hand_over(guard, incarnation).await,
             Plan::GiveToken => self.give_token(guard),
-            Plan::Keep | Plan::Lease => self.let_go(guard).await,
+            Plan::Keep | Plan::ContinueByToken => self.release(guard).await,
         }
     }
 
     fn plan(&mut self) -> Plan {
         let Some(variety) = &mut self.variety else { return Plan::Keep };
         // A list that changes too soon harms only locks that outlive their client.
-        let drawn = variety.below(if self.participants.injected_bug() == Some(InjectedBug::HastyLists) { 30 } else { 100 });
+        let is_hasty = self.participants.injected_bug() == Some(InjectedBug::HastyLists);
+        let drawn = variety.below(if is_hasty { 30 } else { 100 });
         match drawn {
             0..15 => Plan::HandOver,
-            15..25 => Plan::Lease,
+            15..25 => Plan::ContinueByToken,
             25..30 => Plan::GiveToken,
             _ => Plan::Keep,
         }
     }
 
-    /// Reads, thinks, writes, again and again, and stops when the lock is lost. `false` if its process died.
+    /// Reads, thinks, writes, again and again, and stops when the lock is lost. `false` if its
+    /// process died.
     async fn work_under(&mut self, guard: &Guard, incarnation: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
         let longest = if self.rng.chance(20) { 2 * TTL } else { TTL / 10 };
         let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
         if self.chance(4) {
-            // Long enough to see what becomes of a lock that was taken by force.
+            // Long enough to see what becomes of a lock that was released by force.
             until += 5 * TTL;
         }
         let name = guard.name().clone();
@@ -153,14 +158,15 @@ impl Client {
             if !self.is_alive(incarnation) {
                 return false;
             }
-            if !self.was_loss_announced(guard) {
+            if !self.is_not_lost(guard) {
                 break;
             }
-            let read = self.participants.history.lock().unwrap().read(&name, guard.fence().get());
+            let read = self.participants.history().read(&name, guard.fence().get());
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
             self.wait_while_paused().await;
-            // No look at the clock here: a real program cannot look and write in one step either.
-            if !self.participants.history.lock().unwrap().write(self.participants.now(), &name, read, guard.fence().get()) {
+            // Does not check the clock first: a real program cannot check and write in one step
+            // either.
+            if !self.participants.history().write(self.participants.now(), &name, read, guard.fence().get()) {
                 break;
             }
             if self.chance(15) {
@@ -170,7 +176,7 @@ impl Client {
         true
     }
 
-    /// Extends by hand, which a guard without a watchdog needs.
+    /// Extends without the watchdog.
     async fn extend(&mut self, guard: &Guard) {
         let by = self.variety.as_mut().map(any_ttl);
         let result = match by.filter(|_| self.chance(50)) {
@@ -180,11 +186,11 @@ impl Client {
         if let Err(ExtendError::Config(error)) = &result {
             self.violate(&format!("L2: client {} cannot extend: {error}", self.number));
         }
-        self.participants.history.lock().unwrap().uses.extensions += u64::from(result.is_ok());
+        self.participants.history().uses.extensions += u64::from(result.is_ok());
     }
 
-    /// A lock that is over must have been announced so before. `false` if it is over.
-    fn was_loss_announced(&self, guard: &Guard) -> bool {
+    /// Whether the lock is not lost. A loss must have been announced before it is seen here.
+    fn is_not_lost(&self, guard: &Guard) -> bool {
         let LeaseState::Lost(loss) = guard.state() else { return true };
         let is_announced = guard.lost_token().is_cancelled();
         if !is_announced && self.participants.paused_until(self.number).is_none() {
@@ -193,9 +199,9 @@ impl Client {
         false
     }
 
-    async fn let_go(&mut self, guard: Guard) {
+    async fn release(&mut self, guard: Guard) {
         let name = guard.name().clone();
-        self.participants.history.lock().unwrap().let_go(self.number, &name);
+        self.participants.history().released(self.number, &name);
         if self.rng.chance(20) {
             return drop(guard);
         }
@@ -209,7 +215,7 @@ impl Client {
     }
 
     fn is_alive(&self, incarnation: u64) -> bool {
-        self.participants.incarnation(self.number).1 == incarnation
+        self.participants.current_process(self.number).1 == incarnation
     }
 
     /// True in `percent` of 100 cases, and never in a plain world.
@@ -225,6 +231,6 @@ impl Client {
     }
 
     fn violate(&self, what: &str) {
-        self.participants.history.lock().unwrap().violate(self.participants.now(), what);
+        self.participants.history().violate(self.participants.now(), what);
     }
 }

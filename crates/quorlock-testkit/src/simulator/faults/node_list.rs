@@ -1,27 +1,19 @@
 //! An operator who changes the list of nodes, one node at a time, as the operations guide says.
 
-use super::participants::Participants;
-use super::link::TOLERANCE;
-use super::bug::InjectedBug;
-use super::rng::Rng;
-use super::{LONGEST_TTL, Simulation};
-use std::sync::Arc;
+use crate::rng::Rng;
+use crate::simulator::network::CLOCK_TOLERANCE;
+use crate::simulator::participants::{NodeList, Participants, SPARES};
+use crate::simulator::{InjectedBug, LONGEST_TTL};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Servers that are started with the others and are in no list at first.
-pub(crate) const SPARES: usize = 2;
-
-/// The numbers of the servers that a process knows as its nodes.
-pub(crate) type NodeList = Arc<[usize]>;
-
-/// What must pass from the moment at which the last client has a list until the first may have the next: locks that
-/// outlived the clients of the list before are over, and proposals are above the fences of those locks.
-const PAUSE: Duration = LONGEST_TTL.saturating_add(TOLERANCE).saturating_add(TOLERANCE);
+/// The pause between the moment at which the last client has a list and the moment at which the
+/// first may have the next: locks that outlived the clients of the list before are over, and
+/// proposals are above the fences of those locks.
+const PAUSE: Duration = LONGEST_TTL.saturating_add(CLOCK_TOLERANCE).saturating_add(CLOCK_TOLERANCE);
 
 /// Changes the list until `end`; a change that began is completed.
-pub(crate) async fn change(world: Simulation, mut rng: Rng, end: Instant) {
-    let participants = world.participants();
+pub(crate) async fn change(participants: Participants, mut rng: Rng, end: Instant) {
     let bug = participants.injected_bug();
     let mut list = participants.initial_list();
     let is_hasty = bug == Some(InjectedBug::HastyLists);
@@ -61,13 +53,15 @@ async fn roll_out(participants: &Participants, rng: &mut Rng, list: &NodeList, l
         participants.set_node_list(client, list.clone());
     }
     participants.record("all clients have the node list");
-    participants.history.lock().unwrap().uses.list_changes += 1;
+    participants.history().uses.list_changes += 1;
 }
 
-/// The list with one node more, in `percent` of 100 cases, or less. A server that is added is empty.
+/// The list with one node more, in `percent` of 100 cases, or less. A server that is added is
+/// empty.
 fn next(participants: &Participants, rng: &mut Rng, list: &NodeList, percent: u64) -> NodeList {
     let least = participants.initial_list().len().saturating_sub(SPARES).max(1);
-    let spares: Vec<usize> = (0..participants.servers.len()).filter(|server| !list.contains(server)).collect();
+    let spares: Vec<usize> =
+        (0..participants.servers.len()).filter(|server| !list.contains(server)).collect();
     let adds = !spares.is_empty() && (list.len() <= least || rng.chance(percent));
     if adds {
         let added = *rng.pick(&spares);
@@ -78,7 +72,7 @@ fn next(participants: &Participants, rng: &mut Rng, list: &NodeList, percent: u6
     list.iter().copied().filter(|server| *server != removed).collect()
 }
 
-/// The same numbers in an order that the stream decides.
+/// The same numbers in random order.
 pub(crate) fn shuffled(numbers: &[usize], rng: &mut Rng) -> Vec<usize> {
     let mut order: Vec<_> = numbers.iter().map(|number| (rng.draw(), *number)).collect();
     order.sort_unstable();

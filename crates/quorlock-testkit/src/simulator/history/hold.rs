@@ -1,6 +1,6 @@
-//! One client's right to a lock, as the record judges it.
+//! One client's hold of a lock, as the checker sees it.
 
-use super::time::MachineClock;
+use crate::simulator::machine_clock::MachineClock;
 use quorlock::{Clock, Lease, LeaseState, Moment, Name, Token};
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) client: usize,
-    pub(crate) right: Right,
-    /// When its token was granted, to this client or to the one that gave it away.
+    pub(crate) claim: Claim,
+    /// When its token was granted, to this client or to the one that handed it over.
     pub(crate) granted: Duration,
     /// When it must be over at the latest, however often it was extended.
-    pub(crate) endpoints: Option<Duration>,
+    pub(crate) latest_end: Option<Duration>,
     pub(crate) was_lost: bool,
 }
 
-/// What the client knows its right by.
+/// How the client has the lock.
 #[derive(Debug)]
-pub(crate) enum Right {
-    /// A guard, which endpoints with its process.
+pub(crate) enum Claim {
+    /// A guard, which ends with its process.
     Guarded(Lease),
     /// A token, which does not.
     ByToken(TokenLease),
@@ -45,39 +45,39 @@ impl TokenLease {
 
 impl Hold {
     pub(crate) fn name(&self) -> &Name {
-        match &self.right {
-            Right::Guarded(held) => held.name(),
-            Right::ByToken(lease) => &lease.name,
+        match &self.claim {
+            Claim::Guarded(held) => held.name(),
+            Claim::ByToken(lease) => &lease.name,
         }
     }
 
     pub(crate) fn token(&self) -> Token {
-        match &self.right {
-            Right::Guarded(held) => held.token(),
-            Right::ByToken(lease) => lease.token,
+        match &self.claim {
+            Claim::Guarded(held) => held.token(),
+            Claim::ByToken(lease) => lease.token,
         }
     }
 
     pub(crate) fn fence(&self) -> u64 {
-        match &self.right {
-            Right::Guarded(held) => held.fence().get(),
-            Right::ByToken(lease) => lease.fence,
+        match &self.claim {
+            Claim::Guarded(held) => held.fence().get(),
+            Claim::ByToken(lease) => lease.fence,
         }
     }
 
     pub(crate) fn is_held(&self) -> bool {
-        match &self.right {
-            Right::Guarded(held) => held.is_held(),
-            Right::ByToken(lease) => lease.is_held(),
+        match &self.claim {
+            Claim::Guarded(held) => held.is_held(),
+            Claim::ByToken(lease) => lease.is_held(),
         }
     }
 
     /// Whether it is over for good. A lease by token may be extended while the nodes still have it.
     pub(crate) fn is_lost(&self) -> bool {
-        matches!(&self.right, Right::Guarded(held) if matches!(held.state(), LeaseState::Lost(_)))
+        matches!(&self.claim, Claim::Guarded(held) if matches!(held.state(), LeaseState::Lost(_)))
     }
 
     pub(crate) fn ends_with_its_process(&self) -> bool {
-        matches!(self.right, Right::Guarded(_))
+        matches!(self.claim, Claim::Guarded(_))
     }
 }

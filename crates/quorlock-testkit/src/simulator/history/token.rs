@@ -1,56 +1,51 @@
-//! The record of locks that go by their tokens: handed over, leased, extended, released by force.
+//! The history of tokens: adopted, continued without a guard, extended, released by force.
 
-use super::{Granted, History, WorldKind};
-use crate::world::DRIFT_PERCENT;
-use crate::world::hold::{Hold, Right, TokenLease};
+use crate::simulator::DRIFT_PERCENT;
+use crate::simulator::history::hold::{Claim, Hold, TokenLease};
+use crate::simulator::history::{Granted, History, WorldKind};
 use quorlock::{Lease, Name, Token};
 use std::time::Duration;
 
 impl History {
-    /// A client took over a lock that another gave away: the same hold, a new owner.
-    pub(crate) fn adopted(
-        &mut self,
-        client: usize,
-        now: Duration,
-        held: Lease,
-        max_hold: Option<Duration>,
-    ) {
+    /// A client adopted a lock that another handed over: the same hold, a new owner.
+    pub(crate) fn adopted(&mut self, client: usize, now: Duration, held: Lease, max_hold: Option<Duration>) {
         self.uses.adoptions += 1;
         let (name, token, fence) = (held.name().clone(), held.token(), held.fence().get());
         self.record(now, &format!("client {client} adopts {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, token, fence);
-        let endpoints = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
-        self.holds.push(Hold { client, right: Right::Guarded(held), granted, endpoints, was_lost: false });
+        let latest_end = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
+        self.holds.push(Hold { client, claim: Claim::Guarded(held), granted, latest_end, was_lost: false });
         self.check(now);
     }
 
-    /// A client goes on by the token of a lock, its own or one that it was given.
-    pub(crate) fn leased(&mut self, client: usize, now: Duration, lease: TokenLease) {
+    /// A client continues with the token of a lock, its own or one that it accepted.
+    pub(crate) fn continued_by_token(&mut self, client: usize, now: Duration, lease: TokenLease) {
         let (name, fence) = (lease.name.clone(), lease.fence);
         self.record(now, &format!("client {client} has the token of {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, lease.token, fence);
-        self.let_go(client, &name);
-        let right = Right::ByToken(lease);
-        self.holds.push(Hold { client, right, granted, endpoints: None, was_lost: false });
+        self.released(client, &name);
+        let claim = Claim::ByToken(lease);
+        self.holds.push(Hold { client, claim, granted, latest_end: None, was_lost: false });
         self.check(now);
     }
 
-    /// A lease was extended by its token; `told` is the fence that the nodes store with it, if they agree.
+    /// A lease was extended by its token; `stored` is the fence that the nodes store with it, if
+    /// they agree.
     pub(crate) fn extended_by_token(
         &mut self,
         client: usize,
         now: Duration,
         lease: TokenLease,
-        told: Option<u64>,
+        stored: Option<u64>,
     ) {
         self.uses.token_extensions += 1;
-        if told.is_some_and(|told| told != lease.fence) {
-            let what = format!("S5: the token of {} has fence {}, not {told:?}", lease.name, lease.fence);
+        if stored.is_some_and(|stored| stored != lease.fence) {
+            let what = format!("S5: the token of {} has fence {}, not {stored:?}", lease.name, lease.fence);
             self.violate(now, &what);
         }
         self.check_continued(now, &lease.name, lease.token, lease.fence);
         for hold in self.holds.iter_mut().filter(|hold| hold.client == client) {
-            if let Right::ByToken(known) = &mut hold.right
+            if let Claim::ByToken(known) = &mut hold.claim
                 && known.token == lease.token
             {
                 *known = lease.clone();
@@ -68,7 +63,7 @@ impl History {
         self.forced.insert(token);
     }
 
-    /// A majority of nodes has let go of `token` by force.
+    /// A majority of nodes has released `token` by force.
     pub(crate) fn taken(&mut self, now: Duration, token: Token) {
         self.taken.entry(token).or_insert(now);
     }
@@ -78,26 +73,30 @@ impl History {
         self.forgot = Some(now);
     }
 
-    /// Whether somebody may have released the lock of this token by force.
+    /// Whether a client may have released the lock of this token by force.
     pub(crate) fn is_forced(&self, token: Token) -> bool {
         self.forced.contains(&token)
     }
 
-    /// A lock that is taken over or extended is the one that was granted: its fence is the same, and no other was
-    /// granted since. Returns when it was granted.
+    /// A lock that is adopted or extended is the one that was granted: its fence is the same, and
+    /// no other was granted since. Returns when it was granted.
     fn check_continued(&mut self, now: Duration, name: &Name, token: Token, fence: u64) -> Duration {
         let Some(Granted { at, fence: first }) = self.grants.get(&token).copied() else {
             self.violate(now, &format!("S5: the token of {name} with fence {fence} was never granted"));
             return now;
         };
         if fence != first {
-            self.violate(now, &format!("S2: {name} was granted with fence {first} and goes on with {fence}"));
+            self.violate(
+                now,
+                &format!("S2: {name} was granted with fence {first} and continues with {fence}"),
+            );
         }
         let highest = self.fences.get(name).and_then(|fences| fences.all.last()).copied();
-        // In wild worlds, and after a forced release, a holder may go on although another had the lock meanwhile.
+        // In wild worlds, and after a forced release, a holder may continue although another had
+        // the lock meanwhile.
         let is_promised = self.kind == WorldKind::Tame && !self.is_forced(token);
         if let Some(highest) = highest.filter(|highest| is_promised && *highest > fence) {
-            self.violate(now, &format!("S6: {name} with fence {fence} goes on after fence {highest}"));
+            self.violate(now, &format!("S6: {name} with fence {fence} continues after fence {highest}"));
         }
         at
     }
@@ -106,8 +105,8 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::LONGEST_USED_TTL;
-    use crate::world::time::{Epoch, MachineClock};
+    use crate::simulator::LONGEST_USED_TTL;
+    use crate::simulator::machine_clock::{MachineClock, WorldStart};
     use quorlock::{Clock, Moment};
     use std::sync::Arc;
 
@@ -120,7 +119,7 @@ mod tests {
 
     impl Case {
         fn new() -> Self {
-            let clock = Arc::new(MachineClock::new(Epoch::begin(), 0, 0, false));
+            let clock = Arc::new(MachineClock::new(WorldStart::now(), 0, 0, false));
             Self { history: History::new(WorldKind::Tame), clock }
         }
 
@@ -148,8 +147,8 @@ mod tests {
         let forever = case.forever();
         let (one, other) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
         case.history.fences.clear();
-        case.history.leased(0, SECOND, one);
-        case.history.leased(1, 2 * SECOND, other);
+        case.history.continued_by_token(0, SECOND, one);
+        case.history.continued_by_token(1, 2 * SECOND, other);
         assert_eq!(case.broken(), ["S1"]);
     }
 
@@ -159,8 +158,8 @@ mod tests {
         let forever = case.forever();
         let (old, new) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
         case.history.forced(2, SECOND, &old.name, old.token);
-        case.history.leased(0, SECOND, old);
-        case.history.leased(1, 2 * SECOND, new);
+        case.history.continued_by_token(0, SECOND, old);
+        case.history.continued_by_token(1, 2 * SECOND, new);
         case.history.check(2 * SECOND + LONGEST_USED_TTL);
         assert_eq!((case.broken(), case.history.forced_double_holds()), (vec![], 1));
         case.history.check(3 * SECOND + LONGEST_USED_TTL);
@@ -188,7 +187,7 @@ mod tests {
         let forever = case.forever();
         let lease = case.lease(1, 1, forever);
         case.history.extended_by_token(0, SECOND, lease.clone(), Some(2));
-        case.history.leased(0, SECOND, TokenLease { fence: 3, ..lease });
+        case.history.continued_by_token(0, SECOND, TokenLease { fence: 3, ..lease });
         assert_eq!(case.broken(), ["S5", "S2"]);
     }
 }

@@ -1,13 +1,15 @@
-//! A client's connection to a simulated server: ordered, cut and joined again, with the rules of the real link.
+//! A client's link to a simulated server: ordered, cut and connected again, with the rules of the
+//! real link.
 
+pub(crate) mod network_conditions;
 mod traffic;
 
-use super::events::EventQueue;
-use super::bug::InjectedBug;
-use super::rng::Rng;
-use super::server::{Epoch, Server};
-use super::time::MachineClock;
-use super::conditions::NetworkConditions;
+use crate::rng::Rng;
+use crate::simulator::InjectedBug;
+use crate::simulator::event_queue::EventQueue;
+use crate::simulator::machine_clock::MachineClock;
+use crate::simulator::server::{Epoch, Server};
+use network_conditions::NetworkConditions;
 use quorlock::node::{Command, Health, Node, NodeError, Reply, Request, Wakeup};
 use quorlock::{Clock, Moment, Name, Token};
 use quorlock_core::Wall;
@@ -19,14 +21,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Clock tolerance between machines, as the library has it.
-pub(crate) const TOLERANCE: Duration = Duration::from_secs(5);
-const RECONNECT: Duration = Duration::from_millis(300);
+pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
+const RECONNECT_DELAY: Duration = Duration::from_millis(300);
 
 /// One client's view of one server.
 #[derive(Clone)]
 pub(crate) struct Link(Arc<Shared>);
 
-/// What a link joins.
+/// What a link connects.
 pub(crate) struct Endpoints {
     pub(crate) id: String,
     pub(crate) client: usize,
@@ -57,13 +59,13 @@ struct State {
     sent: u64,
     unacked_releases: Vec<Command>,
     wakeups: BTreeMap<Name, Wakeup>,
-    /// The machine of the client is stopped: nothing leaves or reaches it.
+    /// The machine of the client is paused: no message leaves or reaches it.
     paused_until: Option<Instant>,
-    /// The process is gone: nothing is sent any more.
+    /// The process is gone: no message is sent any more.
     is_dead: bool,
-    /// Something was lost on this connection, so nothing more can pass: a stream has no holes.
+    /// A message was lost on this connection, so no more can pass: a stream has no holes.
     is_broken: bool,
-    /// Since when nothing disturbs this link.
+    /// Since when no fault disturbs this link.
     undisturbed_since: Instant,
     /// When each token was released over the present connection.
     released: BTreeMap<String, Instant>,
@@ -76,7 +78,12 @@ struct Verified {
 }
 
 impl Link {
-    pub(crate) fn new(endpoints: Endpoints, events: EventQueue, injected_bug: Option<InjectedBug>, rng: Rng) -> Self {
+    pub(crate) fn new(
+        endpoints: Endpoints,
+        events: EventQueue,
+        injected_bug: Option<InjectedBug>,
+        rng: Rng,
+    ) -> Self {
         let now = Instant::now();
         let state = State {
             rng,
@@ -96,7 +103,7 @@ impl Link {
             undisturbed_since: now,
             released: BTreeMap::new(),
         };
-        let link = Self(Arc::new(Shared { endpoints, events, bug, state: Mutex::new(state) }));
+        let link = Self(Arc::new(Shared { endpoints, events, injected_bug, state: Mutex::new(state) }));
         link.connect();
         link
     }
@@ -117,8 +124,8 @@ impl Link {
         }
     }
 
-    /// Whether the server should have let go of `token` by now: it was released over `connection` long ago, and
-    /// nothing has disturbed the link since.
+    /// Whether the server should have released `token` by now: the release was sent over
+    /// `connection` long ago, and no fault has disturbed the link since.
     pub(crate) fn should_be_gone(&self, token: &str, connection: u64, server_undisturbed: Instant) -> bool {
         let state = self.state();
         let is_healthy = state.conditions.is_healthy() && state.connection == Some(connection);
@@ -137,13 +144,14 @@ impl Link {
         state.undisturbed_since = state.undisturbed_since.max(until);
     }
 
-    /// Endpoints with its process.
+    /// The process of the client died.
     pub(crate) fn kill(&self) {
         self.state().is_dead = true;
         self.cut();
     }
 
-    /// Breaks the connection. Requests on their way may still arrive, or not: that was decided when they were sent.
+    /// Breaks the connection. Requests in flight may still arrive, or not: that was decided when
+    /// they were sent.
     pub(crate) fn cut(&self) {
         let (failed, server) = {
             let mut state = self.state();
@@ -160,7 +168,7 @@ impl Link {
             pending.answer(Reply::failed(NodeError::Disconnected { source }));
         }
         let link = self.clone();
-        self.0.events.schedule(Instant::now() + RECONNECT, move || link.connect());
+        self.0.events.schedule(Instant::now() + RECONNECT_DELAY, move || link.connect());
     }
 
     /// Tries to connect and to verify the epoch, in one step if the server can be reached.
@@ -180,7 +188,7 @@ impl Link {
         }
         if !reachable {
             let link = self.clone();
-            self.0.events.schedule(Instant::now() + RECONNECT, move || link.connect());
+            self.0.events.schedule(Instant::now() + RECONNECT_DELAY, move || link.connect());
             return;
         }
         let (epoch, now) = self.0.endpoints.server.lock().unwrap().verify();
@@ -204,7 +212,8 @@ impl Link {
     }
 
     fn learn(&self, state: &mut State, epoch: Epoch, now: Wall) {
-        let mut eligible_at = self.0.endpoints.clock.now() + self.0.endpoints.quarantine.saturating_sub(epoch.age(now));
+        let mut eligible_at =
+            self.0.endpoints.clock.now() + self.0.endpoints.quarantine.saturating_sub(epoch.age(now));
         if let Some(before) = state.verified.filter(|before| before.nonce == epoch.nonce) {
             eligible_at = eligible_at.max(before.eligible_at);
         }
@@ -232,11 +241,11 @@ impl Link {
         Ok(())
     }
 
-    /// Injected bug: whether this release undoes an acquire that was not answered.
+    /// Injected bug: whether this release undoes an unanswered acquire, and is not sent.
     fn is_skipped(&self, state: &State, token: Token) -> bool {
-        let is_open =
+        let is_unanswered =
             |pending: &Request| matches!(pending.command(), Command::Acquire(vote) if vote.token == token);
-        self.0.injected_bug == Some(InjectedBug::LazyRelease) && state.pending.values().any(is_open)
+        self.0.injected_bug == Some(InjectedBug::LazyRelease) && state.pending.values().any(is_unanswered)
     }
 }
 
@@ -263,7 +272,7 @@ impl Node for Link {
             }
         }
         if let Command::Acquire(vote) = &command {
-            // Only a planted bug uses a token again; what was released is then not the same lock.
+            // Only an injected bug uses a token again; what was released is then not the same lock.
             state.released.remove(vote.token.as_str());
         }
         let Some(connection) = state.connection else { return };

@@ -1,18 +1,18 @@
-//! Messages on their way between a client and a simulated server.
+//! Messages in flight between a client and a simulated server.
 
-use super::Link;
-use crate::world::bug::InjectedBug;
-use crate::world::server::{Executed, Origin};
-use crate::world::conditions::NetworkConditions;
+use crate::simulator::InjectedBug;
+use crate::simulator::network::Link;
+use crate::simulator::network::network_conditions::NetworkConditions;
+use crate::simulator::server::{Executed, Origin};
 use quorlock::node::{Command, NodeError, Reply};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A connection without an answer for so long is given up.
-const MUTE: Duration = Duration::from_secs(2);
+/// A connection without an answer for this long is given up.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl Link {
-    /// Puts the request on its way.
+    /// Sends the request.
     pub(crate) fn dispatch(&self, number: u64, connection: u64, command: Command) {
         let (arrives, arrives_anyway, again) = {
             let mut state = self.state();
@@ -34,7 +34,7 @@ impl Link {
             self.0.events.schedule(arrives + later, move || {
                 let mut server = server.lock().unwrap();
                 if server.is_up {
-                    server.execute(&command, Origin::Echo);
+                    server.execute(&command, Origin::Duplicate);
                 }
             });
         }
@@ -48,10 +48,11 @@ impl Link {
         }
         let mut server = self.0.endpoints.server.lock().unwrap();
         if server.is_stopped {
-            // It executes what it was sent when it wakes, although its client may be gone by then.
+            // It executes what it was sent when it resumes, although its client may be gone by
+            // then.
             let link = self.clone();
-            let wake = move || link.arrive(number, connection, command, true);
-            server.stalled.0.push(Box::new(wake));
+            let execute = move || link.arrive(number, connection, command, true);
+            server.stalled.0.push(Box::new(execute));
             drop(server);
             return self.cut_unless_answered(number, connection);
         }
@@ -88,20 +89,21 @@ impl Link {
         is_blocked || (is_current && state.is_broken)
     }
 
-    /// Gives a connection up that stays without an answer.
+    /// Cuts the connection if the request is still unanswered after the timeout.
     fn cut_unless_answered(&self, number: u64, connection: u64) {
         let link = self.clone();
-        self.0.events.schedule(Instant::now() + MUTE, move || {
+        self.0.events.schedule(Instant::now() + ANSWER_TIMEOUT, move || {
             let state = link.state();
-            let is_mute = state.connection == Some(connection) && state.pending.contains_key(&number);
+            let is_unanswered = state.connection == Some(connection) && state.pending.contains_key(&number);
             drop(state);
-            if is_mute {
+            if is_unanswered {
                 link.cut();
             }
         });
     }
 
-    /// The reply has come: a vote counts only with the epoch that was verified, and once that is old enough.
+    /// Hands the reply to the client: a vote counts only with the epoch that was verified, and once
+    /// that is old enough.
     fn deliver_reply(&self, number: u64, connection: u64, (reply, epoch): Executed) {
         let mut state = self.state();
         if state.connection != Some(connection) {
@@ -117,7 +119,8 @@ impl Link {
             drop(state);
             return pending.answer(Reply::failed(NodeError::EpochChanged));
         }
-        // The epoch may have been verified anew since the vote was sent: the quarantine holds for it, too.
+        // The epoch may have been verified anew since the vote was sent: the quarantine holds for
+        // it, too.
         let verdict = if is_vote { self.counts(&state, pending.command()) } else { Ok(()) };
         drop(state);
         pending.answer(verdict.map_or_else(Reply::failed, |()| reply));

@@ -4,7 +4,8 @@ use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
 use crate::node::NodeError;
 use crate::node::etcd::client::api::Api;
-use crate::node::etcd::lock_store::{hash, positive};
+use crate::node::etcd::lock_store::positive;
+use quorlock_core::hash::fnv1a;
 use quorlock_core::{Moment, Wall};
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +82,7 @@ async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, Node
 }
 
 fn share_of(counter: &[u8]) -> usize {
-    hash(counter) as usize % SHARES
+    fnv1a(counter) as usize % SHARES
 }
 
 /// The number of the lease for `counter` in a week. Prefixes have leases of their own.
@@ -90,7 +91,7 @@ pub(crate) fn weekly_lease_id(counter: &[u8], wall: Wall) -> i64 {
     let prefix = String::from_utf8_lossy(counter);
     let prefix = prefix.split("/fence/").next().unwrap_or_default();
     let text = format!("{prefix} counters {} of week {week}", share_of(counter));
-    positive(hash(text.as_bytes()))
+    positive(fnv1a(text.as_bytes()))
 }
 
 #[cfg(test)]

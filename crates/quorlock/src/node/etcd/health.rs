@@ -1,8 +1,9 @@
 //! What is known of a cluster without asking it, and how much waits for it.
 
+use crate::context::mutex::Mutex;
 use crate::node::{Health, NodeError};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// The most releases that are kept to be tried again, for all names together; the locks of others end with their ttl.
@@ -68,7 +69,7 @@ impl SharedHealth {
     }
 
     fn lock(&self) -> MutexGuard<'_, Health> {
-        self.0.health.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.health.lock()
     }
 }
 

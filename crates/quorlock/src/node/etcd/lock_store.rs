@@ -6,14 +6,16 @@
 
 use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
+use crate::context::mutex::Mutex;
 use crate::node::etcd::client::api::{Api, Status, protocol};
 use crate::node::etcd::client::json::{Entry, Txn, delete, is_above, is_free, is_unchanged, put, read};
 use crate::node::etcd::fence_leases::FenceLeases;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use crate::node::{Acquire, Command, Content, Denied, Done, Names, NodeError, Reply, View};
+use quorlock_core::hash::fnv1a;
 use quorlock_core::{Fence, Name, Token};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
@@ -54,7 +56,7 @@ struct Keys {
 impl Keys {
     /// The lease of the attempt that has `token`: any number that nobody else comes by.
     fn lease(&self, token: &Token) -> i64 {
-        positive(hash(token.as_bytes().iter().chain(&self.lock)))
+        positive(fnv1a(&[&token.as_bytes()[..], &self.lock].concat()))
     }
 }
 
@@ -298,7 +300,7 @@ impl Store {
 
     /// An attempt that was refused for sure left nothing that its undo would have to take back.
     fn note_refused(&self, token: Token) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         refused.push_back(token);
         if refused.len() > MOST_REFUSED {
             refused.pop_front();
@@ -306,11 +308,11 @@ impl Store {
     }
 
     fn forget_refused(&self, token: &Token) {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).retain(|refused| refused != token);
+        self.refused.lock().retain(|refused| refused != token);
     }
 
     pub(crate) fn was_refused(&self, token: &Token) -> bool {
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).contains(token)
+        self.refused.lock().contains(token)
     }
 
     fn new_lease(&self) -> i64 {
@@ -369,7 +371,7 @@ fn counter_of(entry: &Entry) -> Result<Fence, NodeError> {
     let number = number.and_then(|text| text.parse::<u64>().ok());
     number
         .and_then(|number| Fence::try_from(number).ok())
-        .ok_or_else(|| protocol(format!("the counter `{}` holds no number of ours", words(&entry.key))))
+        .ok_or_else(|| protocol(format!("the counter `{}` holds no number of ours", server_text(&entry.key))))
 }
 
 /// `value` with another fence.
@@ -378,13 +380,6 @@ fn stamped(value: &[u8], fence: Fence) -> Vec<u8> {
     let (token, _, label) = (parts.next(), parts.next(), parts.next());
     let (token, label) = (token.unwrap_or_default(), label.unwrap_or_default());
     [token, b" ", fence.to_string().as_bytes(), b" ", label].concat()
-}
-
-/// The same number for the same bytes, in all programs (FNV-1a).
-pub(crate) fn hash<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// A lease's number, which is above 0.

@@ -1,6 +1,7 @@
 //! The etcd node on real clusters.
 
 use super::*;
+use crate::context::mutex::Mutex;
 use crate::node::contract::{
     HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release,
     stamp, token,
@@ -10,7 +11,6 @@ use crate::node::url::Place;
 use crate::node::{Command, Denied, Done, Reply};
 use crate::node::{NodeUrl, open};
 use quorlock_testkit::{Etcd, until};
-use std::sync::Mutex;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

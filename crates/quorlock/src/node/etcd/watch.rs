@@ -4,7 +4,7 @@ use crate::node::etcd::client::api::Api;
 use crate::node::etcd::client::cluster::Header;
 use crate::node::etcd::client::http::{Opened, lost};
 use crate::node::etcd::lock_store::Store;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use crate::node::{NodeError, Wakeup};
 use bytes::BytesMut;
 use http_body_util::BodyExt;
@@ -144,9 +144,9 @@ pub(crate) async fn notify(
 
 fn news(line: &[u8]) -> Result<News, NodeError> {
     let line: WatchLine = serde_json::from_slice(line)
-        .map_err(|error| protocol(&format!("a watch cannot be read: {}", words(error.to_string()))))?;
+        .map_err(|error| protocol(&format!("a watch cannot be read: {}", server_text(error.to_string()))))?;
     match line.error {
-        Some(error) => Err(protocol(&format!("the watch was ended: {}", words(error.to_string())))),
+        Some(error) => Err(protocol(&format!("the watch was ended: {}", server_text(error.to_string())))),
         None if line.result.canceled => Err(protocol("the watch was ended")),
         None => Ok(line.result),
     }

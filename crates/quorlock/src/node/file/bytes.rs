@@ -2,13 +2,6 @@
 
 use std::time::Duration;
 
-/// FNV-1a with 64 bits.
-pub(crate) fn fnv64(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 /// FNV-1a with 128 bits.
 pub(crate) fn fnv128(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash, byte| {
@@ -114,8 +107,6 @@ mod tests {
 
     #[test]
     fn the_hashes_are_the_published_ones() {
-        assert_eq!(fnv64(b""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(fnv64(b"foobar"), 0x8594_4171_f739_67e8);
         assert_eq!(fnv128(b"foobar"), 0x343e_1662_793c_64bf_6f0d_3597_ba44_6f18);
     }
 }

@@ -6,8 +6,9 @@
 //! change overwrites neither the newest state nor the anchor, so that a crash leaves the newest and a power cut at
 //! least the anchor.
 
-use crate::node::file::bytes::{Reader, Writer, fnv64};
+use crate::node::file::bytes::{Reader, Writer};
 use crate::node::record::{BootId, Hold, Process, Record};
+use quorlock_core::hash::fnv1a;
 use quorlock_core::{Fence, Moment, Name};
 
 pub(crate) const SLOT_BYTES: usize = 4096;
@@ -76,7 +77,7 @@ impl State {
         slot.u64(self.sequence);
         slot.u64(self.anchor);
         slot.raw(&payload);
-        let checksum = fnv64(slot.as_bytes());
+        let checksum = fnv1a(slot.as_bytes());
         slot.u64(checksum);
         Some(slot.into_bytes())
     }
@@ -106,7 +107,7 @@ impl<'a> Frame<'a> {
         let length = usize::try_from(header.u32()?).ok()?.min(MAX_PAYLOAD);
         let (guarded, rest) = slot.split_at_checked(HEADER_BYTES + length)?;
         let checksum = Reader::new(rest).u64()?;
-        (magic == MAGIC && checksum == fnv64(guarded)).then(|| Self {
+        (magic == MAGIC && checksum == fnv1a(guarded)).then(|| Self {
             version,
             numbers: header,
             payload: Reader::new(&guarded[HEADER_BYTES..]),

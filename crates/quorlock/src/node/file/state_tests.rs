@@ -57,7 +57,7 @@ fn a_state_of_a_later_version_is_not_taken_for_an_old_one() {
     let mut later = State::first(&name()).encode().unwrap();
     later[8] = 2;
     let end = later.len() - CHECKSUM_BYTES;
-    let checksum = fnv64(&later[..end]);
+    let checksum = fnv1a(&later[..end]);
     later[end..].copy_from_slice(&checksum.to_le_bytes());
     file[SLOT_BYTES..SLOT_BYTES + later.len()].copy_from_slice(&later);
     assert_eq!(Image::read(&file), Err(Unreadable::Version(2)));
@@ -138,7 +138,7 @@ proptest! {
         slot.extend(tail);
         let length = length.unwrap_or(u32::try_from(slot.len() - HEADER_BYTES).unwrap());
         slot[12..16].copy_from_slice(&length.to_le_bytes());
-        let checksum = fnv64(&slot);
+        let checksum = fnv1a(&slot);
         slot.extend(checksum.to_le_bytes());
         if let Ok(found) = State::decode(&slot) {
             prop_assert_eq!(State::decode(&found.encode().unwrap()), Ok(found));

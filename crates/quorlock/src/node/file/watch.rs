@@ -1,6 +1,7 @@
 //! Who waits for which name, and the thread that notices when one may have become free.
 
 use crate::context::clock::Clock;
+use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
 use crate::node::file::hold::is_over;
 use crate::node::file::lockfile::peek;
@@ -10,7 +11,7 @@ use crate::node::record::Place;
 use quorlock_core::{Moment, Name};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 /// How often watched names are looked at without a change: a holder that is killed, or whose time runs out,
@@ -80,7 +81,7 @@ impl Watches {
     }
 
     fn lock(&self) -> MutexGuard<'_, Bells> {
-        self.wakeups.lock().unwrap_or_else(PoisonError::into_inner)
+        self.wakeups.lock()
     }
 
     fn run(&self, mut changes: Changes) {

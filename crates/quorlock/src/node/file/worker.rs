@@ -1,21 +1,21 @@
 //! The thread that executes the commands of one file node in their order.
 
-use crate::node::file::failed_releases::Owed;
+use crate::context::mutex::Mutex;
+use crate::node::file::failed_releases::FailedReleases;
 use crate::node::file::failed_without_path;
 use crate::node::file::store::Store;
 use crate::node::file::watch::Watches;
+use crate::node::limits::RELEASE_HEADROOM;
 use crate::node::{Command, NodeError, Reply, Request};
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
 pub(crate) const MOST_WAITING: usize = 4096;
 /// How long a release that failed before may wait for a file.
 const HURRY: Duration = Duration::from_millis(5);
-/// So many more releases may wait, so that an undo finds room where its acquire did.
-const RELEASE_HEADROOM: usize = 4096;
 
 /// The way to the thread. Dropping it lets the thread finish what waits, and end.
 #[derive(Debug)]
@@ -30,10 +30,10 @@ impl Worker {
         watches: Arc<Watches>,
         longest_ttl: Duration,
     ) -> Self {
-        let owed = Owed::new(longest_ttl);
+        let failed = FailedReleases::new(longest_ttl);
         Self(Arc::new(Queue {
             jobs: Mutex::new(Jobs {
-                unstarted: Some(Box::new(move |queue| queue.work(store(), owed, &watches))),
+                unstarted: Some(Box::new(move |queue| queue.work(store(), failed, &watches))),
                 waiting: VecDeque::new(),
                 trouble: None,
                 closed: false,
@@ -114,7 +114,7 @@ impl fmt::Debug for Jobs {
 /// What the thread has to do next.
 enum Next {
     Command(Request),
-    /// What is owed.
+    /// What is failed.
     Due,
     /// Nothing any more: the node is gone.
     Over,
@@ -122,10 +122,10 @@ enum Next {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.jobs.lock()
     }
 
-    fn work(&self, mut store: Store, mut owed: Owed, watches: &Watches) {
+    fn work(&self, mut store: Store, mut failed: FailedReleases, watches: &Watches) {
         let patience = store.patience;
         let mut execute = |command: &Command, patience: Duration| {
             store.patience = patience;
@@ -143,17 +143,17 @@ impl Queue {
         };
         let is_paid = |reply: Reply| !matches!(reply, Reply::Failed(_));
         loop {
-            match self.next(owed.due()) {
+            match self.next(failed.due()) {
                 Next::Command(request) => {
                     let reply = execute(request.command(), patience);
                     if matches!(reply, Reply::Failed(_)) {
-                        owed.keep(request.command(), Instant::now());
+                        failed.keep(request.command(), Instant::now());
                     }
                     request.answer(reply);
                 }
                 // Whoever comes meanwhile is not to wait for it.
-                Next::Due => owed.pay_one(Instant::now(), |release| is_paid(execute(release, HURRY))),
-                Next::Over => return owed.pay_all(|release| is_paid(execute(release, HURRY))),
+                Next::Due => failed.retry_due(Instant::now(), |release| is_paid(execute(release, HURRY))),
+                Next::Over => return failed.retry_all(|release| is_paid(execute(release, HURRY))),
             }
         }
     }

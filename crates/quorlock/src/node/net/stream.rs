@@ -2,8 +2,8 @@
 
 use crate::node::NodeError;
 use crate::node::net::tls::Tls;
+use crate::node::server_text::server_text;
 use crate::node::url::Endpoint;
-use crate::node::words::words;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Address {
                 let limit = limit - limit / 10;
                 match timeout(limit, tls.connector.connect(tls.server.clone(), stream)).await {
                     Ok(Ok(stream)) => Ok(Box::new(stream)),
-                    Ok(Err(error)) => Err(NodeError::Tls { reason: words(error.to_string()).into() }),
+                    Ok(Err(error)) => Err(NodeError::Tls { reason: server_text(error.to_string()).into() }),
                     Err(_) => Err(NodeError::Tls { reason: no_greeting(limit).into() }),
                 }
             }

@@ -19,14 +19,15 @@ mod votes;
 mod young;
 
 use crate::context::event::{Event, Observers};
+use crate::context::mutex::Mutex;
 use crate::context::{Context, RestartGuard};
 use crate::node::contract::TestRound;
 use crate::node::redis::RedisNode;
 use crate::node::{Acquire, Command, Content, Node, NodeError, Reply, Request, View, WakeThreshold};
 use quorlock_core::{Fence, Label, Moment, Name, NodeSet, Signature, Token, Wall};
 use server::Server;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Long enough for a loaded machine, short enough for a test that fails.

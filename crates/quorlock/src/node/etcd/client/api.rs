@@ -6,7 +6,7 @@ use crate::node::etcd::client::errors::{ApiError, CallError};
 use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
 use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
 use crate::node::etcd::client::members::Checks;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -118,7 +118,7 @@ impl Api {
         match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
             Ok(_) => Ok(true),
             // A refusal does not say which cluster it comes from; this does.
-            Err(CallError::Refused(refusal)) if refusal.words().contains("lease not found") => {
+            Err(CallError::Refused(refusal)) if refusal.server_text().contains("lease not found") => {
                 self.left(id).await.map(|_| false)
             }
             Err(trouble) => Err(trouble.cause()),
@@ -144,8 +144,8 @@ impl Api {
     /// How the member that answers is doing.
     pub(crate) async fn status(&self) -> Result<Status, NodeError> {
         let told: Status = self.ask("/v3/maintenance/status", &json!({})).await?;
-        let errors = told.errors.iter().take(MOST_ERRORS).map(words).collect();
-        Ok(Status { version: words(&told.version), errors, ..told })
+        let errors = told.errors.iter().take(MOST_ERRORS).map(server_text).collect();
+        Ok(Status { version: server_text(&told.version), errors, ..told })
     }
 
     /// How many members the cluster has.
@@ -239,7 +239,7 @@ impl Api {
         at_least: u64,
     ) -> Result<T, NodeError> {
         let unreadable = |error: serde_json::Error| {
-            protocol(format!("an answer cannot be read: {}", words(error.to_string())))
+            protocol(format!("an answer cannot be read: {}", server_text(error.to_string())))
         };
         let Headed { header } = serde_json::from_slice(body).map_err(unreadable)?;
         self.accept(header, endpoint, at_least)?;
@@ -263,7 +263,9 @@ impl Api {
         let given = match self.call::<Given>(&call).await {
             Ok(given) => given,
             // Whoever is not asked for a password needs no pass.
-            Err(CallError::Refused(refusal)) if refusal.words().contains("authentication is not enabled") => {
+            Err(CallError::Refused(refusal))
+                if refusal.server_text().contains("authentication is not enabled") =>
+            {
                 return Ok(None);
             }
             Err(trouble) => return Err(trouble.cause()),

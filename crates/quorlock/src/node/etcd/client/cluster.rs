@@ -3,12 +3,13 @@
 //! Each answer names the cluster that its member belongs to and the revision of the member's store. Members of another cluster
 //! know nothing of our locks. A revision that goes back shows that the store was restored from a backup or lost its data.
 
+use crate::context::mutex::Mutex;
 use crate::node::NodeError;
 use crate::node::etcd::client::api::protocol;
 use crate::node::etcd::client::json::number;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 /// What each answer begins with.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -93,7 +94,7 @@ impl Cluster {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

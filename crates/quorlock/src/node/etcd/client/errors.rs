@@ -1,7 +1,7 @@
 //! Why etcd gives no answer, or says no.
 
 use crate::node::NodeError;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use serde::Deserialize;
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl CallError {
         match self {
             CallError::Failed(_) => false,
             // It has just found its new leader.
-            CallError::Refused(refusal) if refusal.words().contains("leader changed") => true,
+            CallError::Refused(refusal) if refusal.server_text().contains("leader changed") => true,
             CallError::Refused(refusal) => matches!(
                 refusal.code,
                 INVALID_ARGUMENT
@@ -65,17 +65,17 @@ impl CallError {
 }
 
 impl ApiError {
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn server_text(&self) -> &str {
         if self.message.is_empty() { &self.error } else { &self.message }
     }
 
     pub(crate) fn is_expired_token(&self) -> bool {
-        self.code == UNAUTHENTICATED || self.words().contains("revision of auth store is old")
+        self.code == UNAUTHENTICATED || self.server_text().contains("revision of auth store is old")
     }
 
     fn cause(&self) -> NodeError {
-        let said = self.words();
-        let message: Arc<str> = words(said).into();
+        let said = self.server_text();
+        let message: Arc<str> = server_text(said).into();
         match self.code {
             UNAUTHENTICATED => NodeError::NoAuth { message },
             INVALID_ARGUMENT if said.contains("user name is empty") => {

@@ -1,9 +1,10 @@
 //! Requests to the endpoints of one cluster, over connections that are used again.
 
+use crate::context::mutex::Mutex;
 use crate::node::NodeError;
 use crate::node::etcd::client::cluster::Member;
 use crate::node::net::stream::Address;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -12,8 +13,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
@@ -268,7 +269,7 @@ impl Http {
     }
 
     fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        self.idle.lock()
     }
 }
 
@@ -292,7 +293,7 @@ pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    NodeError::Disconnected { source: Arc::new(io::Error::other(words(cause.to_string()))) }
+    NodeError::Disconnected { source: Arc::new(io::Error::other(server_text(cause.to_string()))) }
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Asks all members in the address which cluster they belong to, before one of them counts.
 
+use crate::context::mutex::Mutex as SyncMutex;
 use crate::node::NodeError;
 use crate::node::etcd::client::api::Api;
 use crate::node::etcd::client::cluster::Header;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -26,11 +27,11 @@ pub(crate) struct Checks {
 
 impl Checks {
     fn without_reply(&self) -> Option<BTreeSet<usize>> {
-        self.without_reply.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.without_reply.lock().clone()
     }
 
     fn set_unheard(&self, members: BTreeSet<usize>) {
-        *self.without_reply.lock().unwrap_or_else(PoisonError::into_inner) = Some(members);
+        *self.without_reply.lock() = Some(members);
     }
 }
 

@@ -3,15 +3,17 @@
 mod name_queue;
 mod name_task;
 
+use crate::context::mutex::Mutex;
 use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Work};
 use crate::node::etcd::executor::name_task::NameTask;
 use crate::node::etcd::health::SharedHealth;
 use crate::node::etcd::lock_store::Store;
+use crate::node::limits::RELEASE_HEADROOM;
 use crate::node::{BoxFuture, Command, NodeError, Reply, Request, Wakeup};
 use quorlock_core::Name;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -19,8 +21,6 @@ use tokio::time::{Instant, timeout};
 
 /// The most commands that may wait.
 pub(crate) const MOST_WAITING: usize = 4096;
-/// So many more releases may wait, so that an undo finds room where its acquire did.
-const RELEASE_HEADROOM: usize = 4096;
 /// The most names that are watched at a time, each by a connection; for further ones the poll of the waiter must do.
 const MOST_WATCHES: usize = 256;
 /// How long the thread goes on with what was sent before the node was dropped.
@@ -80,7 +80,7 @@ impl Worker {
 
     /// Rings `wakeup` when `name` may have become free. Without a thread the poll of the waiter must do.
     pub(crate) fn watch(&self, name: &Name, wakeup: &Wakeup) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         if watched.len() < MOST_WATCHES || watched.contains(name) {
             watched.insert(name.clone());
             let _ = self.send(Job::Work(name.clone(), Work::Watch(wakeup.clone())));
@@ -88,7 +88,7 @@ impl Worker {
     }
 
     pub(crate) fn unwatch(&self, name: &Name) {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         if watched.remove(name) {
             let _ = self.send(Job::Work(name.clone(), Work::Unwatch));
         }
@@ -121,7 +121,7 @@ impl Worker {
     }
 
     fn send(&self, job: Job) -> Result<(), (NodeError, Job)> {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         if thread.is_none() {
             match self.start() {
                 Ok(started) => *thread = Some(started),
@@ -161,7 +161,7 @@ impl Drop for Worker {
     /// as an answer may take, so that the lock does not stay until its ttl is over.
     fn drop(&mut self) {
         self.health.close();
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         let Some(Thread { jobs, over }) = thread else { return };
         drop(jobs);
         if self.health.queued() > 0 {

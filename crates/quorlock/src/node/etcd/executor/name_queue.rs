@@ -1,9 +1,10 @@
 //! What waits to be done for one name, in its order.
 
+use crate::context::mutex::Mutex;
 use crate::node::etcd::health::Counted;
 use crate::node::{Request, Wakeup};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
@@ -94,7 +95,7 @@ impl NameQueue {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

@@ -1,9 +1,10 @@
-//! Whoever carries out the commands for one name, one after another.
+//! The task that executes the commands for one name, one after another.
 
 use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Next, Work};
 use crate::node::etcd::health::{SharedHealth, UnsentRelease};
 use crate::node::etcd::lock_store::Store;
 use crate::node::etcd::watch::{Watch, notify};
+use crate::node::limits::RELEASE_RETRY as DELAYS;
 use crate::node::{Command, Denied, NodeError, Reply, Wakeup};
 use quorlock_core::Name;
 use std::collections::VecDeque;
@@ -11,12 +12,10 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// The delays before a release that failed is tried again: each twice as long as the one before.
-const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 /// A release is tried for this long at least, even if all ttls are shorter: a new leader counts them from their start.
 const LEAST: Duration = Duration::from_secs(120);
 
-/// A release that failed. Nobody waits for its answer: whoever did had the failure.
+/// A release that failed. Its caller got the failure.
 struct FailedRelease {
     release: Command,
     since: Instant,
@@ -27,13 +26,13 @@ struct FailedRelease {
 }
 
 impl FailedRelease {
-    fn new(release: &Command, owed: UnsentRelease) -> Self {
+    fn new(release: &Command, failed: UnsentRelease) -> Self {
         let now = Instant::now();
-        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: owed }
+        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: failed }
     }
 }
 
-/// Whoever carries out what waits in one lane.
+/// Executes what waits in the queue of one name.
 pub(crate) struct NameTask {
     pub(crate) name: Name,
     pub(crate) store: Store,
@@ -41,46 +40,49 @@ pub(crate) struct NameTask {
     /// How long a watch may take to begin.
     pub(crate) patience: Duration,
     watch: Option<AbortHandle>,
-    owed: VecDeque<FailedRelease>,
+    failed: VecDeque<FailedRelease>,
 }
 
 impl NameTask {
     pub(crate) fn new(name: Name, store: Store, health: SharedHealth, patience: Duration) -> Self {
-        Self { name, store, health, patience, watch: None, owed: VecDeque::new() }
+        Self { name, store, health, patience, watch: None, failed: VecDeque::new() }
     }
 
-    /// Carries out what waits in `queue`, until nothing does.
+    /// Executes what waits in `queue`, until nothing does.
     pub(crate) async fn run(mut self, queue: &NameQueue) {
         let _closing = Closing(queue);
         loop {
-            let stays = !self.owed.is_empty() && self.health.is_open();
-            let due = self.owed.front().map(|debt| debt.due);
+            let stays = !self.failed.is_empty() && self.health.is_open();
+            let due = self.failed.front().map(|failed| failed.due);
             match queue.next(stays || self.watch.is_some(), due).await {
                 Next::Work(Work::Ask(asked)) => self.answer(asked).await,
                 Next::Work(Work::Watch(wakeup)) => self.begin_watch(wakeup).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
-                Next::Due => drop(self.pay().await),
+                Next::Due => drop(self.retry_failed().await),
                 Next::Over => return,
             }
         }
     }
 
     async fn answer(&mut self, Asked { request, since, counted: _counted }: Asked) {
-        // Whoever asked has given up. To carry it out would only keep those behind it waiting; but a release is owed.
+        // The caller has given up. Executing the command would only delay those behind it; but a release must be made.
         let after = self.store.limit;
         if since.elapsed() > after && !matches!(request.command(), Command::Release { .. }) {
             self.store.note_unsent(request.command());
             return request.answer(Reply::failed(NodeError::Timeout { after }));
         }
-        // It undoes what was never done, so it need not wait for what is owed.
+        // It undoes what was never done, so it need not wait for failed releases.
         if let Command::Release { token, .. } = request.command()
             && self.store.was_refused(token)
         {
             return request.answer(Reply::Denied(Denied::Taken));
         }
-        // What was released must be free before anybody takes it again.
-        let paid =
-            if matches!(request.command(), Command::Inspect { .. }) { Ok(()) } else { self.pay().await };
+        // What was released must be free before another client takes it again.
+        let paid = if matches!(request.command(), Command::Inspect { .. }) {
+            Ok(())
+        } else {
+            self.retry_failed().await
+        };
         let asked = Instant::now();
         let result = match paid {
             Ok(()) => self.store.execute(request.command()).await,
@@ -97,29 +99,29 @@ impl NameTask {
             Err(error) => {
                 self.health.note_trouble(&error);
                 if matches!(request.command(), Command::Release { .. }) {
-                    self.owe(request.command());
+                    self.keep_failed(request.command());
                 }
                 request.answer(Reply::failed(error));
             }
         }
     }
 
-    fn owe(&mut self, release: &Command) {
-        self.owed.extend(self.health.owe().map(|owed| FailedRelease::new(release, owed)));
+    fn keep_failed(&mut self, release: &Command) {
+        self.failed.extend(self.health.owe().map(|failed| FailedRelease::new(release, failed)));
     }
 
     /// Tries again what was not released, the oldest first, until its lock is over by its ttl.
-    async fn pay(&mut self) -> Result<(), NodeError> {
-        while let Some(debt) = self.owed.front_mut() {
-            let Err(error) = self.store.execute(&debt.release).await else {
-                self.owed.pop_front();
+    async fn retry_failed(&mut self) -> Result<(), NodeError> {
+        while let Some(failed) = self.failed.front_mut() {
+            let Err(error) = self.store.execute(&failed.release).await else {
+                self.failed.pop_front();
                 continue;
             };
-            if debt.since.elapsed() >= LEAST.max(self.store.longest_ttl) {
-                self.owed.pop_front();
+            if failed.since.elapsed() >= LEAST.max(self.store.longest_ttl) {
+                self.failed.pop_front();
             } else {
-                debt.delay = (debt.delay * 2).min(DELAYS.1);
-                debt.due = Instant::now() + debt.delay;
+                failed.delay = (failed.delay * 2).min(DELAYS.1);
+                failed.due = Instant::now() + failed.delay;
             }
             return Err(error);
         }
@@ -128,7 +130,7 @@ impl NameTask {
 
     async fn begin_watch(&mut self, wakeup: Wakeup) {
         self.end_watch();
-        // If it cannot be begun now, it is later, and the poll of whoever waits must do meanwhile.
+        // If it cannot be begun now, it is begun later, and the waiter polls meanwhile.
         let watch = Watch::begin(&self.store, &self.name, self.patience).await.ok();
         let notify = notify(watch, self.store.clone(), self.name.clone(), wakeup, self.patience);
         self.watch = Some(tokio::spawn(notify).abort_handle());
@@ -170,7 +172,7 @@ mod tests {
         let store = store(&etcd.url());
         store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
         let mut task = NameTask::new(name("a"), store, SharedHealth::default(), TTL);
-        task.owe(&release("a", 1));
+        task.keep_failed(&release("a", 1));
         let (request, reply) = Request::channel(acquire("a", 2, 6, TTL, false));
         let counted = task.health.count();
         task.answer(Asked { request, since: Instant::now(), counted }).await;
@@ -186,10 +188,10 @@ mod tests {
         let minute = Duration::from_secs(60);
         let store = Store { longest_ttl: 60 * minute, ..store(&format!("etcd://127.0.0.1:{port}")) };
         let mut task = NameTask::new(name("a"), store, SharedHealth::default(), minute);
-        task.owe(&release("a", 1));
-        for (passed, owed) in [(1, 1), (58, 1), (2, 0)] {
+        task.keep_failed(&release("a", 1));
+        for (passed, failed) in [(1, 1), (58, 1), (2, 0)] {
             advance(passed * minute).await;
-            assert_eq!((task.pay().await.is_err(), task.owed.len()), (true, owed), "{passed}");
+            assert_eq!((task.retry_failed().await.is_err(), task.failed.len()), (true, failed), "{passed}");
         }
     }
 }

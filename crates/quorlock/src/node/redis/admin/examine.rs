@@ -14,7 +14,7 @@ use crate::node::redis::protocol::server_info::{
     FSYNC, SKIP_SYNC, SYNC, ServerInfo, check_sync, field, setting,
 };
 use crate::node::redis::protocol::verify;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use crate::node::{EpochFacts, FastRelease, NodeError, Persistence, ServerFacts};
 use quorlock_core::Wall;
 use std::time::Duration;
@@ -150,7 +150,7 @@ impl Look<'_> {
             longest_ttl: epoch.longest,
             is_of_this_run,
             quarantine,
-            nonce: words(epoch.nonce()),
+            nonce: server_text(epoch.nonce()),
         }))
     }
 
@@ -159,7 +159,7 @@ impl Look<'_> {
     }
 
     async fn text(&mut self, question: &[&str]) -> Result<Option<String>, NodeError> {
-        Ok(self.call_raw(question).await?.text().map(words))
+        Ok(self.call_raw(question).await?.text().map(server_text))
     }
 
     /// Asks what a server may refuse to answer.

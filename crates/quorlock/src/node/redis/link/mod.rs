@@ -7,6 +7,7 @@ pub(crate) mod server_stats;
 pub(crate) mod state;
 
 use crate::context::event::Event;
+use crate::context::mutex::Mutex;
 use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::net::stream::Address;
 use crate::node::redis::link::epoch::{Reading, VotingRight};
@@ -16,7 +17,7 @@ use crate::node::redis::pipeline::pending::Pending;
 use crate::node::redis::protocol::compare_and_delete::CompareAndDelete;
 use crate::node::redis::protocol::server_info::ServerInfo;
 use crate::node::{NodeError, Reply, Request};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -54,7 +55,7 @@ impl Link {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, LinkState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Wakes the driver, as there is something new for it.
@@ -225,7 +226,7 @@ impl Link {
 
     /// Notes what the observers are about to be told; `false` if they know.
     fn announces(&self, up: bool) -> bool {
-        let mut announced = self.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut announced = self.announced.lock();
         announced.replace(up) != Some(up)
     }
 }

@@ -1,6 +1,7 @@
 //! What senders and the driver share: what is to be sent, and what is known about the server.
 
 use crate::context::{Context, RestartGuard};
+use crate::node::limits::RELEASE_HEADROOM;
 use crate::node::redis::link::concurrency::RecentConcurrency;
 use crate::node::redis::link::epoch::{Reading, Verified, VotingRight};
 use crate::node::redis::link::greeting::{ConnectionId, Login};
@@ -17,8 +18,6 @@ use std::time::Duration;
 
 /// The most commands that wait for a server.
 pub(crate) const QUEUE_LIMIT: usize = 16 * 1024;
-/// So many more releases may wait, so that an undo finds room where its acquire did.
-const RELEASE_HEADROOM: usize = 4 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 

@@ -1,12 +1,12 @@
 //! What a server's error text means.
 
 use crate::node::NodeError;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use std::sync::Arc;
 
 /// The cause that a server's error text stands for.
 pub(crate) fn classify(text: &[u8]) -> NodeError {
-    let message: Arc<str> = words(text).into();
+    let message: Arc<str> = server_text(text).into();
     let text = String::from_utf8_lossy(text);
     let text = text.trim();
     match code(text) {
@@ -57,7 +57,7 @@ pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::words::MAX_WORDS;
+    use crate::node::server_text::MAX_TEXT;
 
     #[test]
     fn the_first_word_decides() {
@@ -108,6 +108,6 @@ mod tests {
             panic!("another cause");
         };
         assert!(message.starts_with("ERR \u{fffd}[2J\u{fffd}\u{fffd}xx"), "{message:?}");
-        assert_eq!(message.len(), MAX_WORDS);
+        assert_eq!(message.len(), MAX_TEXT);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::node::NodeError;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::words::words;
+use crate::node::server_text::server_text;
 use quorlock_core::Wall;
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ impl ServerInfo {
                 continue;
             };
             match field {
-                "run_id" => server_info.run_id = words(value),
-                "redis_version" => server_info.redis_version = words(value),
-                "valkey_version" => valkey = Some(words(value)),
-                "server_name" => server = words(value),
-                "redis_mode" | "server_mode" => server_info.mode = words(value),
-                "role" => server_info.role = words(value),
-                "maxmemory_policy" => server_info.policy = words(value),
+                "run_id" => server_info.run_id = server_text(value),
+                "redis_version" => server_info.redis_version = server_text(value),
+                "valkey_version" => valkey = Some(server_text(value)),
+                "server_name" => server = server_text(value),
+                "redis_mode" | "server_mode" => server_info.mode = server_text(value),
+                "role" => server_info.role = server_text(value),
+                "maxmemory_policy" => server_info.policy = server_text(value),
                 "loading" | "async_loading" => server_info.loading |= value == "1",
                 "server_time_usec" => server_info.now = value.parse().ok().map(Wall::from_micros),
                 "aof_enabled" => server_info.appends = value == "1",
@@ -125,7 +125,7 @@ pub(crate) fn check_sync(answer: &Value) -> Result<(), NodeError> {
 pub(crate) fn setting(answer: &Value, name: &str) -> Option<String> {
     let Value::Array(fields) = answer else { return None };
     let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == Some(name.as_bytes()))?;
-    Some(words(pair[1].text()?))
+    Some(server_text(pair[1].text()?))
 }
 
 /// Whether a field of `INFO` is about one replica: `slave0`, `slave1`.

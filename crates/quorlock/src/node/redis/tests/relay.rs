@@ -1,11 +1,12 @@
 //! A relay between a node and its server that can hold up what one connection sends, and hang up on the node alone.
 
+use crate::context::mutex::Mutex;
 use crate::node::redis::tests::{NODE_TIMEOUT, Server};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -1,0 +1,108 @@
+//! The commands on a lock that is named by its token: extend, release, force-release.
+
+use crate::output::duration;
+use crate::output::failure::Failure;
+use clap::Args;
+use quorlock::Token;
+use std::time::Duration;
+
+/// Extend a lock that was acquired with `quorlock acquire`
+///
+/// You then hold it for one ttl from now. An extension never makes it shorter.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  quorlock extend deploy --token 0f3a...       (or with QUORLOCK_TOKEN in the environment)
+  quorlock extend deploy --ttl 20s --json
+
+Exit codes: 0 extended, 2 usage, 69 no quorum (it is held until its old deadline), 79 it is not held under that token.")]
+pub(crate) struct Extend {
+    /// The lock
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) token: TokenArg,
+
+    /// How long the nodes keep the lock from now on [default: 30s, or the longest ttl if that is shorter]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) ttl: Option<Duration>,
+}
+
+/// Release a lock that was acquired with `quorlock acquire`
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  quorlock release deploy --token 0f3a...      (or with QUORLOCK_TOKEN in the environment)
+
+Exit codes: 0 released, 2 usage, 69 no quorum (its ttl frees it), 79 it was gone already: its ttl ran out or another
+client removed it, so another client may have changed what it protected.")]
+pub(crate) struct Release {
+    /// The lock
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) token: TokenArg,
+}
+
+/// The proof that a lock is ours.
+#[derive(Args, Debug)]
+pub(crate) struct TokenArg {
+    /// The token that `quorlock acquire` printed [env: QUORLOCK_TOKEN]
+    ///
+    /// Other users of this machine can read the arguments of a program: prefer the environment.
+    #[arg(long, value_name = "TOKEN")]
+    token: Option<String>,
+}
+
+impl TokenArg {
+    /// The token from the flag, else from the environment.
+    ///
+    /// # Errors
+    /// Neither has a token.
+    pub(crate) fn parse(&self) -> Result<Token, Failure> {
+        // An empty variable is what `$(quorlock acquire ...)` leaves when it fails.
+        let variable = || std::env::var("QUORLOCK_TOKEN").ok().filter(|token| !token.is_empty());
+        let given = self.token.clone().or_else(variable);
+        let given = given.ok_or_else(|| {
+            Failure::usage("no token was given")
+                .help("give --token or QUORLOCK_TOKEN: what `quorlock acquire` printed")
+        })?;
+        parse_token(&given)
+    }
+}
+
+/// Parses a token. The error does not repeat `text`, which may be a secret with a typing error.
+///
+/// # Errors
+/// It is no token.
+pub(crate) fn parse_token(text: &str) -> Result<Token, Failure> {
+    text.trim().parse().map_err(|error: quorlock::TokenError| {
+        Failure::usage(format!("the given token is none: {error}"))
+            .help("give what `quorlock acquire` printed")
+    })
+}
+
+/// Take a lock away from its holder
+///
+/// Only for a holder that is gone for good or must be stopped. The holder is not asked, and goes on working until it
+/// notices. Name the holder by its token, which `quorlock status NAME --show-token` prints. If another client holds the
+/// lock by now, nothing happens.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+Examples:
+  quorlock status deploy --show-token
+  quorlock force-release deploy --token 0f3a... --yes
+
+Exit codes: 0 released, 1 you answered no, 2 usage, 69 no quorum, 79 it is not held under that token.")]
+pub(crate) struct ForceRelease {
+    /// The lock
+    pub(crate) name: String,
+
+    /// The token of the current holder
+    #[arg(long, value_name = "TOKEN")]
+    pub(crate) token: String,
+
+    /// Do not ask for confirmation
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}

@@ -1,0 +1,100 @@
+//! What `quorlock run` prints at the end.
+
+use super::supervise::CommandEnd;
+use crate::commands::acquire_lock::LockObserver;
+use crate::output::Output;
+use crate::output::exit_code::Exit;
+use crate::output::failure::Failure;
+use crate::output::json;
+use quorlock::{Guard, LossReason, Name, ReleaseOutcome};
+use rustix::process::Pid;
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// The JSON object of a run.
+pub(super) struct RunReport(Value);
+
+impl RunReport {
+    pub(super) fn new(
+        guard: &Guard,
+        observer: &LockObserver,
+        end: &CommandEnd,
+        notice: Option<&str>,
+    ) -> Self {
+        let mut object = json!({
+            "name": guard.name().as_str(),
+            "fence": guard.fence().get(),
+            "votes": observer.votes(),
+            "waited_ms": observer.waited_ms(),
+            "held_ms": json::millis(end.held),
+            "command_exit_code": end.exit.map(Exit::code),
+            "lost": end.lost.as_ref().map(|lost| lost.reason),
+            "unstoppable": end.unstoppable.iter().map(|pid| pid.as_raw_nonzero().get()).collect::<Vec<_>>(),
+        });
+        add_notice(&mut object, notice);
+        Self(object)
+    }
+
+    /// Adds the outcome of the release. If it finds no lock, another client removed the lock: while the command ran,
+    /// unless we `held_on` after the command ended.
+    pub(super) fn add_release(&mut self, outcome: &ReleaseOutcome, held_on: bool) {
+        self.0["release"] = outcome.kind().into();
+        if matches!(outcome, ReleaseOutcome::AlreadyGone) && self.0["lost"].is_null() && !held_on {
+            self.0["lost"] = json!(LossReason::Taken);
+        }
+    }
+
+    /// Prints the report and returns how to exit.
+    pub(super) fn print(mut self, end: &CommandEnd, output: Output) -> Exit {
+        let was_removed = end.lost.is_none() && !self.0["lost"].is_null();
+        let exit = end.exit.filter(|_| end.lost.is_none() && !was_removed).unwrap_or(Exit::Lost);
+        self.0["exit_code"] = exit.code().into();
+        let ended = end.exit.map_or("has not ended".to_owned(), |exit| format!("ended with {}", exit.code()));
+        if output.json {
+            print_json(&self.0);
+        } else if let Some(lost) = &end.lost {
+            let failure = Failure::new(Exit::Lost, "lost", lost.to_string());
+            let help = if end.unstoppable.is_empty() {
+                format!("the command may not have finished its work (it {ended}); exit code 79")
+            } else {
+                let pids = pid_list(&end.unstoppable);
+                format!("processes of another user go on without the lock: stop {pids} by hand; exit code 79")
+            };
+            output.error(&failure.help(help));
+        } else if was_removed {
+            let name = self.0["name"].as_str().unwrap_or_default();
+            let message = format!(
+                "lock `{name}` was gone when the command ended: another client removed it while the command ran"
+            );
+            let help = format!("another client may have worked at the same time; the command {ended}, exit code 79");
+            output.error(&Failure::new(Exit::Lost, "lost", message).help(help));
+        }
+        exit
+    }
+}
+
+/// Reports with `--json` that the command was skipped, which is a success.
+pub(super) fn print_skipped(name: &Name, notice: Option<&str>, output: Output) {
+    if output.json {
+        let mut object = json!({ "name": name.as_str(), "skipped": true, "exit_code": 0 });
+        add_notice(&mut object, notice);
+        print_json(&object);
+    }
+}
+
+/// Process ids for people.
+pub(super) fn pid_list(pids: &[Pid]) -> String {
+    pids.iter().map(|pid| pid.as_raw_nonzero().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn add_notice(object: &mut Value, notice: Option<&str>) {
+    if let Some(notice) = notice {
+        object["notice"] = notice.into();
+    }
+}
+
+/// Prints `object` to stderr, because stdout is the command's.
+pub(super) fn print_json(object: &Value) {
+    // stderr may be closed.
+    let _ = writeln!(anstream::stderr(), "{object}");
+}

@@ -1,0 +1,48 @@
+//! Command lines that people can copy into a shell.
+
+use quorlock::{Name, Token};
+use std::borrow::Cow;
+
+/// `quorlock VERB NAME`, with the token if there is one.
+pub(crate) fn quorlock_command(verb: &str, name: &Name, token: Option<Token>) -> String {
+    let token = token.map(|token| format!(" --token {token}")).unwrap_or_default();
+    let name = quote(name.as_str());
+    if name.starts_with('-') {
+        return format!("quorlock {verb}{token} -- {name}");
+    }
+    format!("quorlock {verb} {name}{token}")
+}
+
+/// `text` as one word of a shell.
+fn quote(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.into();
+    }
+    format!("'{}'", text.replace('\'', r"'\''")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_reach_the_program_as_they_are() {
+        let table = [
+            ("invoice:42", "quorlock status invoice:42"),
+            ("two words", "quorlock status 'two words'"),
+            ("it's $HOME", r"quorlock status 'it'\''s $HOME'"),
+            ("-n", "quorlock status -- -n"),
+        ];
+        for (name, shown) in table {
+            assert_eq!(quorlock_command("status", &Name::new(name).unwrap(), None), shown);
+        }
+    }
+
+    #[test]
+    fn a_token_comes_before_the_end_of_options() {
+        let token = Token::from_random([0xab; 16]);
+        let shown = quorlock_command("release", &Name::new("-x").unwrap(), Some(token));
+        assert_eq!(shown, format!("quorlock release --token {token} -- -x"));
+    }
+}

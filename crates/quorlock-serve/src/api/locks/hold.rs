@@ -1,0 +1,136 @@
+//! A lock that is held as long as a connection is open.
+
+use crate::api::callers::CanLock;
+use crate::api::locks::acquire::{AcquireRequest, acquire};
+use crate::api::request::{Acquire, LockName, Query};
+use crate::api::response::{KEEP_ALIVE, event, event_stream};
+use crate::api::state::AppState;
+use crate::json::lease::{LeaseJson, Validity};
+use crate::problem::Problem;
+use crate::sessions::claims::ClaimedGuard;
+use crate::sessions::{HoldCount, SessionPermit};
+use axum::extract::State;
+use axum::http::header::ALLOW;
+use axum::http::{HeaderValue, Method};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use quorlock::{Lost, Moment};
+use serde_json::json;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long to wait for the lock by default.
+const DEFAULT_WAIT: Duration = Duration::from_secs(10);
+/// The longest silence on a stream.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Holds a lock as long as the connection is open
+///
+/// Server-sent events: `held` (a lease), `extended` (`remaining_ms`, `request_age_ms` and
+/// `deadline_boot_ms`, as in a lease), `lost` and `shutdown`; after the last two the stream ends. The
+/// lock is lost when the last deadline is over, even if comments still come. The sidecar keeps the lock
+/// alive, and releases it as soon as the connection ends.
+#[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), Acquire),
+    responses((status = 200, content_type = "text/event-stream", body = String),
+    (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
+    (status = 429, description = "too_many_waiters or too_many_names")))]
+pub(crate) async fn hold(
+    State(app): State<Arc<AppState>>,
+    method: Method,
+    CanLock(caller): CanLock,
+    LockName(name): LockName,
+    Query(query): Query<Acquire>,
+) -> Result<Response, Problem> {
+    // A HEAD request has no body that could keep a lock.
+    if method == Method::HEAD {
+        let mut refused = Problem::wrong_method().into_response();
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+        return Ok(refused);
+    }
+    let arrived = app.locker.now();
+    let wait = query.wait(DEFAULT_WAIT)?;
+    let ttl = query.ttl_ms.map_or(app.ttl, Duration::from_millis);
+    let request = AcquireRequest { name, ttl, wait, owner: query.owner, reason: query.reason, is_hold: true };
+    let (guard, permit) = acquire(&app, &caller, request).await?;
+    let count = app.sessions.count_hold(guard.lease().name());
+    let guard = Some(guard);
+    let hold = Hold { app, ttl, arrived, guard, has_begun: false, left: ttl, _permit: permit, count };
+    Ok(event_stream(unfold(hold, |mut hold| async {
+        let event = hold.next().await?;
+        Some((Ok::<_, Infallible>(event), hold))
+    })))
+}
+
+/// A lock and the stream that it belongs to. Dropped with its connection, it releases the lock.
+struct Hold {
+    app: Arc<AppState>,
+    ttl: Duration,
+    /// When the request came.
+    arrived: Moment,
+    /// `None` once it is over.
+    guard: Option<ClaimedGuard>,
+    /// Whether the event `held` was sent.
+    has_begun: bool,
+    /// How much time was left at the last heartbeat.
+    left: Duration,
+    _permit: SessionPermit,
+    count: HoldCount,
+}
+
+/// Why a hold woke up.
+enum Wakeup {
+    Lost(Lost),
+    Shutdown,
+    /// A call may have released it by its token.
+    MaybeReleased,
+    Heartbeat,
+}
+
+impl Hold {
+    /// The next event; `None` after the last.
+    async fn next(&mut self) -> Option<Bytes> {
+        let guard = self.guard.take()?;
+        if !self.has_begun {
+            self.has_begun = true;
+            let lease = LeaseJson::new(guard.lease(), self.ttl, &self.app.locker, self.arrived);
+            self.guard = Some(guard);
+            return Some(event(None, "held", &lease));
+        }
+        let heartbeat = (self.ttl / 6).min(HEARTBEAT);
+        // This future owns the guard while it waits: dropped with it, the guard releases the lock.
+        let wakeup = tokio::select! {
+            biased;
+            lost = guard.lease().lost() => Wakeup::Lost(lost),
+            () = self.app.closing.cancelled() => Wakeup::Shutdown,
+            () = self.count.released() => Wakeup::MaybeReleased,
+            () = tokio::time::sleep(heartbeat) => Wakeup::Heartbeat,
+        };
+        match wakeup {
+            Wakeup::Lost(lost) => {
+                guard.drop_lost();
+                let reason = json!({ "reason": lost.reason.kind(), "text": lost.reason.to_string() });
+                Some(event(None, "lost", &reason))
+            }
+            Wakeup::Shutdown => {
+                let outcome = guard.release().await;
+                Some(event(None, "shutdown", &json!({ "outcome": outcome.kind() })))
+            }
+            Wakeup::MaybeReleased => {
+                // Ask the nodes. If they no longer have it, it is lost, and the next event says so.
+                let _ = guard.lease().extend().await;
+                self.guard = Some(guard);
+                Some(KEEP_ALIVE)
+            }
+            Wakeup::Heartbeat => {
+                let left = guard.lease().remaining();
+                let is_extended = left > self.left.saturating_sub(heartbeat / 2);
+                self.left = left;
+                let validity = Validity::of(guard.lease(), &self.app.locker, self.arrived);
+                self.guard = Some(guard);
+                Some(if is_extended { event(None, "extended", &validity) } else { KEEP_ALIVE })
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Locks: acquire, extend, release and force-release by token.
+
+pub(crate) mod acquire;
+pub(crate) mod hold;
+pub(crate) mod inspect;
+pub(crate) mod search;
+
+use crate::api::callers::{CanLock, CanWrite};
+use crate::api::locks::acquire::AcquireRequest;
+use crate::api::request::{self, Json, LockName, parse_token};
+use crate::api::response::json;
+use crate::api::state::AppState;
+use crate::auth::caller::Caller;
+use crate::http::delivery::{Delivery, Undelivered};
+use crate::json::lease::{LeaseJson, Validity};
+use crate::json::millis;
+use crate::problem::Problem;
+use crate::problem::code::ProblemCode;
+use crate::sessions::is_over;
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use quorlock::{ExtendError, Name, ReleaseOutcome, Token};
+use serde::Serialize;
+use std::sync::Arc;
+use std::time::Duration;
+use tracing::Instrument;
+use utoipa::ToSchema;
+
+/// What became of a release.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Released {
+    /// `released`, or `unconfirmed`: too few nodes answered, so the ttl frees the lock at the latest.
+    outcome: &'static str,
+}
+
+/// Acquires a lock
+///
+/// The sidecar does not renew it: extend it before its deadline. If you close the connection before the
+/// response was written, the lock is released.
+#[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
+    request_body = request::Acquire, responses(
+    (status = 200, body = LeaseJson), (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
+    (status = 429, description = "too_many_waiters or too_many_names"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
+pub(crate) async fn acquire(
+    State(app): State<Arc<AppState>>,
+    CanLock(caller): CanLock,
+    LockName(name): LockName,
+    delivery: Option<Extension<Arc<Delivery>>>,
+    Json(body): Json<request::Acquire>,
+) -> Result<Response, Problem> {
+    let wait = body.wait(Duration::ZERO)?;
+    let ttl = body.ttl_ms.map_or(app.ttl, Duration::from_millis);
+    let arrived = app.locker.now();
+    let request = AcquireRequest {
+        name: name.clone(),
+        ttl,
+        wait,
+        owner: body.owner,
+        reason: body.reason,
+        is_hold: false,
+    };
+    let (guard, permit) = acquire::acquire(&app, &caller, request).await?;
+    // No await from here on: the session and its delivery are registered together.
+    let (lease, token) = (LeaseJson::new(guard.lease(), ttl, &app.locker, arrived), guard.lease().token());
+    app.sessions.insert(guard, ttl, permit);
+    if let Some(Extension(delivery)) = delivery {
+        delivery.track(Undelivered::new(app.sessions.clone(), name, token));
+    }
+    Ok(json(&lease))
+}
+
+/// Extends a lock
+///
+/// Any sidecar on the same nodes can do so, even after a restart.
+#[utoipa::path(post, path = "/v1/locks/{name}/extend", tag = "locks", params(("name" = String, Path,)),
+    request_body = request::Extend, responses(
+    (status = 200, body = LeaseJson), (status = 410, description = "lost"), (status = 503, description = "no_quorum")))]
+pub(crate) async fn extend(
+    State(app): State<Arc<AppState>>,
+    _: CanLock,
+    LockName(name): LockName,
+    Json(body): Json<request::Extend>,
+) -> Result<Response, Problem> {
+    let arrived = app.locker.now();
+    let token = parse_token(&body.token)?;
+    let ttl = body.ttl_ms.map(Duration::from_millis);
+    let found = app.sessions.find(&name, token).filter(|(lease, _)| !is_over(lease));
+    let Some((lease, last_ttl)) = found else {
+        return extend_unknown(&app, &name, token, ttl.unwrap_or(app.ttl)).await;
+    };
+    let ttl = ttl.unwrap_or(last_ttl);
+    match lease.extend_by(ttl).await {
+        Ok(_) => {
+            app.sessions.set_ttl(&name, token, ttl);
+            Ok(json(&LeaseJson::new(&lease, ttl, &app.locker, arrived)))
+        }
+        Err(ExtendError::Lost(lost)) => {
+            if let Some(guard) = app.sessions.remove(&name, token) {
+                guard.detach();
+            }
+            Err(Problem::lost(&lost))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Extends a lock that another sidecar granted, or this one before a restart.
+async fn extend_unknown(
+    app: &AppState,
+    name: &Name,
+    token: Token,
+    ttl: Duration,
+) -> Result<Response, Problem> {
+    let arrived = app.locker.now();
+    let extended = app.locker.named(name.as_str())?.extend_token(token, ttl).await?;
+    let quorum = app.locker.quorum();
+    // `left` was measured during the round: counted from before it, the end is never too late.
+    let validity = Validity::at(arrived, extended.left, arrived);
+    Ok(json(&LeaseJson {
+        name: name.to_string(),
+        token: token.to_string(),
+        fence: extended.fence.map(|fence| fence.get()),
+        ttl_ms: millis(ttl),
+        remaining_ms: validity.remaining_ms,
+        request_age_ms: validity.request_age_ms,
+        deadline_boot_ms: validity.deadline_boot_ms,
+        votes: extended.votes,
+        nodes: quorum.nodes(),
+        quorum: quorum.needed(),
+    }))
+}
+
+/// Releases a lock
+#[utoipa::path(post, path = "/v1/locks/{name}/release", tag = "locks", params(("name" = String, Path,)),
+    request_body = request::Release, responses(
+    (status = 200, body = Released), (status = 410, description = "lost: it is gone already, or was never yours")))]
+pub(crate) async fn release(
+    State(app): State<Arc<AppState>>,
+    _: CanLock,
+    LockName(name): LockName,
+    Json(body): Json<request::Release>,
+) -> Result<Response, Problem> {
+    let outcome = release_by_token(&app, &name, parse_token(&body.token)?).await?;
+    respond(&name, &outcome)
+}
+
+/// Releases the lock of the client that holds it with this token
+#[utoipa::path(post, path = "/v1/locks/{name}/force-release", tag = "locks", params(("name" = String, Path,)),
+    request_body = request::Release, responses(
+    (status = 200, body = Released), (status = 403, description = "forbidden: needs scope write"),
+    (status = 410, description = "lost: it is gone already")))]
+pub(crate) async fn force_release(
+    State(app): State<Arc<AppState>>,
+    CanWrite(caller): CanWrite,
+    LockName(name): LockName,
+    Json(body): Json<request::Release>,
+) -> Result<Response, Problem> {
+    let token = parse_token(&body.token)?;
+    // In a task of its own: a caller that disconnects cannot keep its call out of the event log.
+    let forcing = tokio::spawn(force(app, name.clone(), token, caller));
+    let outcome = forcing.await.map_err(|_| Problem::internal())??;
+    respond(&name, &outcome)
+}
+
+/// Releases the lock of another client by force, and records the caller.
+async fn force(
+    app: Arc<AppState>,
+    name: Name,
+    token: Token,
+    caller: Caller,
+) -> Result<ReleaseOutcome, Problem> {
+    let lock = app.locker.named(name.as_str())?;
+    let guard = app.sessions.remove(&name, token);
+    // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
+    app.claims.end(&name, token);
+    // The library logs the release; the span adds the caller.
+    let secret = caller.secret.as_deref().unwrap_or("-");
+    let (peer, scope) = (caller.source, caller.scope.word());
+    let span = tracing::warn_span!(target: "quorlock", "force_release", %peer, scope, secret);
+    let outcome = lock.force_release(token).instrument(span).await;
+    app.event_log.record_force_release(&name, &outcome, &caller);
+    app.sessions.notify_released(&name);
+    drop(guard);
+    Ok(outcome)
+}
+
+/// Releases the lock that the caller holds with `token`, acquired through this sidecar or another.
+async fn release_by_token(app: &AppState, name: &Name, token: Token) -> Result<ReleaseOutcome, Problem> {
+    let lock = app.locker.named(name.as_str())?;
+    match app.sessions.remove(name, token) {
+        Some(guard) if !is_over(guard.lease()) => return Ok(guard.release().await),
+        // It is over by our clock, but another sidecar may have extended it.
+        Some(guard) => guard.detach(),
+        None => {}
+    }
+    // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
+    app.claims.end(name, token);
+    let outcome = lock.release_token(token).await;
+    app.sessions.notify_released(name);
+    Ok(outcome)
+}
+
+fn respond(name: &Name, outcome: &ReleaseOutcome) -> Result<Response, Problem> {
+    match outcome {
+        ReleaseOutcome::AlreadyGone => {
+            let detail =
+                format!("lock `{name}` is not held under this token: it was released, or its time ran out");
+            Err(Problem::new(ProblemCode::Lost, detail))
+        }
+        outcome => Ok(json(&Released { outcome: outcome.kind() })),
+    }
+}
