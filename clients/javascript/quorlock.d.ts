@@ -141,7 +141,8 @@ export class NoQuorum extends QuorlockError {
 }
 export class TooSlow extends NoQuorum {}
 export class Contended extends QuorlockError {}
-export class Crowded extends QuorlockError {}
+export class TooManyWaiters extends QuorlockError {}
+export class TooManyNames extends QuorlockError {}
 export class Full extends QuorlockError {}
 export class ShuttingDown extends QuorlockError {}
 export class Unauthorized extends QuorlockError {}

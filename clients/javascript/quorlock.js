@@ -57,7 +57,7 @@ export class QuorlockError extends Error {
 
 /** The sidecar does not answer. */
 export class Unreachable extends QuorlockError {}
-/** Somebody else has the lock. */
+/** Another client has the lock. */
 export class Held extends QuorlockError {
   get holder() {
     return this.problem.holder ?? null;
@@ -72,7 +72,7 @@ export class WaitOver extends Held {}
 export class Contended extends QuorlockError {}
 /** The lock is not ours any more, or never was. Stop what it protected. */
 export class LockLost extends QuorlockError {}
-/** Too few nodes can vote, so nobody gets a lock. */
+/** Too few nodes can vote, so no client gets a lock. */
 export class NoQuorum extends QuorlockError {
   get nodes() {
     return this.problem.nodes ?? [];
@@ -80,8 +80,10 @@ export class NoQuorum extends QuorlockError {
 }
 /** The nodes answered, but too late for the lock to be of any use. */
 export class TooSlow extends NoQuorum {}
-/** Too many wait for this lock. */
-export class Crowded extends QuorlockError {}
+/** Too many calls wait for locks already. Try later. */
+export class TooManyWaiters extends QuorlockError {}
+/** Too many new names in a short time. Try later, or use fewer different names. */
+export class TooManyNames extends QuorlockError {}
 /** The sidecar has as many connections or sessions as it may. */
 export class Full extends QuorlockError {}
 /** The sidecar ends. Ask another, or again when it is back. */
@@ -90,7 +92,7 @@ export class ShuttingDown extends QuorlockError {}
 export class Unauthorized extends QuorlockError {}
 /** The token does not allow it. */
 export class Forbidden extends QuorlockError {}
-/** The name, the ttl, the token or something else cannot be used: `code` tells which. */
+/** The name, the ttl, the token or something else cannot be used: `code` says which. */
 export class BadRequest extends QuorlockError {}
 
 const BY_CODE = {
@@ -100,7 +102,8 @@ const BY_CODE = {
   lost: LockLost,
   no_quorum: NoQuorum,
   too_slow: TooSlow,
-  crowded: Crowded,
+  too_many_waiters: TooManyWaiters,
+  too_many_names: TooManyNames,
   full: Full,
   shutting_down: ShuttingDown,
   unauthorized: Unauthorized,

@@ -33,9 +33,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = [
-    "BadRequest", "Client", "Contended", "Crowded", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost",
-    "LockView", "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooSlow", "Unauthorized", "Unreachable", "WaitOver",
-    "lock",
+    "BadRequest", "Client", "Contended", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost", "LockView",
+    "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooManyNames", "TooManyWaiters", "TooSlow", "Unauthorized",
+    "Unreachable", "WaitOver", "lock",
 ]  # fmt: skip
 
 Seconds = Union[float, int, timedelta]
@@ -128,7 +128,7 @@ class Unreachable(QuorlockError):
 
 
 class Held(QuorlockError):
-    """Somebody else has the lock: `holder`, for another `remaining` seconds as far as is known."""
+    """Another client has the lock: `holder`, for another `remaining` seconds if that is known."""
 
     code = "held"
 
@@ -164,7 +164,7 @@ Lost = LockLost
 
 
 class NoQuorum(QuorlockError):
-    """Too few nodes can vote, so nobody gets a lock: `nodes` tells why."""
+    """Too few nodes can vote, so no client gets a lock: `nodes` says why."""
 
     code = "no_quorum"
 
@@ -179,10 +179,16 @@ class TooSlow(NoQuorum):
     code = "too_slow"
 
 
-class Crowded(QuorlockError):
-    """Too many wait for this lock."""
+class TooManyWaiters(QuorlockError):
+    """Too many calls wait for locks already. Try later."""
 
-    code = "crowded"
+    code = "too_many_waiters"
+
+
+class TooManyNames(QuorlockError):
+    """Too many new names in a short time. Try later, or use fewer different names."""
+
+    code = "too_many_names"
 
 
 class Full(QuorlockError):
@@ -210,7 +216,7 @@ class Forbidden(QuorlockError):
 
 
 class BadRequest(QuorlockError):
-    """The name, the ttl, the token or something else cannot be used: `code` tells which."""
+    """The name, the ttl, the token or something else cannot be used: `code` says which."""
 
     code = "bad_request"
 
@@ -218,8 +224,8 @@ class BadRequest(QuorlockError):
 _BY_CODE: Dict[str, Type[QuorlockError]] = {
     kind.code: kind
     for kind in (
-        Held, WaitOver, Contended, LockLost, NoQuorum, TooSlow, Crowded, Full, ShuttingDown, Unauthorized, Forbidden,
-        BadRequest,
+        Held, WaitOver, Contended, LockLost, NoQuorum, TooSlow, TooManyWaiters, TooManyNames, Full, ShuttingDown,
+        Unauthorized, Forbidden, BadRequest,
     )
 }  # fmt: skip
 _BY_CODE.update({code: BadRequest for code in ("bad_name", "bad_token", "bad_ttl")})

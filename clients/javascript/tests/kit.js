@@ -50,12 +50,12 @@ export class Nodes {
 
 /** A sidecar on a free port and a unix socket. */
 export class Sidecar {
-  static async start(nodes) {
+  static async start(nodes, ...more) {
     const dir = mkdtempSync(path.join(tmpdir(), "quorlock-client-"));
     const config = path.join(dir, "quorlock.toml");
     writeFileSync(config, 'node_timeout = "150ms"\n'); // Patience with a loaded machine.
     const unix = `unix:${dir}/s.sock`;
-    const words = ["serve", "--quiet", "--listen", "127.0.0.1:0", "--listen", unix];
+    const words = ["serve", "--quiet", "--listen", "127.0.0.1:0", "--listen", unix, ...more];
     const { child, line } = start(words, { QUORLOCK_NODES: nodes.urls, QUORLOCK_CONFIG: config });
     const url = (await line()).split(" ").pop();
     await line();

@@ -11,7 +11,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 import * as quorlock from "../quorlock.js";
-import { BadRequest, Client, Held, LockLost, NoQuorum, Unauthorized, Unreachable, WaitOver } from "../quorlock.js";
+import {
+  BadRequest, Client, Held, LockLost, NoQuorum, TooManyNames, TooManyWaiters, Unauthorized, Unreachable, WaitOver,
+} from "../quorlock.js";
 import { Nodes, Sidecar } from "./kit.js";
 
 /** No wait in here is meant to last so long; a loaded machine is. */
@@ -99,6 +101,21 @@ test("forced away it is lost: the signal aborts and withLock throws", async () =
     assert.throws(() => lease.check(), LockLost);
   });
   await assert.rejects(working, LockLost);
+});
+
+test("the limits of the sidecar have their own errors", async (t) => {
+  const small = await Sidecar.start(nodes, "--max-waiters", "1", "--max-new-names", "1");
+  t.after(() => small.stop());
+  const caller = new Client({ url: small.url });
+  const lease = await caller.hold("limited");
+  const waiting = caller.hold("limited", { waitMs: LONG });
+  await until(async () => (await caller.status("limited")).waiters === 1);
+  await assert.rejects(caller.acquire("limited", { waitMs: 1_000 }), TooManyWaiters);
+  await lease.release();
+  await (await waiting).release();
+  await assert.rejects(async () => {
+    for (let number = 0; number < 200; number += 1) await caller.acquire(`limited-${number}`, { ttlMs: 1_000 });
+  }, TooManyNames);
 });
 
 test("it is lost when most nodes die", async (t) => {

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import kit
 import quorlock
-from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NoQuorum, ShuttingDown, Unauthorized, Unreachable
-from quorlock import WaitOver
+from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NoQuorum, ShuttingDown, TooManyNames
+from quorlock import TooManyWaiters, Unauthorized, Unreachable, WaitOver
 
 # No wait in here is meant to last so long; a loaded machine is.
 LONG = 30
@@ -81,6 +81,26 @@ class Holding(unittest.TestCase):
                 client.hold("over", wait=timedelta(milliseconds=300)).__enter__()
             self.assertGreaterEqual(time.monotonic() - start, 0.3)
             self.assertLess(time.monotonic() - start, 10)
+
+    def test_the_limits_of_the_sidecar_have_their_own_errors(self):
+        small = kit.Sidecar(nodes, "--max-waiters", "1", "--max-new-names", "1")
+        self.addCleanup(small.stop)
+        theirs = Client(small.url)
+
+        def waiter():
+            with theirs.hold("limited", wait=LONG):
+                pass
+
+        with theirs.hold("limited"):
+            waiting = threading.Thread(target=waiter)
+            waiting.start()
+            until(lambda: theirs.status("limited").waiters == 1)
+            with self.assertRaises(TooManyWaiters):
+                theirs.acquire("limited", wait=1)
+        waiting.join(LONG)
+        with self.assertRaises(TooManyNames):
+            for number in range(200):
+                theirs.acquire(f"limited-{number}", ttl=1)
 
     def test_it_outlives_its_ttl_while_the_block_lasts(self):
         with client.hold("kept", ttl=1) as lease:

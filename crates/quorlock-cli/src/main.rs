@@ -21,7 +21,6 @@ mod settings;
 compile_error!("the command line tool needs Linux, whose kernel ends a command together with us");
 
 use args::{Cli, Command, Config};
-use clap::Parser;
 use clap::error::ErrorKind;
 use commands::{bench, choose, dev, doctor, init, run, serve, watch};
 use output::Output;
@@ -33,7 +32,7 @@ use std::env;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::from_process_args() {
         Ok(cli) => cli,
         Err(error) => return print_parse_error(&error).into(),
     };

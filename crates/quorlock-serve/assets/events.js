@@ -12,7 +12,7 @@ const SEVERITY = {
   node_replicated: WARNING, clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
 };
 const WORDS = {
-  gave_up: "gave up", lease_expired: "lease expired", extend_failed: "extend failed", topped_up: "topped up", given_away: "given away", node_up: "node up", node_down: "node down",
+  gave_up: "gave up", lease_expired: "lease expired", extend_failed: "extend failed", given_away: "given away", node_up: "node up", node_down: "node down",
   node_quarantined: "quarantined", node_failed: "node failed", node_replicated: "has replicas", clock_skew: "clock skew", clock_jumped: "clock jumped",
 };
 
@@ -20,7 +20,7 @@ const WORDS = {
 const EXPECTED = ["held", "cancelled"];
 // What was dropped before this page first asked is no fault of it.
 const isBeginning = (kind, data) => kind === "gap" && data.after === 0;
-const severityOf = (kind, data) => (isBeginning(kind, data) ? ROUTINE : kind === "gave_up" && !EXPECTED.includes(data.why) ? WARNING : SEVERITY[kind] ?? ROUTINE);
+const severityOf = (kind, data) => (isBeginning(kind, data) ? ROUTINE : kind === "gave_up" && !EXPECTED.includes(data.reason) ? WARNING : SEVERITY[kind] ?? ROUTINE);
 
 let events = [];
 let waiting = [];

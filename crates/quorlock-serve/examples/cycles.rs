@@ -1,5 +1,5 @@
-//! Measures how many locks per second a sidecar grants: clients on persistent connections acquire and release
-//! a name each.
+//! Measures how many locks per second a sidecar grants: clients on persistent connections acquire and
+//! release a name each.
 //!
 //! ```sh
 //! quorlock dev -- quorlock serve --listen unix:/tmp/sidecar.sock &

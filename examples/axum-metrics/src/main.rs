@@ -26,7 +26,9 @@ struct Service {
 async fn main() -> Result<(), Box<dyn Error>> {
     let prometheus = install_recorder()?; // before the locker: earlier metrics would be lost
     let locker = Builder::from_env()?.metrics(Metrics::new()).build()?;
-    locker.connect().await?;
+    if let Err(error) = locker.connect().await {
+        eprintln!("{error}"); // the locker goes on trying
+    }
     let listener = TcpListener::bind("127.0.0.1:3000").await?;
     let interrupted = async {
         let _ = tokio::signal::ctrl_c().await;

@@ -66,7 +66,11 @@ fn rows(settings: &Settings) -> Vec<Row> {
 }
 
 fn row<T>(name: &'static str, setting: &Setting<T>, show: impl Fn(&T) -> String) -> Row {
-    Row { name, value: sanitize_lines(&show(&setting.value)), source: sanitize_lines(&setting.source.to_string()) }
+    Row {
+        name,
+        value: sanitize_lines(&show(&setting.value)),
+        source: sanitize_lines(&setting.source.to_string()),
+    }
 }
 
 /// An address without its password.

@@ -20,8 +20,10 @@ pub(crate) fn force_release(
 ) -> Result<Exit, Failure> {
     let token = parse_token(&args.token)?;
     if !args.yes && (!is_interactive() || output.json) {
-        return Err(Failure::usage("taking a lock away needs a confirmation, and there is no terminal to ask on")
-            .help("check the holder with `quorlock status`, then give --yes"));
+        return Err(Failure::usage(
+            "taking a lock away needs a confirmation, and there is no terminal to ask on",
+        )
+        .help("check the holder with `quorlock status`, then give --yes"));
     }
     let runtime = runtime::start()?;
     let locker = {

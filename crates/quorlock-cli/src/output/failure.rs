@@ -198,8 +198,9 @@ pub(crate) fn unconfirmed(name: &Name, nodes: &[NodeReport]) -> Failure {
 /// Too few nodes took part; each one's cause is on a line of its own.
 fn no_quorum(kind: &'static str, message: String, nodes: &[NodeReport]) -> Failure {
     let lines: String = nodes.iter().map(|node| format!("\n  {node}")).collect();
-    let is_new =
-        nodes.iter().any(|node| matches!(&node.outcome, NodeOutcome::Failed(cause) if cause.kind() == "quarantined"));
+    let is_new = nodes
+        .iter()
+        .any(|node| matches!(&node.outcome, NodeOutcome::Failed(cause) if cause.kind() == "quarantined"));
     let help = if is_new {
         "new nodes may vote at once after `quorlock init`; nodes that restarted must wait"
     } else {

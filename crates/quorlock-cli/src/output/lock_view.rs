@@ -49,8 +49,11 @@ fn whole_values(lock: &Inspection) -> String {
         Holder::Owner { owner, .. } => owner.reason.clone(),
         _ => None,
     };
-    let values =
-        [("name", Some(lock.name.to_string())), ("holder", Some(holder_text(&lock.holder))), ("reason", reason)];
+    let values = [
+        ("name", Some(lock.name.to_string())),
+        ("holder", Some(holder_text(&lock.holder))),
+        ("reason", reason),
+    ];
     let long = values
         .into_iter()
         .filter_map(|(what, value)| Some((what, value.filter(|it| table::truncate(it.clone()) != *it)?)));
@@ -88,7 +91,9 @@ pub(crate) fn holder_text(holder: &Holder) -> String {
 /// The holder of a lock and since when it holds it, for people.
 pub(crate) fn holder_since_text(holder: &Holder, now: SystemTime) -> String {
     match holder {
-        Holder::Owner { owner, .. } => format!("{} since {}", holder_text(holder), relative_time::show(owner.since, now)),
+        Holder::Owner { owner, .. } => {
+            format!("{} since {}", holder_text(holder), relative_time::show(owner.since, now))
+        }
         other => holder_text(other),
     }
 }
@@ -145,7 +150,8 @@ fn row(lock: &Inspection, now: SystemTime) -> [String; 7] {
     };
     let fence = fence_of(&lock.holder).map_or_else(dash, |fence| fence.to_string());
     let votes = format!("{}/{}", lock.votes, lock.quorum.nodes());
-    let [name, holder, reason] = [lock.name.to_string(), holder_text(&lock.holder), reason].map(table::truncate);
+    let [name, holder, reason] =
+        [lock.name.to_string(), holder_text(&lock.holder), reason].map(table::truncate);
     [name, holder, since, remaining(lock.left), fence, votes, reason]
 }
 

@@ -134,8 +134,9 @@ impl Settings {
             return Ok(());
         }
         if env::var_os(WITHHELD).is_some() {
-            let message =
-                format!("no nodes are configured: `quorlock run` removed {NODES}, because it has a password in it");
+            let message = format!(
+                "no nodes are configured: `quorlock run` removed {NODES}, because it has a password in it"
+            );
             return Err(Failure::usage(message).help(
                 "name the nodes in a configuration file of mode 600, or give --nodes file: to lock within this machine",
             ));

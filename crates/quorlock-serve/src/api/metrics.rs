@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Returns the metrics for Prometheus
-#[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, content_type = "text/plain", body = String)))]
+#[utoipa::path(get, path = "/metrics", operation_id = "show", tag = "health",
+    responses((status = 200, content_type = "text/plain", body = String)))]
 pub(crate) async fn metrics(State(app): State<Arc<AppState>>, _: CanRead) -> Response {
     touch();
     record_health(&app.locker.health());

@@ -73,7 +73,8 @@ async fn a_held_name_is_not_granted_when_the_nodes_forgot_it() {
     world.acquire(&json!({ "wait_ms": 20_000 })).await.ok();
 }
 
-/// Goal: a caller that has not yet read that its lock is lost is protected until its deadline, and no longer.
+/// Goal: a caller that has not yet read that its lock is lost is protected until its deadline, and no
+/// longer.
 #[tokio::test]
 async fn a_hold_that_is_found_lost_keeps_its_name_until_its_deadline() {
     let world = World::start();

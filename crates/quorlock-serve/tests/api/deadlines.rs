@@ -9,8 +9,8 @@ fn boot_ms() -> u64 {
     u64::try_from(SystemClock.now().since_boot().as_millis()).unwrap()
 }
 
-/// Checks the response to a request that was sent at `sent`, for a lease that nodes keep until `ends` on the
-/// boot clock.
+/// Checks the response to a request that was sent at `sent`, for a lease that nodes keep until `ends` on
+/// the boot clock.
 #[track_caller]
 fn assert_bounded(response: &Value, sent: u64, ends: u64) {
     let number = |field: &str| response[field].as_u64().unwrap_or_else(|| panic!("no {field}: {response}"));
@@ -42,8 +42,8 @@ async fn a_lease_says_when_it_ends_and_how_long_ago_it_was_asked_for() {
     assert_bounded(&stranger.post("/v1/locks/a/extend", &body).await.ok(), sent, boot_ms() + 9_000);
 }
 
-/// Goal: a client that counts from before its request knows how much of that it waited, and loses no more than
-/// the time that its request travelled.
+/// Goal: a client that counts from before its request knows how much of that it waited, and loses no
+/// more than the time that its request travelled.
 #[tokio::test]
 async fn the_time_that_a_caller_waited_is_not_part_of_its_lease() {
     let lab = Lab::new();

@@ -113,7 +113,7 @@ async fn a_lease_that_nobody_extends_ends_and_makes_room() {
     serving.abort();
 }
 
-/// Whoever waits holds nothing.
+/// Goal: a waiter holds nothing, so it does not count as a session.
 #[tokio::test]
 async fn waiting_takes_no_room_from_others() {
     let lab = Lab::within(|limits| limits.sessions = 2);

@@ -5,7 +5,8 @@ use quorlock_serve::Limits;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// Goal: on a socket of the file system, the event log names the user and the process that released a lock by force.
+/// Goal: on a socket of the file system, the event log names the user and the process that released a
+/// lock by force.
 #[tokio::test]
 async fn a_forced_release_over_a_unix_socket_names_user_and_process() {
     let lab = Lab::start("memory:", Limits::default()).await;

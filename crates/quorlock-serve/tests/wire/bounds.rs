@@ -168,15 +168,15 @@ async fn probes_are_answered_when_all_connections_are_busy() {
 async fn a_caller_that_showed_a_secret_keeps_its_connection() {
     let lab = Lab::guarded("memory:", few(2), "read:reader-reader-reader\n").await;
     let mut known = lab.dial().await;
-    let request =
+    let head =
         "GET /v1/locks HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer reader-reader-reader\r\n\r\n";
-    known.write_all(request.as_bytes()).await.unwrap();
+    known.write_all(head.as_bytes()).await.unwrap();
     assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"));
     for _ in 0..10 {
         let _silent = lab.dial().await;
         assert!(request(&lab, "/healthz").await.starts_with("HTTP/1.1 200"));
     }
-    known.write_all(request.as_bytes()).await.unwrap();
+    known.write_all(head.as_bytes()).await.unwrap();
     assert!(answer(&mut known).await.starts_with("HTTP/1.1 200"), "it is still open");
 }
 

@@ -77,8 +77,10 @@ impl Lab {
 
     /// Waits until `count` calls wait for a lock.
     pub(crate) async fn waiters(&self, count: u64) {
-        quorlock_testkit::until("the calls wait", LIMIT, async || self.overview().await["waiters_total"] == count)
-            .await;
+        quorlock_testkit::until("the calls wait", LIMIT, async || {
+            self.overview().await["waiters_total"] == count
+        })
+        .await;
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) enum Cause {
 /// count as silent.
 ///
 /// # Cancel safety
-/// Cancel safe: dropped half-way, it releases on every node that it asked.
+/// Cancel safe: dropped half-way, it releases on every node to which it sent a command.
 pub(crate) async fn attempt(
     nodes: &Nodes,
     params: &AttemptParams<'_>,
@@ -87,7 +87,7 @@ pub(crate) async fn attempt(
     }
     step = ctx.injected.decision(step, &rounds.state, proposal);
     if ctx.longest.recorded() > recorded && matches!(step, Step::Granted(_)) {
-        // A node that had forgotten may have voted before another one said how long it must not.
+        // A node that had forgotten may have voted before another node reported how long it must not.
         step = Step::Refused;
     }
     let now = ctx.clock.now();
@@ -105,7 +105,7 @@ pub(crate) async fn attempt(
         }
         _ if rounds.state.lacks_quorum() => {
             drop(undo);
-            let votes = Box::pin(hear_remaining(votes, round)).await;
+            let votes = Box::pin(collect_remaining(votes, round)).await;
             Err(Refusal::new(Cause::NoQuorum, tally, votes, took))
         }
         _ => {
@@ -115,8 +115,8 @@ pub(crate) async fn attempt(
     }
 }
 
-/// Hears the nodes that have not answered yet, so that the error can name each one's cause.
-async fn hear_remaining<'a>(mut votes: Votes<'a>, mut round: Pin<&mut Round>) -> Votes<'a> {
+/// Waits for the nodes that have not answered yet, so that the error can name each one's cause.
+async fn collect_remaining<'a>(mut votes: Votes<'a>, mut round: Pin<&mut Round>) -> Votes<'a> {
     while let Some((node, reply)) = round.as_mut().next().await {
         votes.record(node, &reply);
     }
@@ -220,7 +220,7 @@ fn mark_of(reply: &Reply) -> Mark {
     }
 }
 
-/// Releases on every node when dropped, also on those that did not answer, unless it was disarmed.
+/// Releases on every node when dropped, even on those that did not answer, unless it was disarmed.
 struct Undo<'a> {
     nodes: &'a Nodes,
     name: &'a Name,

@@ -4,7 +4,7 @@ use crate::acquire::name_queue::NameQueue;
 use crate::quorum::Nodes;
 use quorlock_core::Name;
 
-/// Hints about one name ring the bell of its line until this is dropped.
+/// Hints about one name wake its queue until this is dropped.
 #[derive(Debug)]
 pub(crate) struct HintSubscription<'a> {
     nodes: &'a Nodes,

@@ -1,4 +1,5 @@
-//! The one loop that retries: try, look who has it, wait for a hint or a jittered poll, try again.
+//! The one loop that retries: try, find out who holds the lock, wait for a hint or a jittered poll, try
+//! again.
 
 pub(crate) mod attempt;
 pub(crate) mod hint_backoff;
@@ -13,7 +14,7 @@ use crate::context::entropy;
 use crate::context::event::{Event, GaveUpReason};
 use crate::context::options::Options;
 use crate::error::{AcquireError, Holder, NodeOutcome};
-use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::inspect::{Answers, InspectError, Inspection, inspect};
 use crate::quorum::Nodes;
 use quorlock_core::{Backoff, Moment, backoff};
 use std::sync::Arc;
@@ -28,22 +29,23 @@ const POLL_CAP: Duration = Duration::from_secs(1);
 const RETRY_FLOOR: Duration = Duration::from_millis(2);
 const RETRY_CAP: Duration = Duration::from_millis(500);
 
-/// How often, and for how long, a single try contends while no client has a majority. With three clients in three zones
-/// five of six splits end with the second attempt.
+/// How often, and for how long, a single try is repeated while no client has a majority. With three
+/// clients in three zones, five of six splits end with the second attempt.
 const SPLIT_ATTEMPTS: u32 = 16;
 const SPLIT_TIME: Duration = Duration::from_secs(5);
 
-/// How long a busy line holds back, so that waiters of other processes can use the hint that they got.
+/// How long a busy queue pauses, so that waiters of other processes can use the hint that they got.
 const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
-/// Which bounds a call has.
+/// The bounds of one call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How long it may wait; an attempt under way may exceed it by one node timeout.
     pub(crate) wait: Duration,
     /// How many attempts it may make.
     pub(crate) attempts: u32,
-    /// Whether it waits for a holder to let go. If not, it tries again only while no client has a majority.
+    /// Whether it waits for a holder to release the lock. If not, it tries again only while no client has
+    /// a majority.
     pub(crate) waits: bool,
 }
 
@@ -53,13 +55,13 @@ impl Limits {
         Self { wait: options.ttl.validity(), attempts: SPLIT_ATTEMPTS, waits: false }
     }
 
-    /// As the options say.
+    /// The limits that the options set.
     pub(crate) fn of(options: &Options) -> Self {
         Self { wait: options.wait, attempts: options.attempts, waits: options.attempts > 1 }
     }
 }
 
-/// A contender for one name.
+/// One call that acquires a name.
 #[derive(Debug)]
 pub(crate) struct Acquirer<'a> {
     nodes: &'a Nodes,
@@ -69,20 +71,20 @@ pub(crate) struct Acquirer<'a> {
     start: Moment,
     attempts: u32,
     turn: Option<QueueTurn<'a>>,
-    /// Kept apart, as most are granted at once, and thousands may be about to try.
+    /// Boxed apart: most calls are granted at once, and thousands may be about to try.
     retry_state: Option<Box<RetryState<'a>>>,
 }
 
-/// What a contender needs once an attempt was refused.
+/// What a call needs once an attempt was refused.
 #[derive(Debug)]
 struct RetryState<'a> {
     retry: Backoff,
     poll: Backoff,
     subscription: Option<HintSubscription<'a>>,
-    last: Option<Refusal>,
-    seen: Option<Inspection>,
-    /// How many hints came so far.
-    hints: usize,
+    last_refusal: Option<Refusal>,
+    last_inspection: Option<Inspection>,
+    /// How many hints came before and did not lead to a grant.
+    missed_hints: usize,
     /// Whether the last attempt followed a hint.
     hinted: bool,
 }
@@ -93,9 +95,9 @@ impl Default for RetryState<'_> {
             retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
             poll: Backoff::new(POLL_FLOOR, POLL_CAP),
             subscription: None,
-            last: None,
-            seen: None,
-            hints: 0,
+            last_refusal: None,
+            last_inspection: None,
+            missed_hints: 0,
             hinted: false,
         }
     }
@@ -120,10 +122,10 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Contends until the lock is granted, a limit is reached or the caller cancels.
+    /// Tries until the lock is granted, a limit is reached or the caller cancels.
     ///
     /// # Cancel safety
-    /// Cancel safe: an attempt under way is undone on every node, and the place in the line is given up.
+    /// Cancel safe: an attempt under way is undone on every node, and the call leaves the queue.
     pub(crate) async fn run(&mut self) -> Result<(Grant, Option<QueueTurn<'a>>), AcquireError> {
         let result = match &self.params.options.cancel {
             None => self.acquire_loop().await,
@@ -150,7 +152,7 @@ impl<'a> Acquirer<'a> {
                 attempts: self.attempts,
             }),
         }
-        // The subscription ends before the next in line can begin its own.
+        // The subscription ends before the next task of the queue can begin its own.
         self.retry_state = None;
         result.map(|grant| (grant, self.turn.take()))
     }
@@ -162,7 +164,7 @@ impl<'a> Acquirer<'a> {
             return Box::pin(self.give_up()).await;
         }
         let queue = self.queue;
-        // A single try does not queue: it answers what is true now.
+        // A single try does not queue: it reports what is true now.
         if self.limits.waits {
             match queue.turn(|| self.left()).await {
                 Ok(Some(turn)) => self.turn = Some(turn),
@@ -180,15 +182,15 @@ impl<'a> Acquirer<'a> {
                 let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, self.random());
                 sleep(pause.min(self.left())).await;
             }
-            // Waiting here is no attempt, and the attempt's time begins behind it.
+            // Waiting for a permit is no attempt: the time of the attempt begins after it.
             let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
             let until = self.start + self.limits.wait.saturating_add(self.nodes.ctx.node_timeout);
-            // Thousands may wait before this, and few come here at a time.
+            // Boxed: thousands of calls may wait before this point, and few reach it at the same time.
             let tried = Box::pin(attempt(self.nodes, &self.params, until)).await;
             drop(permit);
-            if let Some(grant) = self.take(tried) {
+            if let Some(grant) = self.record_attempt(tried) {
                 return Ok(grant);
             }
             if !self.limits.waits {
@@ -202,9 +204,11 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Waits until few enough attempts of the locker are under way; `None` if that takes too long.
+    /// Waits until few enough attempts of the locker are under way; `None` if the time of the call ends
+    /// first.
     ///
-    /// An attempt waits for nodes alone, each for a node timeout at most, so every permit comes back.
+    /// An attempt waits only for nodes, and for each of them at most one node timeout, so every permit
+    /// comes back.
     async fn attempt_permit(&self) -> Option<SemaphorePermit<'a>> {
         let attempts = &self.nodes.attempts;
         match attempts.try_acquire() {
@@ -219,10 +223,11 @@ impl<'a> Acquirer<'a> {
 
     /// After a single try was refused: waits before the next attempt if no client has a majority.
     ///
-    /// Several clients that try at the same moment may get one vote each, and all are refused. None of them may take that
-    /// for a lock that is held, or none does the work. A look that finds one token on a majority is proof: each attempt
-    /// has a token of its own, and one that a majority granted is undone only by a client that is cancelled, reports an
-    /// error or tries again. Our own undo reaches every node before the look does.
+    /// Several clients that try at the same moment may get one vote each, and all are refused. None of
+    /// them may mistake that for a lock that is held, or no client does the work. An inspection that
+    /// finds one token on a majority is proof: each attempt has a token of its own, and one that a
+    /// majority granted is undone only by a client that is cancelled, reports an error or tries again.
+    /// Our own undo reaches every node before the inspection does.
     async fn retry_split(&mut self) -> Result<(), AcquireError> {
         if self.attempts <= 1 {
             self.limits.wait = self.limits.wait.min(self.waited() + SPLIT_TIME);
@@ -236,7 +241,7 @@ impl<'a> Acquirer<'a> {
         Ok(())
     }
 
-    /// While a guard of this very process has the lock, there is no need to ask any node.
+    /// Waits while a guard of this process holds the lock: until then no node needs to be asked.
     async fn wait_for_local_holder(&self) -> Result<(), OutOfTime> {
         while let Some(left) = self.queue.held_for() {
             if self.left().is_zero() {
@@ -247,22 +252,23 @@ impl<'a> Acquirer<'a> {
         Ok(())
     }
 
-    /// Takes note of how an attempt went; gives the grant, if it is one.
-    fn take(&mut self, tried: Result<Grant, Refusal>) -> Option<Grant> {
+    /// Records how an attempt went; returns the grant, if it is one.
+    fn record_attempt(&mut self, tried: Result<Grant, Refusal>) -> Option<Grant> {
         match tried {
             Ok(grant) => {
                 self.attempts += 1;
-                self.queue.note(true);
+                self.queue.record_attempt(true);
                 return Some(grant);
             }
-            // Nodes whose time was cut short may be well.
+            // This attempt was cut short by the time limit, so nodes without an answer may be healthy: it
+            // does not count.
             Err(refusal) if refusal.cause == Cause::NoQuorum && self.grace().is_zero() => {}
-            Err(refusal) => self.note(refusal),
+            Err(refusal) => self.record_refusal(refusal),
         }
         None
     }
 
-    fn note(&mut self, refusal: Refusal) {
+    fn record_refusal(&mut self, refusal: Refusal) {
         self.attempts += 1;
         self.nodes.ctx.emit(&Event::Refused {
             name: self.params.name.clone(),
@@ -271,32 +277,33 @@ impl<'a> Acquirer<'a> {
             denied: refusal.denied,
             missing: refusal.missing,
         });
-        self.queue.note(false);
+        self.queue.record_attempt(false);
         let longest = self.nodes.ctx.node_timeout * 3;
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.retry.raise_floor(refusal.took.min(longest));
-        retry_state.last = Some(refusal);
+        retry_state.last_refusal = Some(refusal);
     }
 
-    /// Waits as long as makes sense after a refusal.
+    /// Waits before the next attempt: for a hint or the next poll while another client holds the lock,
+    /// else a short delay.
     async fn pause(&mut self) {
         let retry_state = self.retry_state.get_or_insert_default();
         let was_hinted = std::mem::take(&mut retry_state.hinted);
-        let Some(refusal) = retry_state.last.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
+        let Some(refusal) = retry_state.last_refusal.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
             return self.back_off().await;
         };
-        // Others used the hint first, and their release will be heard: no need to look who it is.
+        // Another client used the hint first, and its release will send the next one: no need to inspect.
         let is_taken = was_hinted && refusal.votes == 0 && retry_state.subscription.is_some();
         let mut ends = POLL_CAP;
         if !is_taken {
-            // Subscribed before the look: a release between the two rings the bell.
+            // Subscribed before the inspection: a release between the two sends a hint.
             let (nodes, name, queue) = (self.nodes, self.params.name, self.queue);
             retry_state.subscription.get_or_insert_with(|| HintSubscription::start(nodes, name, queue));
-            let Some(seen) = self.inspect_holder().await.filter(|seen| seen.is_held()) else {
-                // Nobody has a majority: several contend, or it was just released.
+            let Some(found) = self.inspect_holder().await.filter(|found| found.is_held()) else {
+                // No client has a majority: several contend, or the lock was just released.
                 return self.back_off().await;
             };
-            ends = seen.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+            ends = found.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
         }
         let random = self.random();
         let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
@@ -305,56 +312,57 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Waits for those who contend to be through.
+    /// Waits until the clients that contend should be done.
     async fn back_off(&mut self) {
         let random = self.random();
         let delay = self.retry_state.get_or_insert_default().retry.next(random);
         sleep(delay.min(self.left())).await;
     }
 
-    /// Holds back after a hint as long as others should go first.
+    /// After a hint, waits while clients that have waited longer should try first.
     async fn after_hint(&mut self) {
         let random = self.random();
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.poll.reset();
-        let delay = stagger(self.queue.wakeup().subscribers(), retry_state.hints, random);
-        retry_state.hints += 1;
+        let delay = stagger(self.queue.wakeup().subscribers(), retry_state.missed_hints, random);
+        retry_state.missed_hints += 1;
         retry_state.hinted = true;
         if !delay.is_zero() {
             sleep(delay.min(self.left())).await;
         }
     }
 
-    /// Asks who has the lock, for the wait and for the error; tells what was seen last.
+    /// Asks the nodes who holds the lock, for the wait and for the error; returns the latest inspection
+    /// that succeeded.
     async fn inspect_holder(&mut self) -> Option<&Inspection> {
-        let inspection = inspect(self.nodes, self.params.name, Hear::Majority);
-        if let Ok(seen) = timeout(self.left(), inspection).await {
-            let holder = seen.as_ref().ok().filter(|seen| seen.is_held());
-            if let Some(seen) = holder {
-                self.emit_waiting(seen);
+        let inspection = inspect(self.nodes, self.params.name, Answers::Majority);
+        if let Ok(found) = timeout(self.left(), inspection).await {
+            let held = found.as_ref().ok().filter(|found| found.is_held());
+            if let Some(held) = held {
+                self.emit_waiting(held);
             }
-            self.retry_state.get_or_insert_default().seen = seen.ok();
+            self.retry_state.get_or_insert_default().last_inspection = found.ok();
         }
-        self.retry_state.as_ref()?.seen.as_ref()
+        self.retry_state.as_ref()?.last_inspection.as_ref()
     }
 
-    fn emit_waiting(&self, seen: &Inspection) {
-        let holder = match &seen.holder {
+    fn emit_waiting(&self, held: &Inspection) {
+        let holder = match &held.holder {
             Holder::Owner { owner, .. } => Some(owner.clone()),
             Holder::Foreign(_) | Holder::Nobody => None,
         };
         let name = self.params.name.clone();
-        self.nodes.ctx.emit(&Event::Waiting { name, holder, left: seen.left });
+        self.nodes.ctx.emit(&Event::Waiting { name, holder, left: held.left });
     }
 
     async fn give_up(&mut self) -> Result<Grant, AcquireError> {
         Err(self.reason().await)
     }
 
-    /// The error that says why, from the last attempt, or from a look if there was none.
+    /// The error of the call: from the last attempt, or from an inspection if there was none.
     async fn reason(&mut self) -> AcquireError {
         let lock = self.params.name.clone();
-        match self.retry_state.as_mut().and_then(|retry_state| retry_state.last.take()) {
+        match self.retry_state.as_mut().and_then(|retry_state| retry_state.last_refusal.take()) {
             Some(refusal) if refusal.cause == Cause::NoQuorum => AcquireError::NoQuorum {
                 lock,
                 quorum: self.nodes.quorum,
@@ -368,24 +376,25 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Looks which client has it. `was_refused` if the last attempt was refused by nodes that could vote.
+    /// Inspects which client has it. `was_refused` if the last attempt was refused by nodes that could
+    /// vote.
     async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
         let (lock, quorum) = (self.params.name.clone(), self.nodes.quorum);
-        // What is left of the limit bounds this last look, too.
-        let inspection = inspect(self.nodes, self.params.name, Hear::Majority);
-        let seen = match timeout(self.grace(), inspection).await {
-            Ok(Ok(seen)) => Some(seen),
+        // The rest of the time limit bounds this last inspection, too.
+        let inspection = inspect(self.nodes, self.params.name, Answers::Majority);
+        let found = match timeout(self.grace(), inspection).await {
+            Ok(Ok(found)) => Some(found),
             Ok(Err(InspectError { nodes, .. })) => {
                 let answered =
                     nodes.iter().filter(|report| matches!(report.outcome, NodeOutcome::Yes)).count();
                 return AcquireError::NoQuorum { lock, quorum, answered, nodes };
             }
-            Err(_) => self.retry_state.as_mut().and_then(|retry_state| retry_state.seen.take()),
+            Err(_) => self.retry_state.as_mut().and_then(|retry_state| retry_state.last_inspection.take()),
         };
         let waited = self.waited();
-        match seen {
-            Some(seen) if seen.is_held() => {
-                AcquireError::Held { lock, holder: seen.holder, left: seen.left, waited }
+        match found {
+            Some(found) if found.is_held() => {
+                AcquireError::Held { lock, holder: found.holder, left: found.left, waited }
             }
             Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
             None if was_refused => AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited },
@@ -401,7 +410,7 @@ impl<'a> Acquirer<'a> {
         self.limits.wait.saturating_sub(self.waited())
     }
 
-    /// What is left for an attempt: the wait limit is kept to within one node timeout.
+    /// What is left for an attempt: a call exceeds its wait limit by one node timeout at most.
     fn grace(&self) -> Duration {
         self.limits.wait.saturating_add(self.nodes.ctx.node_timeout).saturating_sub(self.waited())
     }

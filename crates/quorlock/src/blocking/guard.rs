@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
-    /// There until it is given away.
+    /// `None` once it was released or given away.
     guard: Option<crate::Guard>,
     lease: Lease,
 }
@@ -83,7 +83,7 @@ impl Guard {
         self.lease.remaining()
     }
 
-    /// Time to the deadline, also after a loss was announced before it; see [`crate::Lease::time_left`].
+    /// Time to the deadline, even after a loss was announced before it; see [`crate::Lease::time_left`].
     pub fn time_left(&self) -> Duration {
         self.lease.time_left()
     }
@@ -138,7 +138,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let Some(guard) = self.guard.take() else { return };
-        // Where an observer drops it there is no thread left to wait, and the release goes out behind it.
+        // If an observer drops it, no thread is left to wait, and the release is sent in the background.
         if !is_engine() {
             let limit = guard.node_timeout();
             wait_briefly(guard.release(), limit);

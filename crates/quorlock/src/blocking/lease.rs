@@ -41,7 +41,7 @@ impl Lease {
         self.0.remaining()
     }
 
-    /// Time to the deadline, also after a loss was announced before it; see [`crate::Lease::time_left`].
+    /// Time to the deadline, even after a loss was announced before it; see [`crate::Lease::time_left`].
     pub fn time_left(&self) -> Duration {
         self.0.time_left()
     }

@@ -26,10 +26,11 @@ impl Lock {
         self.0.name()
     }
 
-    /// Takes the lock, waiting for it if somebody else has it; see [`crate::Lock::acquire`].
+    /// Takes the lock, waiting for it if another client has it; see [`crate::Lock::acquire`].
     ///
     /// # Errors
-    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, or too many waiters.
+    /// [`AcquireError`]: held by another client, contended, no quorum, too slow, cancelled, or too many
+    /// waiters.
     pub fn acquire(&self) -> Result<Guard, AcquireError> {
         let lock = self.0.clone();
         wait(async move { lock.acquire().await }).map(Guard::new)
@@ -47,8 +48,9 @@ impl Lock {
 
     /// Runs `work` while the lock is held, and releases it.
     ///
-    /// Blocking work cannot be cancelled from outside, so look at [`Lease::is_held`] between its steps and before its
-    /// last write; what to do when the lock is lost is the work's decision. What it returns comes back as it is.
+    /// Blocking work cannot be cancelled from outside, so check [`Lease::is_held`] between its steps and
+    /// before its last write; what to do when the lock is lost is the work's decision. What it returns
+    /// comes back as it is.
     ///
     /// # Errors
     /// [`AcquireError`] if the lock could not be taken; the work was then not started.
@@ -68,7 +70,7 @@ impl Lock {
         wait(async move { lock.inspect().await })
     }
 
-    /// Extends the lock of whoever holds it with exactly this `token`; see [`crate::Lock::extend_token`].
+    /// Extends the lock that a client holds with exactly this `token`; see [`crate::Lock::extend_token`].
     ///
     /// # Errors
     /// [`ExtendError`] if a majority does not hold it, too few nodes answered, or the ttl cannot be used.
@@ -122,7 +124,7 @@ impl Lock {
         Self(self.0.loss_margin(margin))
     }
 
-    /// Who takes the lock, for people who ask who holds it (default `user@host`).
+    /// The owner of the lock, for people who ask who holds it (default `user@host`).
     pub fn owner(self, who: impl Into<Arc<str>>) -> Self {
         Self(self.0.owner(who))
     }

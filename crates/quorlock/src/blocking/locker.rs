@@ -77,7 +77,7 @@ impl Locker {
         wait(async move { locker.init_fresh_nodes().await })
     }
 
-    /// Which locks are held by anybody; see [`crate::Locker::list`].
+    /// Which locks are held, by any client; see [`crate::Locker::list`].
     ///
     /// # Errors
     /// [`ListError`] if fewer than a quorum answered.
@@ -86,7 +86,7 @@ impl Locker {
         wait(async move { locker.list().await })
     }
 
-    /// Looks at each node from all sides; see [`crate::Locker::examine`].
+    /// Examines each node; see [`crate::Locker::examine`].
     pub fn examine(&self) -> Vec<NodeExamination> {
         let locker = self.0.clone();
         wait(async move { locker.examine().await })

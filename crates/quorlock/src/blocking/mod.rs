@@ -1,8 +1,8 @@
 //! The same lock for code without async: every call blocks, and the watchdog runs between calls.
 //!
-//! All blocking lockers share one background thread, started with the first of them. It keeps connections, extends
-//! held locks and announces losses while your code computes. The calls may be made from any thread, also from
-//! within an async runtime, whose thread they then block.
+//! All blocking lockers share one background thread, started with the first of them. It keeps
+//! connections, extends held locks and announces losses while your code computes. The calls may be made
+//! from any thread, even from within an async runtime, whose thread they then block.
 //!
 //! ```no_run
 //! use quorlock::Locker;

@@ -37,8 +37,8 @@ pub(crate) fn wait<T: Send + 'static>(future: impl Future<Output = T> + Send + '
     }
 }
 
-/// Runs `future` on the background thread and waits for its end, at most for `limit`, whatever that thread does. A process
-/// that was forked has none.
+/// Runs `future` on the background thread and waits for its end, at most for `limit`, whatever that
+/// thread does: a process that was forked has none.
 pub(crate) fn wait_briefly(future: impl Future + Send + 'static, limit: Duration) {
     let (done, result) = mpsc::sync_channel(1);
     ENGINE.spawn(async move {

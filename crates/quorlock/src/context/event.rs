@@ -1,4 +1,4 @@
-//! What happens to locks and nodes, for whoever wants to know: logs, metrics, tests, dashboards.
+//! What happens to locks and nodes, for logs, metrics, tests and dashboards.
 
 use crate::context::trace::trace;
 use crate::error::node::NodeError;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Something that happened.
 ///
 /// # In `tracing`
-/// Each is told to `tracing` as well, with target `quorlock`, under these messages, which are stable:
+/// Each is also emitted to `tracing`, with target `quorlock`, under these messages, which are stable:
 ///
 /// | level | messages |
 /// |---|---|
@@ -20,8 +20,8 @@ use std::time::Duration;
 /// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
 ///
-/// Locks stand in the field `lock`, nodes in `node`; the other fields are those of the event. The spans `acquire`,
-/// `extend` and `release` (debug, field `lock`) tell what each belongs to.
+/// Locks are in the field `lock`, nodes in `node`; the other fields are those of the event. The spans
+/// `acquire`, `extend` and `release` (debug, field `lock`) say what each belongs to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -39,7 +39,7 @@ pub enum Event {
         attempts: u32,
         /// How many nodes had voted for it when it was decided.
         votes: usize,
-        /// How long it is valid if nobody extends it.
+        /// How long it is valid if it is not extended.
         validity: Duration,
     },
     /// One attempt failed; another may follow.
@@ -55,13 +55,13 @@ pub enum Event {
         /// Nodes that did not answer, or may not vote.
         missing: usize,
     },
-    /// Somebody waits for a lock that is held.
+    /// A call waits for a lock that is held.
     Waiting {
         /// The lock.
         name: Name,
-        /// Who holds it, if a node could tell.
+        /// Who holds it, if a node reported it.
         holder: Option<Owner>,
-        /// How long the holder has it still, unless it extends.
+        /// How long the holder still has it, unless it extends.
         left: Option<Duration>,
     },
     /// An acquire call gave up.
@@ -118,17 +118,17 @@ pub enum Event {
         /// How long it was held.
         held: Duration,
     },
-    /// A lock was released, or its release was sent as its guard was dropped.
+    /// A lock was released, or its release was sent because its guard was dropped.
     Released {
         /// The lock.
         name: Name,
         /// Its fence.
         fence: Fence,
-        /// What became of the release, as far as it was waited for.
+        /// What became of the release, as far as the guard waited for it.
         outcome: ReleaseKind,
         /// How long it was held.
         held: Duration,
-        /// Why it had been lost before, if it had; [`Event::Lost`] has told.
+        /// Why it had been lost before, if it had; [`Event::Lost`] reported that.
         lost: Option<LossReason>,
     },
     /// A held lock was given away, for another process to adopt.
@@ -241,7 +241,7 @@ pub enum ReleaseKind {
     AlreadyGone,
     /// Too few nodes answered.
     Unconfirmed,
-    /// The guard was dropped: the release was sent, and no answer was waited for.
+    /// The guard was dropped: the release was sent, and no answer was awaited.
     Dropped,
 }
 
@@ -259,7 +259,7 @@ impl ReleaseKind {
 
 /// Listens to events. It is called in place, so it must be quick and must not block. A panic in it is caught and logged.
 pub trait Observer: Send + Sync + 'static {
-    /// Takes note of `event`.
+    /// Handles `event`.
     fn on_event(&self, event: &Event);
 }
 
@@ -282,8 +282,8 @@ impl Observers {
         trace(event);
         for observer in self.0.iter() {
             // A broken observer must not take a watchdog or a connection with it.
-            let heard = catch_unwind(AssertUnwindSafe(|| observer.on_event(event)));
-            if heard.is_err() {
+            let handled = catch_unwind(AssertUnwindSafe(|| observer.on_event(event)));
+            if handled.is_err() {
                 tracing::error!(target: "quorlock", ?event, "an observer panicked");
             }
         }

@@ -1,8 +1,8 @@
-//! Who this process is, for the label of its locks.
+//! The identity of this process, for the label of its locks.
 
 use std::{env, fs};
 
-/// `user@host`.
+/// The user and the host: `user@host`.
 pub(crate) fn who() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{}@{host}", user())
@@ -16,9 +16,9 @@ fn user() -> String {
     named.into_iter().find(|user| !user.is_empty()).or_else(known).unwrap_or_else(|| format!("uid{number}"))
 }
 
-/// Where the name of an account stands in its line.
+/// The field of a line of `/etc/passwd` that has the account's name.
 const NAME: usize = 0;
-/// Where its home directory stands.
+/// The field that has its home directory.
 pub(crate) const HOME: usize = 5;
 
 /// A field of the account with this number. Jobs of cron and of init systems often have no `USER` or `HOME` set.

@@ -1,4 +1,4 @@
-//! What every part of a locker shares: clock, randomness, observers, limits and the alarm.
+//! What every part of a locker shares: clock, randomness, observers, limits and the recheck signal.
 
 pub(crate) mod clock;
 pub(crate) mod entropy;
@@ -70,12 +70,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// What the clocks of the nodes show, or ours if none of them says.
+    /// What the clocks of the nodes show, or ours if none is known.
     pub(crate) fn fence_clock(&self, now: Moment) -> Wall {
         self.node_clocks.wall(now).unwrap_or_else(|| self.clock.wall())
     }
 
-    /// The longest ttl to record on a node that has no record: what others have recorded, or our own setting.
+    /// The longest ttl to record on a node that has no record: what others have recorded, or our own
+    /// setting.
     pub(crate) fn longest_to_record(&self) -> Duration {
         match self.longest.recorded() {
             Duration::ZERO => self.longest_ttl,
@@ -111,7 +112,7 @@ impl Default for Context {
     }
 }
 
-/// Tells every watchdog to look at its lock now: a node forgot, or a clock jumped.
+/// Makes every watchdog check its lock now: a node forgot, or a clock jumped.
 #[derive(Clone, Debug)]
 pub(crate) struct RecheckSignal(Arc<watch::Sender<u64>>);
 
@@ -144,7 +145,7 @@ struct Claims {
 }
 
 impl ServerIdentities {
-    /// Notes that `node` is the server `identity`; what it was before no longer counts.
+    /// Records that `node` is the server `identity`; what it was before no longer counts.
     ///
     /// # Errors
     /// [`NodeError::SameServer`] if another node of the locker is that server.
@@ -157,7 +158,7 @@ impl ServerIdentities {
         Ok(())
     }
 
-    /// Notes that `node` has the epoch with this nonce.
+    /// Records that `node` has the epoch with this nonce.
     pub(crate) fn claim_epoch(&self, node: &Arc<str>, nonce: &[u8]) {
         let mut epochs = self.0.epochs.lock();
         epochs.insert(node.clone(), nonce.to_owned());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// No node has been heard.
+/// No clock of a node is known.
 const UNKNOWN: i64 = i64::MIN;
 
 /// The wall clocks of all nodes of a locker. Cheap to clone.
@@ -31,14 +31,14 @@ impl Default for NodeClocks {
 }
 
 impl NodeClocks {
-    /// The clock of `node` showed `wall` when our boot clock showed `now`.
-    pub(crate) fn heard(&self, node: &Arc<str>, wall: Wall, now: Moment) {
+    /// Records that the clock of `node` showed `wall` when our boot clock showed `now`.
+    pub(crate) fn record(&self, node: &Arc<str>, wall: Wall, now: Moment) {
         let mut offsets = self.0.offsets.lock();
         offsets.insert(node.clone(), offset(wall, now));
         self.0.median.store(median(offsets.values().copied()), Ordering::Relaxed);
     }
 
-    /// What the clock of the median node shows at `now`; `None` if none was heard.
+    /// What the clock of the median node shows at `now`; `None` if no clock is known.
     pub(crate) fn wall(&self, now: Moment) -> Option<Wall> {
         let median = self.0.median.load(Ordering::Relaxed);
         let boot = i64::try_from(now.since_boot().as_micros()).ok()?;
@@ -77,19 +77,19 @@ mod tests {
         let clocks = NodeClocks::default();
         assert_eq!(clocks.wall(at(10)), None);
         for (node, shows) in [("a", 1_000), ("b", 1_003), ("c", 900_000)] {
-            clocks.heard(&node.into(), wall(shows), at(10));
+            clocks.record(&node.into(), wall(shows), at(10));
         }
         assert_eq!(clocks.wall(at(10)), Some(wall(1_003)));
         assert_eq!(clocks.wall(at(15)), Some(wall(1_008)));
-        clocks.heard(&"b".into(), wall(1_001), at(20));
+        clocks.record(&"b".into(), wall(1_001), at(20));
         assert_eq!(clocks.wall(at(20)), Some(wall(1_010)), "a reading replaces the one before");
     }
 
     #[test]
     fn of_two_nodes_the_one_that_is_ahead_does_not_count() {
         let clocks = NodeClocks::default();
-        clocks.heard(&"a".into(), wall(1_000), at(10));
-        clocks.heard(&"b".into(), wall(9_000_000), at(10));
+        clocks.record(&"a".into(), wall(1_000), at(10));
+        clocks.record(&"b".into(), wall(9_000_000), at(10));
         assert_eq!(clocks.wall(at(11)), Some(wall(1_001)));
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     pub(crate) fences: bool,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) loss_margin: Option<Duration>,
-    /// Who takes it, for people who ask.
+    /// The owner, for people who ask who holds it.
     pub(crate) who: Arc<str>,
     pub(crate) reason: Option<Arc<str>>,
     /// Both as nodes store them.
@@ -76,7 +76,7 @@ pub(crate) fn check_attempts(attempts: u32) -> Result<u32, ConfigError> {
     Ok(attempts)
 }
 
-/// Nodes forget the fence of a name that was idle for 7 days, so no lock may live longer without a word.
+/// Nodes forget the fence of a name that was idle for 7 days, so no lock may go longer without a command.
 pub(crate) fn check_longest(longest: Duration) -> Result<(), ConfigError> {
     if longest > Duration::from_secs(7 * 24 * 3600) {
         return Err(setting("a longest ttl", format!("{longest:?}"), "give at most 7 days"));

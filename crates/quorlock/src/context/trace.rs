@@ -11,8 +11,8 @@ macro_rules! span_of {
     };
 }
 
-/// Awaits the future in the span, and without one where nobody listens: moving a future into a span costs more than
-/// the rest of the tracing.
+/// Awaits the future in the span, or without one if no subscriber listens: moving a future into a span
+/// costs more than the rest of the tracing.
 macro_rules! traced {
     ($span:expr, $future:expr) => {{
         let span = $span;
@@ -33,14 +33,14 @@ pub(crate) fn releasing(name: &Name) -> Span {
     span_of!("release", name)
 }
 
-/// Tells `tracing`. Messages and fields are stable: [`Event`] lists them.
+/// Emits `event` to `tracing`. Messages and fields are stable: [`Event`] lists them.
 pub(crate) fn trace(event: &Event) {
     match event {
         Event::Acquired { .. }
         | Event::Refused { .. }
         | Event::Waiting { .. }
         | Event::GaveUp { .. }
-        | Event::Adopted { .. } => trace_taking(event),
+        | Event::Adopted { .. } => trace_acquiring(event),
         Event::Extended { .. }
         | Event::ExtendFailed { .. }
         | Event::Repaired { .. }
@@ -58,7 +58,7 @@ pub(crate) fn trace(event: &Event) {
     }
 }
 
-fn trace_taking(event: &Event) {
+fn trace_acquiring(event: &Event) {
     match event {
         Event::Acquired { name, fence, waited, took, attempts, votes, validity } => {
             debug!(target: "quorlock", lock = %name, %fence, ?waited, ?took, attempts, votes, ?validity, "acquired");

@@ -92,14 +92,14 @@ pub enum ConfigError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Somebody else kept the lock. Try later, or skip the work.
+    /// Another client kept the lock. Try later, or skip the work.
     #[error("lock `{lock}` is held by {holder}{}", for_another(*.left))]
     Held {
         /// The lock.
         lock: Name,
         /// Who holds it.
         holder: Holder,
-        /// How long the holder has it, unless it extends; `None` if no node could tell.
+        /// How long the holder has it, unless it extends; `None` if no node reported it.
         left: Option<Duration>,
         /// How long this call waited.
         waited: Duration,
@@ -115,7 +115,7 @@ pub enum AcquireError {
         /// How long this call waited.
         waited: Duration,
     },
-    /// Too few nodes could vote for anyone to hold it. Wake an operator.
+    /// Too few nodes could vote for any client to hold it. Wake an operator.
     #[error("lock `{lock}` needs {} nodes but only {answered} could vote: {}", .quorum, listed(.nodes))]
     NoQuorum {
         /// The lock.
@@ -124,7 +124,7 @@ pub enum AcquireError {
         quorum: Quorum,
         /// How many could.
         answered: usize,
-        /// What each node said.
+        /// What each node answered.
         nodes: Vec<NodeReport>,
     },
     /// The nodes agreed too late: the time of the lock was over. Use a longer ttl, or faster nodes.
@@ -224,7 +224,7 @@ pub enum ExtendError {
     #[error(transparent)]
     Lost(#[from] Lost),
     /// Too few nodes answered. The lock is held until the deadline that it had.
-    #[error("lock `{lock}` was not extended, as only {answered} of {} nodes did so: {}", .quorum, listed(.nodes))]
+    #[error("lock `{lock}` was not extended, because only {answered} of {} nodes did so: {}", .quorum, listed(.nodes))]
     NoQuorum {
         /// The lock.
         lock: Name,
@@ -232,7 +232,7 @@ pub enum ExtendError {
         quorum: Quorum,
         /// How many did.
         answered: usize,
-        /// What each node said.
+        /// What each node answered.
         nodes: Vec<NodeReport>,
     },
     /// The new ttl cannot be used.
@@ -260,17 +260,17 @@ impl NoQuorum {
     }
 }
 
-/// What one node said in a round that failed.
+/// What one node answered in a round that failed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// The node.
     pub node: Arc<str>,
-    /// What it said.
+    /// What it answered.
     pub outcome: NodeOutcome,
 }
 
-/// What one node said.
+/// What one node answered.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NodeOutcome {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 /// Why one node gave no vote. It never means that a lock is held.
 ///
-/// A node that puts the words of a server into an error makes them [printable](crate::printable) first: errors are shown as they
-/// are.
+/// A node that puts the text of a server into an error makes it [printable](crate::printable) first:
+/// errors are shown as they are.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NodeError {
@@ -45,15 +45,15 @@ pub enum NodeError {
     },
     /// It restarted or lost its memory, and must not vote until every lock that it may have forgotten is over.
     #[error(
-        "quarantined for another {}, as it restarted or is new; if it is known to be fresh, initialise it once to skip this",
+        "quarantined for another {}, because it restarted or is new; if it is known to be fresh, initialise it once to skip this",
         Rounded(*.left)
     )]
     Quarantined {
         /// How long until it votes.
         left: Duration,
     },
-    /// It has no mark since when it remembers: it is new, restarted or was emptied, and no client that takes locks has been
-    /// there since.
+    /// It has no mark that says since when it remembers: it is new, restarted or was emptied, and no
+    /// client that takes locks has connected since.
     #[error(
         "it is new, restarted or was emptied, and not marked yet: the first client that takes a lock begins its quarantine; if it is known to be fresh, initialise it once"
     )]
@@ -114,7 +114,8 @@ pub enum NodeError {
         /// The id of the cluster that answered first.
         first: u64,
     },
-    /// The revision of an etcd cluster went back: it was restored from a backup or lost its data, and may have forgotten locks.
+    /// The revision of an etcd cluster went back: it was restored from a backup or lost its data, and may
+    /// have forgotten locks.
     #[error(
         "the etcd cluster's revision went back from {seen} to {found}: it was restored or lost its data, and may have forgotten locks; restart this client once the longest ttl is over"
     )]
@@ -149,25 +150,25 @@ pub enum NodeError {
     /// It accepts no writes (READONLY).
     #[error("it is read-only, as a replica is: {message}")]
     ReadOnly {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// User or password is missing or wrong (NOAUTH, WRONGPASS).
     #[error("authentication failed: {message}")]
     NoAuth {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// The user may not run a command that we need (NOPERM).
     #[error("permission denied: {message}")]
     NoPermission {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// Its memory is full (OOM).
     #[error("it is out of memory: {message}")]
     OutOfMemory {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// It is loading its data (LOADING).
@@ -176,22 +177,22 @@ pub enum NodeError {
     /// A script blocks it (BUSY).
     #[error("it is busy with a script")]
     Busy,
-    /// It refuses writes as it cannot save (MISCONF).
-    #[error("it refuses writes as it cannot save to disk: {message}")]
+    /// It refuses writes because it cannot save (MISCONF).
+    #[error("it refuses writes because it cannot save to disk: {message}")]
     Misconfigured {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// A key that we need has another type (WRONGTYPE).
     #[error("a key has another type than expected: {message}")]
     WrongType {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// Any other error of the server.
     #[error("server error: {message}")]
     Server {
-        /// The server's words.
+        /// The server's message.
         message: Arc<str>,
     },
     /// It answered what no proper server answers.
@@ -208,8 +209,8 @@ pub enum NodeError {
         /// What the operating system said.
         source: Arc<io::Error>,
     },
-    /// The directory is on a file system that is not known to be local: kernel locks may not reach every machine that can write
-    /// there.
+    /// The directory is on a file system that is not known to be local: kernel locks may not reach every
+    /// machine that can write there.
     #[error(
         "`{path}` is on a file system that is not known to be local ({kind}); use one that is, or, if only this machine uses the directory, add `?filesystem=any` to the address"
     )]
@@ -219,13 +220,13 @@ pub enum NodeError {
         /// The file system: its name, where it is known, and its magic number.
         kind: Arc<str>,
     },
-    /// The node went away without an answer.
+    /// The node shut down without an answer.
     #[error("the node was shut down")]
     Abandoned,
 }
 
 impl Serialize for NodeError {
-    /// As its kind and its words.
+    /// As its kind and its text.
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         let mut fields = out.serialize_struct("NodeError", 2)?;
         fields.serialize_field("kind", self.kind())?;

@@ -11,7 +11,7 @@ pub enum UrlError {
     /// The scheme is missing or names no kind of node.
     #[error("`{scheme}` is no kind of node; an address starts with {SCHEMES}")]
     Scheme {
-        /// What stands where the scheme should be; empty if there is none.
+        /// What is in the place of the scheme; empty if there is none.
         scheme: String,
     },
     /// A host, perhaps with a port, and nothing that chooses the kind of node.
@@ -47,7 +47,7 @@ pub enum UrlError {
     /// A directory of another machine was named.
     #[error("`file://{host}` names another machine; write `file:/directory`, with one slash or with three")]
     Elsewhere {
-        /// What stands where a machine's name should.
+        /// What is in the place of a machine's name.
         host: String,
     },
     /// The port cannot be a port.
@@ -83,7 +83,7 @@ pub enum UrlError {
     /// A percent sign is not followed by two hexadecimal digits, or they make no text.
     #[error("the {part} is badly percent-encoded; write special characters such as @ ? % as %40 %3F %25")]
     Encoding {
-        /// The part of the address; its text is left out, as it may be a secret.
+        /// The part of the address; its text is left out, because it may be a secret.
         part: &'static str,
     },
 }

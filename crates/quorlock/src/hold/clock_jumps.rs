@@ -1,4 +1,4 @@
-//! Notices that the machine slept or its wall clock jumped ahead, and raises the alarm.
+//! Detects that the machine slept or its wall clock jumped ahead, and raises the recheck signal.
 
 use crate::context::event::Event;
 use crate::context::{Context, RecheckSignal};
@@ -30,7 +30,7 @@ impl ClockJumpDetector {
         self.start(ctx);
     }
 
-    /// One less needs it.
+    /// One held lock less needs it.
     pub(crate) fn leave(&self) {
         self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
@@ -54,7 +54,8 @@ struct DetectorTask {
 }
 
 impl DetectorTask {
-    /// Whether a lock is held. If none is, the task must end, unless one came in this very moment.
+    /// Whether a lock is held. If none is, the task must end, unless a lock was acquired at this very
+    /// moment.
     fn is_wanted(&mut self) -> bool {
         if self.count.holds.load(Ordering::SeqCst) > 0 {
             return true;
@@ -67,7 +68,8 @@ impl DetectorTask {
 }
 
 impl Drop for DetectorTask {
-    /// Dropped with its runtime, while watchdogs of other runtimes may go on: woken, they start another.
+    /// Dropped with its runtime, while watchdogs of other runtimes may go on: the recheck wakes them, and
+    /// they start another.
     fn drop(&mut self) {
         if !self.is_over {
             self.count.running.store(false, Ordering::SeqCst);

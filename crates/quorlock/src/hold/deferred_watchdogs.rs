@@ -1,4 +1,4 @@
-//! Where holds spend their first moments: most end before they need a watchdog of their own.
+//! Delays the start of watchdogs: most holds end before they need one.
 
 use crate::context::mutex::Mutex;
 use crate::hold::HeldLock;
@@ -10,28 +10,29 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-/// How long a hold stays here at most. One that must be looked at sooner than twice this gets its watchdog at once.
+/// How long a watchdog is deferred at most. A hold whose first check is due sooner than twice this gets
+/// its watchdog at once.
 const DEFER: Duration = Duration::from_millis(50);
 
-/// The young holds of a locker: each gets a watchdog within [`DEFER`], unless its guard lets go before.
+/// The new holds of a locker: each gets a watchdog within [`DEFER`], unless its guard ends before.
 ///
 /// A watchdog is a task with timers, and a lock that is held for a millisecond would cost as much for it as for the
 /// votes. Holds stay with the runtime in which they were acquired: another one may be idle, or end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeferredWatchdogs(Arc<Mutex<Vec<RuntimeSlot>>>);
 
-/// The young holds of one runtime, as long as a task there looks after them.
+/// The new holds of one runtime, as long as a task there starts their watchdogs.
 #[derive(Debug)]
 struct RuntimeSlot {
     runtime: Id,
     deferred: Vec<Deferred>,
-    /// Whom the next newcomer looks at.
+    /// The entry that the next insert checks first.
     next: usize,
 }
 
 impl RuntimeSlot {
-    /// Takes a newcomer in, who first looks at two others and shows those out that ended: their memory is used again at once,
-    /// instead of being left cold until the nurse looks.
+    /// Amortised sweep: each insert removes up to two entries that have ended, so that their memory is
+    /// reused while warm, instead of being left cold until the starter task runs.
     fn insert(&mut self, newcomer: Deferred) {
         for _ in 0..2 {
             if self.next >= self.deferred.len() {
@@ -55,7 +56,7 @@ struct Deferred {
 }
 
 impl Deferred {
-    /// Gives the hold, if its guard has it still, a watchdog in the current runtime.
+    /// Starts a watchdog in the current runtime, unless the guard has ended.
     fn start(self, recheck: watch::Receiver<u64>, recheck_due: bool) {
         if let Some(hold) = self.hold.upgrade().filter(|hold| !hold.closed().is_fired()) {
             watch_over(hold, self.since, recheck, recheck_due);
@@ -64,9 +65,10 @@ impl Deferred {
 }
 
 impl DeferredWatchdogs {
-    /// Sees to it that `hold`, which was granted just now, is watched over.
+    /// Makes sure that `hold`, which was granted just now, is watched over.
     pub(crate) fn insert(&self, hold: &Arc<HeldLock>, granted: Moment) {
-        // The clocks are read here: a sleep before a watchdog's first step must not go unseen.
+        // The clocks are read here, so that a watchdog notices a sleep of the machine before its first
+        // step.
         let since = StartInstants::at(granted);
         if since.first_check(hold) < 2 * DEFER {
             return watch_over(hold.clone(), since, hold.nodes.ctx.recheck.listen(), false);
@@ -77,7 +79,8 @@ impl DeferredWatchdogs {
         match slots.iter_mut().find(|slot| slot.runtime == runtime) {
             Some(slot) => slot.insert(deferred),
             None => {
-                // Before anybody is in the ward: no alarm may find nobody who hears it.
+                // Subscribed before the slot has an entry, so that no recheck is raised without a
+                // receiver.
                 let recheck = hold.nodes.ctx.recheck.listen();
                 slots.push(RuntimeSlot { runtime, deferred: vec![deferred], next: 0 });
                 drop(slots);
@@ -92,16 +95,16 @@ impl DeferredWatchdogs {
     }
 }
 
-/// The one task that looks after the young holds of a runtime.
+/// The one task that starts the deferred watchdogs of a runtime.
 struct Starter {
     watchdogs: DeferredWatchdogs,
     runtime: Id,
-    /// Whether the ward was closed.
+    /// Whether the slot was removed.
     is_over: bool,
 }
 
 impl Starter {
-    /// Looks until there is nobody left to look after.
+    /// Starts watchdogs until there are none left to start.
     async fn run(mut self, mut recheck: watch::Receiver<u64>) {
         loop {
             let recheck_due = tokio::select! {
@@ -110,12 +113,13 @@ impl Starter {
                 () = sleep(DEFER) => false,
             };
             let Some(deferred) = self.next() else { return };
-            // A watchdog hears what comes from here on by the nurse's own ears, and misses nothing between.
+            // Each watchdog gets a clone of this receiver, so it sees every recheck from here on and
+            // misses none.
             deferred.into_iter().for_each(|deferred| deferred.start(recheck.clone(), recheck_due));
         }
     }
 
-    /// All who came since the last look and are still there; `None` closes the ward.
+    /// All entries since the last call that still exist; `None` removes the slot.
     fn next(&mut self) -> Option<Vec<Deferred>> {
         let mut slots = self.watchdogs.slots();
         let at = slots.iter().position(|slot| slot.runtime == self.runtime)?;
@@ -129,7 +133,8 @@ impl Starter {
 }
 
 impl Drop for Starter {
-    /// Dropped before its end, its runtime is shut down: nobody will extend these locks any more, so say so.
+    /// Dropped before its end, its runtime is shutting down: nothing will extend these locks any more, so
+    /// announce the loss.
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -160,7 +165,8 @@ mod tests {
         let short = locker.named("short").unwrap();
         for _ in 0..200 {
             let _ = short.acquire().await.unwrap().release().await;
-            // The nurse does not look, as time stands still while there is something to do.
+            // The starter task does not run: the paused clock does not advance while there is something
+            // to do.
             let slots = watchdogs.slots();
             let lives = slots[0].deferred.iter().filter(|deferred| deferred.hold.strong_count() > 0).count();
             assert_eq!(lives, 10);

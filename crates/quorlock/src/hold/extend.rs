@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use tracing::Instrument;
 
-/// Nodes that were not heard, or had lost the lock, when a majority had extended it.
+/// Nodes that had not answered, or did not have the lock, when a majority had extended it.
 #[derive(Debug)]
 #[must_use = "nodes that lost the lock must get it back"]
 pub(crate) struct Stragglers {
@@ -44,7 +44,7 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     let mut round = Box::pin(hold.nodes.ask(hold.extend_command(ttl)));
     let mut missing_on = Vec::new();
     while votes.verdict() == Verdict::Pending {
-        hear(&mut round, &mut votes, &mut missing_on).await;
+record_next(&mut round, &mut votes, &mut missing_on).await;
     }
     if votes.verdict() == Verdict::Granted {
         let start = ctx.injected.lease_start(start, read_clocks);
@@ -55,8 +55,8 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     Err(refused(hold, round, votes, missing_on).await)
 }
 
-/// Hears the next node, and whether it no longer has the lock; `false` after the last.
-async fn hear(round: &mut Pin<Box<Round>>, votes: &mut Votes<'_>, missing_on: &mut Vec<usize>) -> bool {
+/// Records the next reply, and whether its node no longer has the lock; `false` after the last.
+async fn record_next(round: &mut Pin<Box<Round>>, votes: &mut Votes<'_>, missing_on: &mut Vec<usize>) -> bool {
     let Some((node, reply)) = round.as_mut().next().await else { return false };
     if matches!(reply, Reply::Denied(Denied::Gone)) {
         missing_on.push(node);
@@ -65,14 +65,14 @@ async fn hear(round: &mut Pin<Box<Round>>, votes: &mut Votes<'_>, missing_on: &m
     true
 }
 
-/// Hears the remaining nodes, to distinguish "lost" from "unreachable".
+/// Waits for the remaining nodes, to distinguish "lost" from "unreachable".
 async fn refused(
     hold: &HeldLock,
     mut round: Pin<Box<Round>>,
     mut votes: Votes<'_>,
     mut missing_on: Vec<usize>,
 ) -> ExtendError {
-    while hear(&mut round, &mut votes, &mut missing_on).await {}
+    while record_next(&mut round, &mut votes, &mut missing_on).await {}
     if votes.is_denied() {
         return hold.lose(LossReason::Taken).into();
     }
@@ -89,7 +89,7 @@ async fn refused(
 }
 
 impl Stragglers {
-    /// Hears the remaining nodes and gives the lock to those that do not have it.
+    /// Waits for the remaining nodes and gives the lock to those that do not have it.
     ///
     /// They do not count in this round; the next one asks them like the others.
     pub(crate) async fn repair(mut self, hold: &HeldLock) {

@@ -1,4 +1,4 @@
-//! Extending a lock of which only the name and the token are known.
+//! Extending a lock when only its name and its token are known.
 
 use crate::error::{ExtendError, Lost};
 use crate::node::{Command, Content, Denied, Done, Reply, Tie};
@@ -38,7 +38,7 @@ pub(crate) async fn extend_token(
     let mut votes = Votes::new(nodes);
     let extend = Command::Extend { name: name.clone(), token, ttl: ttl.span(), tie: Tie::AsBefore };
     let mut round = Box::pin(nodes.ask(extend));
-    // Sent right behind, so that the fence costs no second round trip.
+    // Sent right behind the extend, so that the fence costs no second round trip.
     let inspection = nodes.ask(Command::Inspect { name: name.clone() });
     while votes.verdict() != Verdict::Granted
         && let Some((node, mut reply)) = round.as_mut().next().await

@@ -8,7 +8,7 @@ use crate::hold::HeldLock;
 use crate::hold::extend::extend;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
-use crate::hold::release::{ReleaseOutcome, hear_release};
+use crate::hold::release::{ReleaseOutcome, await_release};
 use quorlock_core::{Fence, LeaseState, Moment, Name, Owner, Token};
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ impl Guard {
         Self { lease: Lease { hold, rules } }
     }
 
-    /// Releases the lock on all nodes and says what became of it. Never an error: it is not ours any more.
+    /// Releases the lock on all nodes and returns the outcome. Never an error: the lock is not ours any
+    /// more.
     ///
     /// Returns as soon as a majority has answered; nodes that did not are asked a few times more, and those that
     /// come back later still get the release.
@@ -60,8 +61,8 @@ impl Guard {
         // Only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the guard.
         let Some(mut ended) = ended else { return ReleaseOutcome::AlreadyGone };
         let span = trace::releasing(&hold.name);
-        let (outcome, others) = trace::traced!(span, hear_release(&hold.nodes, &mut ended.sent));
-        hold.set_others(others);
+        let (outcome, others_wait) = trace::traced!(span, await_release(&hold.nodes, &mut ended.sent));
+        hold.set_others_wait(others_wait);
         hold.emit_released(outcome.event_kind(), &ended);
         outcome
     }
@@ -130,7 +131,7 @@ impl Guard {
         self.lease.remaining()
     }
 
-    /// Time to the deadline, also after a loss was announced before it; see [`Lease::time_left`].
+    /// Time to the deadline, even after a loss was announced before it; see [`Lease::time_left`].
     pub fn time_left(&self) -> Duration {
         self.lease.time_left()
     }

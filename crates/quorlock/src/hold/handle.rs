@@ -1,4 +1,4 @@
-//! What it takes to move a held lock to another process, as plain data.
+//! A held lock as plain data, to move it to another process.
 
 use crate::hold::HeldLock;
 use quorlock_core::{Fence, Name, Token, Wall};
@@ -61,8 +61,8 @@ impl LockHandle {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// Until when it was sure to be held, by the wall clock of the process that gave it up. For people: an adoption asks
-    /// the nodes.
+    /// Until when it was sure to be held, by the wall clock of the process that gave it up. For people:
+    /// an adoption asks the nodes.
     pub fn expires_at(&self) -> SystemTime {
         self.expires_at.into()
     }

@@ -20,7 +20,7 @@ impl Keeper {
         self.watchdogs.insert(hold, granted);
     }
 
-    /// The guard of a lock is gone. Its watchdog ends by itself, because the hold is closed.
+    /// Called when the guard of a lock ends. Its watchdog ends by itself, because the hold is closed.
     pub(crate) fn unwatch(&self) {
         self.clock_jumps.leave();
     }

@@ -30,7 +30,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// How long a node is waited for.
+    /// How long one node may take to answer.
     pub(crate) fn node_timeout(&self) -> Duration {
         self.hold.nodes.ctx.node_timeout
     }
@@ -150,7 +150,7 @@ impl Lease {
     pub async fn extend_by(&self, ttl: Duration) -> Result<Duration, ExtendError> {
         let ttl = self.rules.check(ttl)?;
         extend(&self.hold, ttl).await?.repair_later(self.hold.clone());
-        // A pause behind the last vote may have used the time up.
+        // A pause after the last vote may have used the time up.
         self.check_lost().map_or_else(|| Ok(self.remaining()), |lost| Err(lost.into()))
     }
 }

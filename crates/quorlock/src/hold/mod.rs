@@ -1,4 +1,4 @@
-//! A held lock as its guard, its watchdog and its line see it.
+//! A held lock as its guard, its watchdog and the waiters of its process see it.
 
 pub(crate) mod clock_jumps;
 pub(crate) mod deferred_watchdogs;
@@ -32,14 +32,15 @@ pub(crate) struct HeldLock {
     pub(crate) options: Arc<Options>,
     pub(crate) nodes: Nodes,
     pub(crate) label: Label,
-    /// Whether this very label is what nodes store. Those of a lock that was adopted store that of who gave it away.
+    /// Whether the nodes store this label. For an adopted lock they store the label of the process that
+    /// gave it away.
     is_stored: bool,
     queue: Arc<NameQueue>,
     pub(crate) keeper: Arc<Keeper>,
     inner: Mutex<HoldState>,
     /// Fires when the lock is lost.
     lost: OnceSignal,
-    /// Fires when the guard lets go.
+    /// Fires when the guard releases the lock or gives it away.
     closed: OnceSignal,
 }
 
@@ -50,7 +51,7 @@ struct HoldState {
     /// Whether the last round to extend it failed.
     has_failed: bool,
     tied: bool,
-    /// Set once a guard has it: what ends before that was never held here.
+    /// Set once a guard has it: a hold that ends before that was never reported as held.
     guarded: bool,
     /// Whether its loss was reported.
     loss_reported: bool,
@@ -103,7 +104,7 @@ impl HeldLock {
         })
     }
 
-    /// Lets the others of this process know that they need not ask the nodes while this is held.
+    /// Lets the waiters of this process know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.inner().guarded = true;
         let holder: Weak<Self> = Arc::downgrade(self);
@@ -131,7 +132,7 @@ impl HeldLock {
         self.now().until(self.deadline())
     }
 
-    /// The deadline by the wall clock as it stands now.
+    /// The deadline by the wall clock as it is set now.
     pub(crate) fn expires_at(&self) -> Wall {
         self.nodes.ctx.clock.wall() + self.time_left()
     }
@@ -154,7 +155,7 @@ impl HeldLock {
         self.now().since(self.inner().lease.since())
     }
 
-    /// What the lock is worth right now. The clocks are read, nobody is asked.
+    /// What the lock is worth right now. Reads the clocks, asks no node.
     pub(crate) fn state(&self) -> LeaseState {
         let clock = &self.nodes.ctx.clock;
         self.inner().lease.state(clock.now(), clock.wall())
@@ -182,7 +183,7 @@ impl HeldLock {
         &self.closed
     }
 
-    /// Declares the lock lost and tells everybody. The first reason stays.
+    /// Declares the lock lost, and notifies observers, watchers and waiters. The first reason stays.
     pub(crate) fn lose(&self, reason: LossReason) -> Lost {
         let (first, reason) = {
             let mut inner = self.inner();
@@ -195,12 +196,12 @@ impl HeldLock {
             self.nodes.ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
         }
         self.lost.fire();
-        // Whoever of this process waits behind us may try now.
+        // The next waiter of this process may try now.
         self.queue.wakeup().notify();
         Lost { lock: self.name.clone(), reason }
     }
 
-    /// Takes the confirmation of `votes` nodes, a majority, in a round that started at `start`.
+    /// Records that `votes` nodes, a majority, extended the lock in a round that started at `start`.
     pub(crate) fn confirm(&self, ttl: Ttl, start: (Moment, Wall), votes: usize) -> Result<(), LossReason> {
         let now = self.now();
         let mut inner = self.inner();
@@ -209,7 +210,7 @@ impl HeldLock {
         inner.lease.extend(ttl, start, now)
     }
 
-    /// Notes that a round to extend it failed.
+    /// Records that a round to extend it failed.
     pub(crate) fn extend_failed(&self) {
         self.inner().has_failed = true;
     }
@@ -235,7 +236,8 @@ impl HeldLock {
         }
     }
 
-    /// Whether only this process lets it go. One that may outlive it can be released by whoever has its token.
+    /// Whether only this process releases it. A lock that may outlive the process can be released by any
+    /// client that has its token.
     pub(crate) fn ends_with_process(&self) -> bool {
         self.inner().tied
     }
@@ -267,8 +269,8 @@ impl HeldLock {
         true
     }
 
-    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process. `None` if it was
-    /// ended before.
+    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process.
+    /// `None` if it was ended before.
     ///
     /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The acquire of
     /// the next waiter is enqueued behind the release on every node.
@@ -290,18 +292,19 @@ impl HeldLock {
         Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }
 
-    /// The command that releases the lock. If the next of this process takes it at once, it needs no hint.
+    /// The command that releases the lock. It sends no hint if a waiter of this process takes the lock at
+    /// once.
     pub(crate) fn release_command(&self) -> Command {
         let quiet = self.queue.has_next();
         let inner = self.inner();
         let behind = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
-        // The process that gave an adopted lock away may still have a refill on its way.
+        // The process that gave an adopted lock away may still have a repair under way.
         let forced = !self.is_stored;
         Command::Release { name: self.name.clone(), token: inner.lease.token(), quiet, behind, forced }
     }
 
-    /// Ends the hold without a release: another process goes on with the lock. Waiters of this process must watch the
-    /// nodes from now on.
+    /// Ends the hold without a release: another process goes on with the lock. Waiters of this process
+    /// must watch the nodes from now on.
     pub(crate) fn give_away(&self) {
         if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
             self.nodes.ctx.emit(&Event::GivenAway { name: self.name.clone(), fence, held });
@@ -313,12 +316,12 @@ impl HeldLock {
         self.nodes.ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }
 
-    /// Notes whether others waited when this was released.
-    pub(crate) fn set_others(&self, waited: bool) {
-        self.queue.set_others(waited);
+    /// Records whether waiters outside this process were known when this was released.
+    pub(crate) fn set_others_wait(&self, waited: bool) {
+        self.queue.set_others_wait(waited);
     }
 
-    /// Whether its guard is about to let go, or just does: the release is not on its way to every node.
+    /// Whether its guard is releasing it, and the release is not on its way to every node yet.
     fn is_closing(&self) -> bool {
         self.inner().closed && !self.closed.is_fired()
     }
@@ -329,7 +332,7 @@ impl LocalHolder for HeldLock {
         match self.state() {
             // An attempt now would come before the release on some nodes and behind it on others.
             _ if self.is_closing() => Some(self.nodes.ctx.node_timeout),
-            // One that others can release must be watched on the nodes.
+            // A lock that other clients can release must be watched on the nodes.
             LeaseState::Held { left } if self.ends_with_process() => Some(left),
             _ => None,
         }

@@ -1,10 +1,10 @@
-//! Something that happens once, and that most never wait for.
+//! A signal that fires once and costs nothing until a task waits for it.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// Something that happens once. What waiting for it needs is made only when somebody waits.
+/// A signal that fires once. What waiting needs is allocated only when a task waits.
 #[derive(Debug, Default)]
 pub(crate) struct OnceSignal {
     fired: AtomicBool,
@@ -26,7 +26,7 @@ impl OnceSignal {
     /// A token that is cancelled when this fires.
     pub(crate) fn token(&self) -> &CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new);
-        // Whoever fired before the token was there to be seen could not cancel it.
+        // A call to `fire` before the token existed could not cancel it.
         if self.is_fired() {
             token.cancel();
         }
@@ -50,7 +50,7 @@ mod tests {
     use tokio::time::timeout;
 
     #[tokio::test]
-    async fn who_waits_before_and_who_waits_after_both_hear_it() {
+    async fn a_waiter_before_and_a_waiter_after_both_get_it() {
         let signal = Arc::new(OnceSignal::default());
         let before = tokio::spawn({
             let signal = signal.clone();
@@ -67,13 +67,13 @@ mod tests {
     }
 
     #[test]
-    fn firing_and_asking_at_the_same_moment_misses_nothing() {
+    fn a_token_made_at_the_moment_of_firing_is_cancelled() {
         for _ in 0..2000 {
             let signal = OnceSignal::default();
             let token = std::thread::scope(|threads| {
-                let asked = threads.spawn(|| signal.token().clone());
+                let token = threads.spawn(|| signal.token().clone());
                 signal.fire();
-                asked.join().unwrap()
+                token.join().unwrap()
             });
             assert!(token.is_cancelled());
         }

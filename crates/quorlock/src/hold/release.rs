@@ -57,26 +57,26 @@ impl fmt::Display for ReleaseOutcome {
     }
 }
 
-/// Hears `round`, the first send of a release, and sends it a few times more to nodes that failed. Also returns
-/// whether another client may wait for the lock.
+/// Waits for the replies to `round`, the first send of a release, and sends it a few times more to nodes
+/// that failed. Also returns whether another client may wait for the lock.
 ///
 /// # Cancel safety
 /// Cancel safe: the release is on its way to every node before the first wait.
-pub(crate) async fn hear_release(nodes: &Nodes, round: &mut Pin<Box<Round>>) -> (ReleaseOutcome, bool) {
+pub(crate) async fn await_release(nodes: &Nodes, round: &mut Pin<Box<Round>>) -> (ReleaseOutcome, bool) {
     let timeout = nodes.ctx.node_timeout;
     let mut pause = Backoff::new(timeout / 2, timeout * 2);
     let mut votes = Votes::new(nodes);
-    let mut is_awaited = false;
+    let mut has_waiters = false;
     for left in (0..MAX_SENDS).rev() {
         while let Some((node, reply)) = round.as_mut().next().await {
-            is_awaited |= !matches!(reply, Reply::Done(Done::Unawaited));
+            has_waiters |= !matches!(reply, Reply::Done(Done::Unawaited));
             votes.record_release(node, &reply);
             if let Some(outcome) = decided(&votes) {
-                return (outcome, is_awaited);
+                return (outcome, has_waiters);
             }
         }
         if is_free_on_majority(nodes, &votes) {
-            return (ReleaseOutcome::Released, is_awaited);
+            return (ReleaseOutcome::Released, has_waiters);
         }
         if left > 0 {
             Box::pin(sleep(pause.next(entropy::number(nodes.ctx.entropy.as_ref())))).await;
@@ -94,7 +94,8 @@ fn decided(votes: &Votes<'_>) -> Option<ReleaseOutcome> {
     votes.is_denied().then_some(ReleaseOutcome::AlreadyGone)
 }
 
-/// Whether a majority does not have the lock any more, by answers of both kinds, one of which was ours.
+/// Whether a majority does not have the lock any more, by answers of both kinds, at least one of which
+/// released it.
 fn is_free_on_majority(nodes: &Nodes, votes: &Votes<'_>) -> bool {
     votes.yes() > 0 && votes.yes() + votes.no() >= nodes.quorum.needed()
 }

@@ -13,8 +13,8 @@ use tokio::time::{Instant, sleep};
 /// A boot clock that ran ahead of the timers by this much means that the machine slept.
 const SLEPT: Duration = Duration::from_millis(500);
 
-/// Watches over `hold`, on a task of its own, until it is lost or its guard lets go. Hears every `recheck` that was not heard;
-/// `recheck_due` if it must look at once.
+/// Watches over `hold`, on a task of its own, until it is lost or its guard ends. Reacts to every signal
+/// of `recheck` that was not received yet; `recheck_due` if it must check at once.
 pub(crate) fn watch_over(
     hold: Arc<HeldLock>,
     since: StartInstants,
@@ -42,7 +42,7 @@ impl StartInstants {
         Self { boot, timers: Instant::now() }
     }
 
-    /// How soon the watchdog must first look.
+    /// How soon the watchdog must check for the first time.
     pub(crate) fn first_check(self, hold: &HeldLock) -> Duration {
         (hold.options.ttl.validity() / 3).min(self.boot.until(hold.announce_at()))
     }
@@ -52,8 +52,8 @@ struct Watchdog {
     hold: Arc<HeldLock>,
     recheck: watch::Receiver<u64>,
     extend_at: Moment,
-    looked: StartInstants,
-    /// Whether there was an alarm that it has not looked after yet.
+    last_check: StartInstants,
+    /// Whether a recheck was signalled that it has not acted on yet.
     recheck_due: bool,
     retry: Backoff,
 }
@@ -76,7 +76,7 @@ impl Watchdog {
         Self {
             recheck,
             extend_at: since.boot + span / 3,
-            looked: since,
+            last_check: since,
             recheck_due,
             retry: Backoff::new((span / 30).max(hold.nodes.ctx.node_timeout / 2), span / 10),
             hold,
@@ -98,7 +98,7 @@ impl Watchdog {
             return false;
         }
         if matches!(woken, Woken::RecheckSignal) {
-            // The runtime that compared the clocks may be gone.
+            // The runtime that compared the clocks may have shut down.
             self.hold.keeper.clock_jumps.start(&self.hold.nodes.ctx);
         }
         let slept = self.slept();
@@ -126,7 +126,7 @@ impl Watchdog {
             biased;
             () = self.hold.closed().wait() => return false,
             result = round => result,
-            // The next look announces the loss, or finds that a majority had extended already.
+            // The next step announces the loss, or finds that a majority had extended already.
             () = sleep(limit) => return true,
         };
         match result {
@@ -157,12 +157,12 @@ impl Watchdog {
         self.hold.options.watchdog && (unverified || !self.hold.at_longest_hold())
     }
 
-    /// Whether the machine slept since the last look.
+    /// Whether the machine slept since the last check.
     fn slept(&mut self) -> bool {
         let now = StartInstants::now(&self.hold);
-        let boot = now.boot.since(self.looked.boot);
-        let timers = now.timers.duration_since(self.looked.timers);
-        self.looked = now;
+        let boot = now.boot.since(self.last_check.boot);
+        let timers = now.timers.duration_since(self.last_check.timers);
+        self.last_check = now;
         boot.saturating_sub(timers) >= SLEPT
     }
 
@@ -182,7 +182,8 @@ impl Watchdog {
 }
 
 impl Drop for Watchdog {
-    /// Also reached when the runtime is shut down under a guard: nobody extends the lock any more, so say so.
+    /// Also reached when the runtime shuts down under a guard: nothing extends the lock any more, so
+    /// announce the loss.
     fn drop(&mut self) {
         if !self.hold.closed().is_fired() && !self.hold.lost().is_fired() {
             self.hold.lose(LossReason::Unwatched);

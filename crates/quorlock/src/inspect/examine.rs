@@ -1,4 +1,4 @@
-//! Looking at every node from all sides, for people who set one up or wonder what is wrong.
+//! Examining every node in detail, for people who set one up or search for a fault.
 
 use crate::node::{Facts, NodeError, ServerFacts};
 use crate::quorum::Nodes;
@@ -13,28 +13,28 @@ use tokio::time::timeout;
 pub struct NodeExamination {
     /// The node.
     pub node: String,
-    /// What it is like, or why it could not be asked. A server that can be asked but refuses to be a node is found
+    /// What it is like, or why it gave no answer. A server that answers but cannot be a node is found
     /// with the reason among its facts.
     #[serde(serialize_with = "found")]
     pub found: Result<Facts, NodeError>,
 }
 
-/// Asks all nodes at the same time; in the order of configuration.
+/// Asks all nodes at the same time; the results are in the order of configuration.
 pub(crate) async fn examine(nodes: &Nodes) -> Vec<NodeExamination> {
-    // Connecting and asking have a limit each; a node of somebody else's making has none of its own.
+    // Connecting and asking have a limit each; a node implemented by the user has none of its own.
     let limit = 2 * nodes.ctx.connect_timeout + Duration::from_secs(1);
-    let mut looks = JoinSet::new();
+    let mut examinations = JoinSet::new();
     for (number, node) in nodes.all.iter().cloned().enumerate() {
-        looks.spawn(async move {
+        examinations.spawn(async move {
             let found = timeout(limit, node.examine()).await;
             (number, found.unwrap_or(Err(NodeError::Timeout { after: limit })))
         });
     }
     let mut found: Vec<Result<Facts, NodeError>> =
         nodes.all.iter().map(|_| Err(NodeError::Abandoned)).collect();
-    while let Some(look) = looks.join_next().await {
-        // A look that panicked stays abandoned.
-        if let Ok((number, facts)) = look {
+    while let Some(examination) = examinations.join_next().await {
+        // An examination that panicked stays abandoned.
+        if let Ok((number, facts)) = examination {
             found[number] = facts;
         }
     }

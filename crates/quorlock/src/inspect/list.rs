@@ -1,8 +1,8 @@
-//! Which locks are held, asked of all nodes.
+//! Listing the locks that are held, by asking all nodes.
 
 use crate::context::event::Event;
 use crate::error::{NodeOutcome, NodeReport, listed};
-use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::inspect::{Answers, InspectError, Inspection, inspect};
 use crate::node::{Names, NodeError};
 use crate::quorum::Nodes;
 use quorlock_core::{Name, Quorum};
@@ -13,17 +13,17 @@ use tokio::time::timeout;
 
 /// How many names are inspected at the same time.
 const AT_ONCE: usize = 64;
-/// How long a node may take to tell its names.
-const LONGEST_TELLING: Duration = Duration::from_secs(10);
+/// How long a node may take to return its names.
+const NAMES_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The locks that are held.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Listing {
-    /// Each lock that somebody has on a majority of nodes, in the order of their names.
+    /// Each lock that a client has on a majority of nodes, in the order of their names.
     pub held: Vec<Inspection>,
-    /// Whether these are all. Not if the nodes hold over [`Names::MOST`] names, too few could tell all of theirs, or a
-    /// name could not be looked at.
+    /// Whether these are all. Not if the nodes hold over [`Names::MOST`] names, too few returned all of
+    /// theirs, or a name could not be inspected.
     pub complete: bool,
 }
 
@@ -31,15 +31,15 @@ pub struct Listing {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListError {
-    /// Too few nodes told which names they know.
+    /// Too few nodes returned the names that they know.
     #[error("locks cannot be listed: {quorum} nodes are needed, but {}", listed(.nodes))]
     NoQuorum {
-        /// How many nodes must tell.
+        /// How many nodes must answer.
         quorum: Quorum,
-        /// What each node said.
+        /// What each node answered.
         nodes: Vec<NodeReport>,
     },
-    /// Too few nodes answered when names were looked at.
+    /// Too few nodes answered when names were inspected.
     #[error(transparent)]
     Inspect(#[from] InspectError),
 }
@@ -51,45 +51,45 @@ pub enum ListError {
 pub(crate) async fn list(nodes: &Nodes) -> Result<Listing, ListError> {
     let names = names(nodes).await?;
     let mut waiting = names.known.into_iter();
-    let mut looks = JoinSet::new();
-    let (mut held, mut unseen) = (Vec::new(), None);
+    let mut inspections = JoinSet::new();
+    let (mut held, mut failed) = (Vec::new(), None);
     loop {
-        for name in waiting.by_ref().take(AT_ONCE - looks.len()) {
+        for name in waiting.by_ref().take(AT_ONCE - inspections.len()) {
             let nodes = nodes.clone();
-            looks.spawn(async move { inspect(&nodes, &name, Hear::All).await });
+            inspections.spawn(async move { inspect(&nodes, &name, Answers::All).await });
         }
-        match looks.join_next().await {
-            Some(Ok(Ok(seen))) => held.extend(Some(seen).filter(Inspection::is_held)),
-            // One name that could not be looked at hides no others.
-            Some(Ok(Err(error))) => unseen = Some(error),
-            // Only a runtime that shuts down ends a look early.
+        match inspections.join_next().await {
+            Some(Ok(Ok(found))) => held.extend(Some(found).filter(Inspection::is_held)),
+            // One name that could not be inspected hides no others.
+            Some(Ok(Err(error))) => failed = Some(error),
+            // Only a runtime that shuts down ends an inspection early.
             Some(Err(_)) => {}
             None => break,
         }
     }
-    match unseen {
+    match failed {
         Some(error) if held.is_empty() => return Err(error.into()),
         _ => held.sort_by(|one, other| one.name.cmp(&other.name)),
     }
-    Ok(Listing { held, complete: names.complete && unseen.is_none() })
+    Ok(Listing { held, complete: names.complete && failed.is_none() })
 }
 
 /// The names that a majority of nodes knows between them.
 async fn names(nodes: &Nodes) -> Result<Names, ListError> {
-    let mut tellings = JoinSet::new();
+    let mut calls = JoinSet::new();
     for (number, node) in nodes.all.iter().cloned().enumerate() {
-        tellings.spawn(async move {
-            let told = timeout(LONGEST_TELLING, node.names()).await;
-            (number, told.unwrap_or(Err(NodeError::Timeout { after: LONGEST_TELLING })))
+        calls.spawn(async move {
+            let names = timeout(NAMES_TIMEOUT, node.names()).await;
+            (number, names.unwrap_or(Err(NodeError::Timeout { after: NAMES_TIMEOUT })))
         });
     }
     let needed = nodes.quorum.needed();
     let (mut known, mut outcome, mut complete) = (BTreeSet::<Name>::new(), Vec::new(), 0);
     while complete < needed
-        && let Some(telling) = tellings.join_next().await
+        && let Some(call) = calls.join_next().await
     {
-        let Ok((number, told)) = telling else { continue };
-        match told {
+        let Ok((number, names)) = call else { continue };
+        match names {
             Ok(names) => {
                 complete += usize::from(names.complete);
                 known.extend(names.known);

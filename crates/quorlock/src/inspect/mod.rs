@@ -1,4 +1,4 @@
-//! Looking at a lock without taking it.
+//! Reading what the nodes store for a lock, without taking it.
 
 pub(crate) mod examine;
 pub(crate) mod list;
@@ -32,7 +32,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Whether somebody has the lock on a majority of nodes.
+    /// Whether a client has the lock on a majority of nodes.
     pub fn is_held(&self) -> bool {
         self.holder != Holder::Nobody
     }
@@ -44,29 +44,29 @@ impl Inspection {
 pub struct NodeView {
     /// The node.
     pub node: Arc<str>,
-    /// What it stores, or why it does not tell.
+    /// What it stores, or why it gave no answer.
     pub view: Result<View, NodeError>,
 }
 
 /// Too few nodes answered to say who holds a lock.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("lock `{lock}` cannot be looked at: {quorum} nodes are needed, but {}", listed(.nodes))]
+#[error("lock `{lock}` cannot be inspected: {quorum} nodes are needed, but {}", listed(.nodes))]
 #[non_exhaustive]
 pub struct InspectError {
     /// The lock.
     pub lock: Name,
     /// How many nodes must answer.
     pub quorum: Quorum,
-    /// What each node said.
+    /// What each node answered.
     pub nodes: Vec<NodeReport>,
 }
 
-/// How many nodes to hear.
+/// How many answers an inspection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hear {
+pub(crate) enum Answers {
     /// As many as decide.
     Majority,
-    /// All that answer in time.
+    /// All that come in time.
     All,
 }
 
@@ -74,12 +74,12 @@ pub(crate) enum Hear {
 ///
 /// # Cancel safety
 /// Cancel safe: nothing is changed anywhere.
-pub(crate) async fn inspect(nodes: &Nodes, name: &Name, hear: Hear) -> Result<Inspection, InspectError> {
+pub(crate) async fn inspect(nodes: &Nodes, name: &Name, answers: Answers) -> Result<Inspection, InspectError> {
     let mut round = Box::pin(nodes.ask(Command::Inspect { name: name.clone() }));
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
     while let Some((node, reply)) = round.as_mut().next().await {
         views.push((node, view_of(nodes, node, reply)));
-        if hear == Hear::Majority && is_decided(nodes.quorum, &views) {
+        if answers == Answers::Majority && is_decided(nodes.quorum, &views) {
             break;
         }
     }
@@ -106,12 +106,12 @@ fn report(nodes: &Nodes, node: usize, view: Result<View, NodeError>) -> NodeRepo
     NodeReport { node: nodes.id(node), outcome: view.map_or_else(NodeOutcome::Failed, |_| NodeOutcome::Yes) }
 }
 
-/// Whether the views so far settle the question: somebody has a majority, or nobody can.
+/// Whether the views so far decide: one holder has a majority, or none can have one.
 fn is_decided(quorum: Quorum, views: &[(usize, Result<View, NodeError>)]) -> bool {
     let answered = views.iter().filter(|(_, view)| view.is_ok()).count();
     let most = leader(views).map_or(0, |(_, votes)| votes);
-    let without_reply = quorum.nodes() - views.len();
-    most >= quorum.needed() || (answered >= quorum.needed() && most + without_reply < quorum.needed())
+    let unanswered = quorum.nodes() - views.len();
+    most >= quorum.needed() || (answered >= quorum.needed() && most + unanswered < quorum.needed())
 }
 
 /// The content that most nodes store, and how many.
@@ -132,8 +132,8 @@ fn same_holder(one: &Content, other: &Content) -> bool {
 }
 
 fn summary(nodes: &Nodes, name: &Name, views: Vec<(usize, Result<View, NodeError>)>) -> Inspection {
-    let led = leader(&views).filter(|(_, votes)| *votes >= nodes.quorum.needed());
-    let (content, votes) = led.map_or((Content::Free, 0), |(content, votes)| (content.clone(), votes));
+    let winner = leader(&views).filter(|(_, votes)| *votes >= nodes.quorum.needed());
+    let (content, votes) = winner.map_or((Content::Free, 0), |(content, votes)| (content.clone(), votes));
     let holding = || {
         let views = views.iter().filter_map(|(_, view)| view.as_ref().ok());
         views.filter(|view| same_holder(&content, &view.content))
@@ -143,8 +143,8 @@ fn summary(nodes: &Nodes, name: &Name, views: Vec<(usize, Result<View, NodeError
         Content::Lock(stored) => Some(stored.fence),
         _ => None,
     });
-    let holder = holder_of(content.clone(), likely(&stamped.collect::<Vec<_>>(), nodes.quorum));
-    // The majority ends when so few have it left that the rest is less than a quorum.
+    let holder = holder_of(content.clone(), granted_fence(&stamped.collect::<Vec<_>>(), nodes.quorum));
+    // The holder has a majority for as long as its lock lasts on a quorum of nodes.
     let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
     lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
     let left = if votes > 0 { lefts.get(nodes.quorum.needed() - 1).copied().flatten() } else { None };
@@ -159,9 +159,9 @@ fn summary(nodes: &Nodes, name: &Name, views: Vec<(usize, Result<View, NodeError
     }
 }
 
-/// The fence that was granted, among those that nodes store: the one of a majority. A node that was stamped after the
-/// grant may store a higher one. Where no majority tells, the highest.
-fn likely(stored: &[Fence], quorum: Quorum) -> Option<Fence> {
+/// The fence that was granted, among those that nodes store: the one of a majority. A node that was
+/// stamped after the grant may store a higher one. Without a majority, the highest.
+fn granted_fence(stored: &[Fence], quorum: Quorum) -> Option<Fence> {
     let alike = |fence: &&Fence| stored.iter().filter(|other| other == fence).count();
     stored.iter().find(|fence| alike(fence) >= quorum.needed()).or(stored.iter().max()).copied()
 }
@@ -181,14 +181,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fence_of_a_majority_is_shown_also_if_one_node_was_raised_further() {
+    fn the_fence_of_a_majority_is_shown_even_if_one_node_was_raised_further() {
         let quorum = Quorum::of(3).unwrap();
         let likely = |stored: &[u64]| {
             let stored: Vec<Fence> = stored.iter().map(|number| Fence::new(*number)).collect();
-            likely(&stored, quorum).map(Fence::get)
+            granted_fence(&stored, quorum).map(Fence::get)
         };
-        assert_eq!(likely(&[11, 10, 10]), Some(10));
-        assert_eq!(likely(&[10, 11]), Some(11));
-        assert_eq!(likely(&[]), None);
+        assert_eq!(granted_fence(&[11, 10, 10]), Some(10));
+        assert_eq!(granted_fence(&[10, 11]), Some(11));
+        assert_eq!(granted_fence(&[]), None);
     }
 }

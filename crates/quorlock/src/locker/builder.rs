@@ -126,8 +126,8 @@ impl Builder {
         self
     }
 
-    /// The longest ttl that any client of these nodes uses (default 30 s). A node that restarted stays without a vote for
-    /// so long, and 10 s more.
+    /// The longest ttl that any client of these nodes uses (default 30 s). A node that restarted does not
+    /// vote for that time and 10 s more.
     ///
     /// Nodes record it when they are first used, and what they have recorded counts from then on: a longer ttl is refused
     /// there until [`Locker::raise_longest_ttl`] has recorded it on all of them.
@@ -183,8 +183,9 @@ impl Builder {
         self
     }
 
-    /// Whether nodes that are new or have forgotten are marked, so that they vote once every lock that they may have
-    /// forgotten is over (default on). Off for programs that only look: they leave nothing behind on any node.
+    /// Whether nodes that are new or have forgotten are marked, so that they vote once every lock that
+    /// they may have forgotten is over (default on). Off for programs that only inspect: they leave
+    /// nothing behind on any node.
     pub fn begin_epochs(mut self, on: bool) -> Self {
         self.ctx.begins_epochs = on;
         self
@@ -202,9 +203,10 @@ impl Builder {
         self
     }
 
-    /// Whether locks get a fence (default on). Without, [`Guard::fence`](crate::Guard::fence) is 0, a holder that was
-    /// paused cannot be told from the next one, and votes cost the servers somewhat less. Such locks are not
-    /// [listed](Locker::list), as servers know names by their counters.
+    /// Whether locks get a fence (default on). Without, [`Guard::fence`](crate::Guard::fence) is 0, a
+    /// holder that was paused cannot be distinguished from the next one, and votes cost the servers
+    /// somewhat less. Such locks are not [listed](Locker::list), because servers know names by their
+    /// counters.
     pub fn fences(mut self, on: bool) -> Self {
         self.fences = on;
         self
@@ -228,13 +230,13 @@ impl Builder {
         self
     }
 
-    /// Who takes locks, for people who ask who holds them (default `user@host`).
+    /// The owner of locks, for people who ask who holds them (default `user@host`).
     pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
         self.who = Some(who.into());
         self
     }
 
-    /// Tells `observer` what happens to locks and nodes.
+    /// Notifies `observer` of what happens to locks and nodes.
     pub fn observer(mut self, observer: impl Observer) -> Self {
         self.observers.push(Arc::new(observer));
         self
@@ -269,7 +271,7 @@ impl Builder {
         self
     }
 
-    /// Checks everything and makes the locker. Connects to nobody yet.
+    /// Checks everything and makes the locker. Connects to no node yet.
     ///
     /// # Errors
     /// [`ConfigError`], which names the value that is wrong and what is allowed.
@@ -311,11 +313,11 @@ impl Builder {
         };
         let nodes = open_all(&urls, self.nodes, &ctx)?;
         let quorum = Quorum::of(nodes.len())?;
-        ctx.longest.expect(quorum);
+        ctx.longest.set_quorum(quorum);
         let nodes = Nodes::new(nodes, quorum, ctx);
         #[cfg(feature = "metrics")]
         if let Some(watch) = &self.node_watch {
-            watch.look_at(&nodes.all);
+            watch.set_nodes(&nodes.all);
         }
         Ok(Locker::new(nodes, options, rules))
     }

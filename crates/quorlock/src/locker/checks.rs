@@ -15,8 +15,8 @@ pub(crate) fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
     if on_disk { (ttl / 20).clamp(least, most) } else { least }
 }
 
-/// The limit of connecting, if none was set: a handshake takes up to six round trips, so nodes that are far away, and got a
-/// longer node timeout for that, need more.
+/// The limit of connecting, if none was set. A handshake takes up to six round trips, so nodes that are
+/// far away, and got a longer node timeout for that, need more.
 pub(crate) fn default_connect_timeout(node_timeout: Option<Duration>) -> Duration {
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(60));
     node_timeout.map_or(least, |timeout| timeout.saturating_mul(10).clamp(least, most))
@@ -60,7 +60,7 @@ pub(crate) fn open_all(
     }
     for url in urls {
         let node = open(url, ctx).map_err(|source| ConfigError::Node { node: url.to_string(), source })?;
-        // Two spellings may turn out to be one directory.
+        // Two spellings may name the same directory.
         if nodes.iter().any(|other| other.id() == node.id()) {
             return Err(ConfigError::SameNode { node: url.to_string() });
         }

@@ -13,8 +13,8 @@ use crate::hold::extend_by_token::{ExtendOutcome, extend_token};
 use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
-use crate::hold::release::{ReleaseOutcome, hear_release};
-use crate::inspect::{Hear, InspectError, Inspection, inspect};
+use crate::hold::release::{ReleaseOutcome, await_release};
+use crate::inspect::{Answers, InspectError, Inspection, inspect};
 use crate::locker::Locker;
 use crate::node::Command;
 use crate::quorum::round::Round;
@@ -42,7 +42,7 @@ pub struct Lock {
     locker: Locker,
     name: Name,
     options: Arc<Options>,
-    /// The line for the name, once it was needed.
+    /// The queue of the name, once it was needed.
     queue: OnceLock<Arc<NameQueue>>,
 }
 
@@ -56,33 +56,35 @@ impl Lock {
         &self.name
     }
 
-    /// Takes the lock, waiting for it if somebody else has it.
+    /// Takes the lock, waiting for it if another client has it.
     ///
-    /// Waits at most the [wait limit](Lock::wait_timeout) (10 s by default) and makes at most so many
-    /// [attempts](Lock::max_attempts). Tasks of one process get their turn in the order in which they asked; a call whose
-    /// turn has come keeps it until it is done or dropped, so do not hold on to this future without polling it.
+    /// Waits at most the [wait limit](Lock::wait_timeout) (10 s by default) and makes at most
+    /// [`max_attempts`](Lock::max_attempts) attempts (10 000 by default). Tasks of one process get their
+    /// turn in the order of their calls. A call whose turn has come keeps it until it is done or dropped,
+    /// so do not hold on to this future without polling it.
     ///
-    /// Over all names, 256 attempts of a locker are under way at most; the others wait for their turn, which is no
+    /// Over all names, 256 attempts of a locker are under way at most. The others wait; that is no
     /// attempt and counts as waiting.
     ///
     /// # Errors
-    /// [`AcquireError`]: held by somebody else, contended, no quorum, too slow, cancelled, too many waiters,
-    /// or a setting that cannot be used.
+    /// [`AcquireError`]: held by another client, contended, no quorum, too slow, cancelled, too many
+    /// waiters, or a setting that cannot be used.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropped half-way, it leaves the line and releases what it may have set on any node.
+    /// Cancel safe: dropped half-way, it leaves the queue and releases what it may have set on any node.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         self.acquire_loop(Limits::of(&self.options)).await
     }
 
     /// Takes the lock without waiting for a client that has it.
     ///
-    /// One attempt settles it: two rounds, to vote and to see which client has the lock, if it is held. Clients that try
-    /// at the same moment may split the votes, so that all are refused. Then this tries again after a random delay,
-    /// until one client has a majority: at most 16 attempts within 5 s, and within the validity of the ttl.
+    /// One attempt is enough if the lock is free or held: one round to vote and, if it is held, one to
+    /// see which client has it. Clients that try at the same moment may split the votes, so that all are
+    /// refused. Then this tries again after a random delay, until one client has a majority: at most 16
+    /// attempts within 5 s, and within the validity of the ttl.
     ///
-    /// While 256 other attempts of the locker are under way it begins when one of them ends, within the validity of the
-    /// ttl at most.
+    /// While 256 other attempts of the locker are under way it begins when one of them ends, within the
+    /// validity of the ttl at most.
     ///
     /// # Errors
     /// As [`Lock::acquire`]; [`AcquireError::Held`] says which client has it, [`AcquireError::Contended`] that no client
@@ -96,9 +98,10 @@ impl Lock {
 
     /// Runs `work` while the lock is held, and releases it.
     ///
-    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline, and once the deadline
-    /// has passed it is not resumed, also if the whole process was paused. What the work returns, an error of its own
-    /// included, comes back as it is: nothing that happens to the lock after it has finished hides it.
+    /// If the lock is lost, the work is cancelled (dropped at its next `await`) before the deadline, and
+    /// once the deadline has passed it is not resumed, even if the whole process was paused. What the
+    /// work returns, an error of its own included, comes back as it is: nothing that happens to the lock
+    /// after it has finished hides it.
     ///
     /// ```
     /// # async fn example(lock: quorlock::Lock) -> Result<(), Box<dyn std::error::Error>> {
@@ -133,14 +136,16 @@ impl Lock {
     /// Cancel safe: nothing is changed anywhere.
     pub async fn inspect(&self) -> Result<Inspection, InspectError> {
         self.locker.nodes().wait_connected().await;
-        inspect(self.locker.nodes(), &self.name, Hear::All).await
+        inspect(self.locker.nodes(), &self.name, Answers::All).await
     }
 
-    /// Extends the lock of whoever holds it with exactly this `token` by `ttl` from now: for a program that knows
-    /// only name and token, such as a script that acquires in one process and extends in another.
+    /// Extends the lock that a client holds with exactly this `token` by `ttl` from now: for a program
+    /// that knows only name and token, such as a script that acquires in one process and extends in
+    /// another.
     ///
-    /// There is no guard: nothing keeps the lock alive, and nothing releases it. Nodes that lost it do not get it
-    /// back, as a guard's extension would see to. On the file node it stays tied to the process that it was tied to.
+    /// There is no guard: nothing keeps the lock alive, and nothing releases it. Nodes that lost it do
+    /// not get it back, as they would by a guard's extension. On the file node it stays tied to the
+    /// process that it was tied to.
     ///
     /// # Errors
     /// [`ExtendError::Lost`] if a majority does not hold `token`, or agreed too late; [`ExtendError::NoQuorum`] if
@@ -163,7 +168,7 @@ impl Lock {
     pub async fn release_token(&self, token: Token) -> ReleaseOutcome {
         let nodes = self.locker.nodes();
         nodes.wait_connected().await;
-        hear_release(nodes, &mut self.send_release(token)).await.0
+        await_release(nodes, &mut self.send_release(token)).await.0
     }
 
     /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`] returns it. Observers
@@ -183,7 +188,7 @@ impl Lock {
         };
         let mut round = self.send_release(token);
         let mut forced = Forced { lock: self, outcome: ReleaseKind::Dropped };
-        let released = hear_release(nodes, &mut round).await.0;
+        let released = await_release(nodes, &mut round).await.0;
         forced.outcome = released.event_kind();
         released
     }
@@ -196,7 +201,7 @@ impl Lock {
 
     /// For an injected bug: the token of the current holder.
     async fn current_token(&self) -> Option<Token> {
-        match inspect(self.locker.nodes(), &self.name, Hear::All).await.ok()?.holder {
+        match inspect(self.locker.nodes(), &self.name, Answers::All).await.ok()?.holder {
             Holder::Owner { token, .. } => Some(token),
             _ => None,
         }
@@ -237,11 +242,11 @@ impl Lock {
         let (grant, turn) = trace::traced!(trace::acquiring(&self.name), acquirer.run())?;
         // No await from here on: the grant must reach its guard.
         let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
-        // The next in line sees the new neighbour before it contends.
+        // The next task of the queue sees the new local holder before it contends.
         drop(turn);
         match guard.check_lost() {
             None => Ok(guard),
-            // Since a majority agreed the process was paused, or an observer took its time.
+            // Since a majority agreed, the process was paused or an observer took its time.
             Some(_) => {
                 let took = grant.took + self.locker.nodes().ctx.clock.now().since(grant.at);
                 Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })
@@ -302,7 +307,7 @@ impl Lock {
         self.set_checked(checked, |options, margin| options.loss_margin = Some(margin))
     }
 
-    /// Who takes the lock, for people who ask who holds it (default `user@host`).
+    /// The owner of the lock, for people who ask who holds it (default `user@host`).
     pub fn owner(mut self, who: impl Into<Arc<str>>) -> Self {
         self.set().who = who.into();
         self.set().sign();
@@ -369,7 +374,7 @@ async fn until_lost<T>(lease: &Lease, work: impl Future<Output = T>) -> Result<T
     .await
 }
 
-/// A forced release that was sent. Dropped, it is reported.
+/// A forced release that was sent. Reported when this is dropped.
 struct Forced<'a> {
     lock: &'a Lock,
     outcome: ReleaseKind,

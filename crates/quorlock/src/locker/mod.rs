@@ -91,7 +91,8 @@ impl Locker {
     /// Cancel safe.
     ///
     /// # Errors
-    /// [`NoQuorum`] if too few nodes can vote: each one's cause is in it. The locker goes on trying to reach them.
+    /// [`NoQuorum`] if too few nodes can vote: each one's cause is in it. The locker goes on trying to
+    /// reach them.
     pub async fn connect(&self) -> Result<(), NoQuorum> {
         let nodes = &self.0.nodes;
         nodes.wait_connected().await;
@@ -103,15 +104,16 @@ impl Locker {
         NoQuorum::check(nodes.quorum, health.map(report).collect())
     }
 
-    /// Waits until every node has answered all that it was sent so far, or has had its node timeout for it.
+    /// Waits until every node has answered everything that was sent to it so far, or its node timeout has
+    /// passed.
     ///
-    /// For programs that end soon: a release answers as soon as a majority has let go, and what was not sent to the
-    /// others by then would end with the process.
+    /// For programs that end soon: a release returns as soon as a majority has released, and commands not
+    /// yet sent to the other nodes would be lost with the process.
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is changed anywhere.
     pub async fn flush(&self) {
-        // Nodes answer in order, so the answer to a last harmless question comes after all others.
+        // Nodes answer in order, so the answer to a last harmless command comes after all others.
         let Ok(name) = Name::new("flush") else { return };
         let mut round = Box::pin(self.0.nodes.ask(Command::Inspect { name }));
         while round.as_mut().next().await.is_some() {}
@@ -129,8 +131,9 @@ impl Locker {
 
     /// Records on all nodes that clients may use a ttl of up to `longest` from now on.
     ///
-    /// Use the longer ttl only once this has succeeded on every node: a node that forgets learns from any other how long it
-    /// must not vote. Nodes go on voting. One that does not vote yet refuses, with the time that it needs.
+    /// Use the longer ttl only once this has succeeded on every node: a node that forgets learns from any
+    /// other how long it must not vote. Nodes go on voting. A node that does not vote yet refuses, with
+    /// the time that it needs.
     ///
     /// # Errors
     /// [`ConfigError`] if `longest` is above 7 days.
@@ -145,8 +148,8 @@ impl Locker {
         Ok(self.on_each_node(act).await)
     }
 
-    /// Does the same on all nodes, once each has been connected to or given up, so that what they have recorded is known. The
-    /// results are in the order of configuration.
+    /// Runs `act` on all nodes, once each has been connected to or given up, so that what they have
+    /// recorded is known. The results are in the order of configuration.
     async fn on_each_node(
         &self,
         act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
@@ -165,14 +168,15 @@ impl Locker {
         results.into_iter().map(|(_, report)| report).collect()
     }
 
-    /// Which locks are held by anybody, as a majority of nodes tells.
+    /// Which locks are held, by any client, as a majority of nodes reports.
     ///
-    /// Asks the nodes for the names that they know and inspects each, 64 at a time; each node tells at most
-    /// [`Names::MOST`](crate::node::Names::MOST) names and has 10 s for that (a server 5 s, on a connection of its own),
-    /// and no more are inspected. [`Listing::complete`] says whether these were all.
+    /// Asks the nodes for the names that they know and inspects each, 64 at a time. Each node returns at
+    /// most [`Names::MOST`](crate::node::Names::MOST) names and has 10 s for that (a server 5 s, on a
+    /// connection of its own), and no more are inspected. [`Listing::complete`] says whether these were
+    /// all.
     ///
-    /// Nodes know names by their fences, so locks that other programs took without quorlock are not listed, though
-    /// [`Lock::inspect`] sees them by name. A server must allow `SCAN`.
+    /// Nodes know names by their fences, so locks that other programs took without quorlock are not
+    /// listed, though [`Lock::inspect`] finds them by name. A server must allow `SCAN`.
     ///
     /// # Errors
     /// [`ListError`] if fewer than a quorum answered.
@@ -184,7 +188,7 @@ impl Locker {
         list(&self.0.nodes).await
     }
 
-    /// Looks at each node from all sides: what it is, how it is set up, and what we may do there.
+    /// Examines each node: what it is, how it is set up, and what we may do there.
     ///
     /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with one connect
     /// timeout to connect and another to answer. Nothing that a node keeps is changed, its epoch included:

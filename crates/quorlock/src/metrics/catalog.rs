@@ -46,7 +46,7 @@ pub const BUCKETS: &[(&str, &[f64])] = &[
     (ATTEMPTS, &[1.0, 2.0, 3.0, 5.0, 10.0, 25.0, 100.0, 1000.0]),
 ];
 
-/// Tells the recorder what each metric means.
+/// Describes each metric to the recorder.
 pub(crate) fn describe() {
     describe_locks();
     describe_nodes();

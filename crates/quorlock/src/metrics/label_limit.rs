@@ -10,19 +10,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// A name that was not used for so long, and is not held, gives its label to another.
+/// A name that was not used for this long, and is not held, gives its label to another.
 const IDLE: Duration = Duration::from_secs(600);
-/// How often idle names are looked for while new ones come.
+/// How often idle names are searched for while new ones come.
 const SWEEP: Duration = Duration::from_secs(10);
 /// The longest name that is a label as it is, in characters. A longer one is cut, and ends with its hash.
 const MAX_LABEL: usize = 100;
 /// The label of all names without their own.
 const OTHER: SharedString = SharedString::const_str("other");
 
-/// The names that are told apart.
+/// The names that have a label of their own.
 ///
-/// A series keeps its meaning: a label always stands for the same name. Recorders that drop idle series see an update of
-/// every counter of a name at least as often as [`Names::touch`] is called, until the name is idle itself.
+/// A series keeps its meaning: a label always means the same name. Recorders that drop idle series see an
+/// update of every counter of a name at least as often as [`Names::touch`] is called, until the name is
+/// idle itself.
 #[derive(Debug)]
 pub(crate) struct Names {
     most: usize,
@@ -77,14 +78,14 @@ impl Names {
         add(metric, label, &resource, 1);
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         let own = slots.by_name.get(name).filter(|slot| slot.is_own);
-        own.map_or(&self.other, |slot| &slot.counters).note((metric, label));
+        own.map_or(&self.other, |slot| &slot.counters).record((metric, label));
     }
 
-    /// Adds one to the locks that are held under `name`. It keeps its label until they are let go.
+    /// Adds one to the locks that are held under `name`. It keeps its label until they are released.
     pub(crate) fn hold(&self, name: &Name) -> SharedString {
-        // Finds room for it, if there is some.
+        // Gives it a label of its own, if there is room.
         self.label(name);
-        let label = self.hold_known(name).unwrap_or_else(|| {
+        let label = self.hold_existing(name).unwrap_or_else(|| {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
             let without = || Slot { is_own: false, ..Slot::new(OTHER, Duration::ZERO) };
             slots.by_name.entry(name.clone()).or_insert_with(without).hold()
@@ -93,17 +94,17 @@ impl Names {
         label
     }
 
-    fn hold_known(&self, name: &Name) -> Option<SharedString> {
+    fn hold_existing(&self, name: &Name) -> Option<SharedString> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         slots.by_name.get(name).map(Slot::hold)
     }
 
-    /// Takes one off the locks that are held under `name`.
-    pub(crate) fn let_go(&self, name: &Name) -> SharedString {
+    /// Subtracts one from the locks that are held under `name`.
+    pub(crate) fn release(&self, name: &Name) -> SharedString {
         let label = self.label(name);
         let is_last = {
             let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-            slots.by_name.get(name).is_some_and(|slot| slot.let_go() == 0 && !slot.is_own)
+            slots.by_name.get(name).is_some_and(|slot| slot.release() == 0 && !slot.is_own)
         };
         if is_last {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +117,7 @@ impl Names {
         label
     }
 
-    /// Shows recorders that drop idle series that those of names in use are not.
+    /// Updates the series of names in use, so that recorders that drop idle series keep them.
     pub(crate) fn touch(&self) {
         let now = self.start.elapsed();
         self.other.touch(&OTHER);
@@ -139,12 +140,12 @@ impl Names {
         }
         let may_fit = slots.own < self.most || (self.most > 0 && now >= slots.swept + SWEEP);
         drop(slots);
-        if may_fit { self.learn(name, now) } else { OTHER }
+        if may_fit { self.add_name(name, now) } else { OTHER }
     }
 
-    fn learn(&self, name: &Name, now: Duration) -> SharedString {
+    fn add_name(&self, name: &Name, now: Duration) -> SharedString {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        // Another thread may have come first.
+        // Another thread may have added it first.
         if let Some(slot) = slots.by_name.get(name) {
             return slot.label.clone();
         }
@@ -180,8 +181,8 @@ impl Slot {
         self.label.clone()
     }
 
-    /// How many are held still.
-    fn let_go(&self) -> usize {
+    /// Subtracts one; returns how many are still held.
+    fn release(&self) -> usize {
         let less = |held: usize| Some(held.saturating_sub(1));
         let before = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         before.map_or(0, |before| before.saturating_sub(1))
@@ -194,7 +195,7 @@ impl Slot {
 }
 
 impl Series {
-    fn note(&self, counted: Counted) {
+    fn record(&self, counted: Counted) {
         let mut known = self.0.lock();
         if !known.contains(&counted) {
             known.push(counted);
@@ -263,9 +264,9 @@ mod tests {
         assert_eq!(names.hold(&name("held")).as_ref(), "held");
         assert_eq!(names.hold(&name("late")).as_ref(), "other");
         assert_eq!(names.label_at(&name("new"), late).as_ref(), "other");
-        assert_eq!(names.let_go(&name("held")).as_ref(), "held");
+        assert_eq!(names.release(&name("held")).as_ref(), "held");
         assert_eq!(names.label_at(&name("new"), 2 * late).as_ref(), "new");
-        assert_eq!(names.let_go(&name("late")).as_ref(), "other", "it was counted there");
+        assert_eq!(names.release(&name("late")).as_ref(), "other", "it was counted there");
         assert_eq!(names.slots.read().unwrap().by_name.len(), 1);
     }
 

@@ -8,9 +8,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Install a recorder of your choice first: what happens before is not counted. Most exporters make summaries of
-//! histograms unless they are told buckets; [`BUCKETS`] has fitting ones. `docs/metrics.md` in the repository lists
-//! every metric; their names and labels are stable.
+//! Install a recorder of your choice first: what happens before is not counted. Most exporters make
+//! summaries of histograms unless they are given buckets; [`BUCKETS`] has fitting ones. `docs/metrics.md`
+//! in the repository lists every metric; their names and labels are stable.
 
 mod catalog;
 mod label_limit;
@@ -30,8 +30,9 @@ use std::time::Duration;
 
 /// Counts what happens to locks and nodes. Clones share the bound on names, so that several lockers can.
 ///
-/// [`Builder::metrics`](crate::Builder::metrics) takes it and sees to the gauges of nodes, too. As a plain
-/// [`Observer`] it counts events only; call [`record_health`] yourself, for example before each scrape.
+/// [`Builder::metrics`](crate::Builder::metrics) takes it and updates the gauges of nodes, too. As a
+/// plain [`Observer`] it counts events only; call [`record_health`] yourself, for example before each
+/// scrape.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     names: Arc<Names>,
@@ -40,7 +41,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Tells up to 100 names of locks apart, and looks at nodes every 5 s.
+    /// Gives up to 100 names of locks a label of their own, and reads the health of nodes every 5 s.
     pub fn new() -> Self {
         Self {
             names: Arc::new(Names::up_to(100)),
@@ -69,7 +70,7 @@ impl Metrics {
         NodeWatch::new(self.every, self.names.clone())
     }
 
-    fn taking(&self, event: &Event) {
+    fn record_acquiring(&self, event: &Event) {
         match event {
             Event::Acquired { name, waited, took, attempts, votes, .. } => {
                 let resource = self.names.hold(name);
@@ -92,7 +93,7 @@ impl Metrics {
         }
     }
 
-    fn holding(&self, event: &Event) {
+    fn record_holding(&self, event: &Event) {
         match event {
             Event::Extended { name, left, votes } => {
                 let resource = self.names.label(name);
@@ -103,18 +104,18 @@ impl Metrics {
             Event::ExtendFailed { name, .. } => self.names.count(name, w::EXTENSION_FAILURES, None),
             Event::Lost { name, reason, held, .. } => {
                 self.names.count(name, w::LOSSES, Some(("reason", reason.kind())));
-                self.held_for(name, *held);
+                self.record_hold_end(name, *held);
             }
             Event::Released { name, outcome, held, lost, .. } => {
                 self.names.count(name, w::RELEASES, Some(("outcome", outcome.kind())));
                 // A lost lock was counted when it was lost.
                 if lost.is_none() {
-                    self.held_for(name, *held);
+                    self.record_hold_end(name, *held);
                 }
             }
             Event::GivenAway { name, held, .. } => {
                 self.names.count(name, w::HANDOFFS, None);
-                self.held_for(name, *held);
+                self.record_hold_end(name, *held);
             }
             Event::ForceReleased { name, outcome } => {
                 self.names.count(name, w::FORCE_RELEASES, Some(("outcome", outcome.kind())));
@@ -123,8 +124,8 @@ impl Metrics {
         }
     }
 
-    fn held_for(&self, name: &Name, held: Duration) {
-        let resource = self.names.let_go(name);
+    fn record_hold_end(&self, name: &Name, held: Duration) {
+        let resource = self.names.release(name);
         histogram!(w::HOLD, "resource" => resource).record(held);
     }
 }
@@ -137,11 +138,11 @@ impl Default for Metrics {
 
 impl Observer for Metrics {
     fn on_event(&self, event: &Event) {
-        // Not earlier: descriptions that no recorder hears are lost.
+        // Not earlier: descriptions are lost while no recorder is installed.
         self.described.call_once(w::describe);
-        self.taking(event);
-        self.holding(event);
-        nodes::note(event);
+        self.record_acquiring(event);
+        self.record_holding(event);
+        nodes::count(event);
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::sleep;
 
-/// Brings the gauges of nodes up to date from what [`Locker::health`](crate::Locker::health) tells.
+/// Brings the gauges of nodes up to date from what [`Locker::health`](crate::Locker::health) returns.
 ///
 /// [`Builder::metrics`](crate::Builder::metrics) does so every few seconds. A node of which nothing is known yet gets
 /// no gauges; those of a node that is down are 0.
@@ -23,7 +23,7 @@ pub fn record_health(nodes: &[NodeHealth]) {
 
 fn record(node: &str, health: &Health) {
     let node = SharedString::from(node.to_owned());
-    // So that the first one is seen as a rise, and no recorder takes them for idle.
+    // So that the first failure is seen as a rise, and no recorder takes the counters for idle.
     for metric in [w::NODE_FAILURES, w::NODE_DOWNS, w::TOP_UPS] {
         counter!(metric, "node" => node.clone()).increment(0);
     }
@@ -38,8 +38,8 @@ fn record(node: &str, health: &Health) {
     }
 }
 
-/// Takes note of what happened to a node.
-pub(crate) fn note(event: &Event) {
+/// Counts what happened to a node.
+pub(crate) fn count(event: &Event) {
     match event {
         Event::NodeUp { node, .. } => gauge!(w::NODE_UP, "node" => label(node)).set(1),
         Event::NodeDown { node, .. } => {
@@ -96,7 +96,8 @@ impl Gauges {
     }
 }
 
-/// Looks at the nodes of one locker every now and then, on the runtime of the first event, until the locker is gone.
+/// Reads the health of one locker's nodes every now and then, on the runtime of the first event, until
+/// the locker is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeWatch(Arc<Watch>);
 
@@ -104,7 +105,7 @@ pub(crate) struct NodeWatch(Arc<Watch>);
 struct Watch {
     every: Duration,
     names: Arc<Names>,
-    /// Weak, as the nodes know their observers.
+    /// Weak, because the nodes keep their observers alive.
     nodes: OnceLock<Weak<[Arc<dyn Node>]>>,
     running: AtomicBool,
 }
@@ -114,8 +115,8 @@ impl NodeWatch {
         Self(Arc::new(Watch { every, names, nodes: OnceLock::new(), running: AtomicBool::new(false) }))
     }
 
-    /// Names the nodes, once they exist.
-    pub(crate) fn look_at(&self, nodes: &Arc<[Arc<dyn Node>]>) {
+    /// Sets the nodes, once they exist.
+    pub(crate) fn set_nodes(&self, nodes: &Arc<[Arc<dyn Node>]>) {
         let _ = self.0.nodes.set(Arc::downgrade(nodes));
     }
 }
@@ -125,12 +126,12 @@ impl Observer for NodeWatch {
         let Ok(runtime) = Handle::try_current() else { return };
         let Some(nodes) = self.0.nodes.get() else { return };
         if !self.0.running.swap(true, Ordering::SeqCst) {
-            runtime.spawn(look(Running(self.0.clone()), nodes.clone()));
+            runtime.spawn(watch(Running(self.0.clone()), nodes.clone()));
         }
     }
 }
 
-/// The task runs. Dropped with its runtime, so that the next event starts another.
+/// Exists while the task runs. Dropped with its runtime, so that the next event starts another.
 struct Running(Arc<Watch>);
 
 impl Drop for Running {
@@ -139,7 +140,7 @@ impl Drop for Running {
     }
 }
 
-async fn look(running: Running, nodes: Weak<[Arc<dyn Node>]>) {
+async fn watch(running: Running, nodes: Weak<[Arc<dyn Node>]>) {
     while let Some(nodes) = nodes.upgrade() {
         for node in nodes.iter() {
             record(node.id(), &node.health());

@@ -1,4 +1,4 @@
-//! What a node can be asked, and what it can answer.
+//! The commands that a node executes, and its replies.
 
 use crate::error::node::NodeError;
 use quorlock_core::{Fence, Label, Name, StoredLock, Token, printable};
@@ -10,8 +10,8 @@ use std::time::Duration;
 pub enum Command {
     /// Vote: take the name if it is free, and raise its counter to the proposal.
     Acquire(Acquire),
-    /// If the name still holds `token`: raise its counter to `at_least`, or to one above what it is if that is more,
-    /// note the number as the holder's fence, and answer it as [`Done::Stamped`].
+    /// If the name still holds `token`: raise its counter to `at_least`, or to one above what it is if
+    /// that is more, store the number as the holder's fence, and answer it as [`Done::Stamped`].
     Stamp {
         /// The lock.
         name: Name,
@@ -31,23 +31,24 @@ pub enum Command {
         /// What becomes of [`Acquire::tied`].
         tie: Tie,
     },
-    /// If the name still holds `token`: free it, and hint to those who wait.
+    /// If the name still holds `token`: free it, and send a hint to its waiters.
     Release {
         /// The lock.
         name: Name,
         /// The attempt that holds it.
         token: Token,
-        /// Whether to do without the hint: the name was never held, or whoever takes it next stands by already.
+        /// Whether to send no hint: the name was never held, or the client that takes it next needs none.
         quiet: bool,
-        /// What stands behind the token in the value, as far as the holder knows, so that a node can compare the whole
-        /// value at once. The name is freed as well where something else stands there.
+        /// What follows the token in the stored value, as far as the holder knows, so that a node can
+        /// compare the whole value at once. The name is freed even if something else follows the token.
         behind: Option<(Fence, Label)>,
-        /// Whether another process than the one that acquired it lets it go. A node that may be one of several then refuses to
-        /// be refilled with the token ([`Acquire::repair`]) for as long as a lock may last, whether it had the lock or not:
-        /// the process that acquired it does not know yet, and would bring the lock back.
+        /// Whether another process than the one that acquired it releases it. A node that may be one of
+        /// several then refuses a repair with the token ([`Acquire::repair`]) for as long as a lock may
+        /// last, whether it had the lock or not: the process that acquired it does not know yet, and
+        /// would bring the lock back.
         forced: bool,
     },
-    /// Tell what is stored under the name. Changes nothing.
+    /// Return what is stored under the name. Changes nothing.
     Inspect {
         /// The lock.
         name: Name,
@@ -69,9 +70,9 @@ impl Command {
 
 /// The vote that one attempt asks of every node.
 ///
-/// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's counter
-/// to `proposal` if it is below; a node that is never one of several may leave it where it is if the name was not taken.
-/// Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
+/// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's
+/// counter to `proposal` if it is below; a node that is never one of several may leave it unchanged if
+/// the name was not taken. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
 ///
 /// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by [`Done::Raised`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,16 +81,16 @@ pub struct Acquire {
     pub name: Name,
     /// New for every attempt.
     pub token: Token,
-    /// The fence that the attempt hopes for.
+    /// The fence that the attempt proposes.
     pub proposal: Fence,
-    /// Who asks, since when and why.
+    /// Who acquires it, since when and why.
     pub label: Label,
     /// How long the node shall keep it.
     pub ttl: Duration,
     /// Whether the lock ends with this process, where the node can see that (the file node).
     pub tied: bool,
-    /// Whether this refills a node for a lock that is held already. It is sent to nodes that may not vote, too,
-    /// and its answer is no vote.
+    /// Whether this repairs a node that lacks a lock which is held already. It is sent to nodes that may
+    /// not vote, too, and its answer is no vote.
     pub repair: bool,
 }
 
@@ -108,7 +109,7 @@ pub enum Tie {
     Here,
     /// The lock outlives every process, until its time is over.
     Loose,
-    /// The tie stays as it is: whoever extends is not the holder itself.
+    /// The tie stays as it is: the client that extends is not the holder itself.
     AsBefore,
 }
 
@@ -118,10 +119,10 @@ pub enum Tie {
 pub enum Reply {
     /// It did what was asked.
     Done(Done),
-    /// It is well, but did not do it.
+    /// It is healthy, but did not do it.
     Denied(Denied),
-    /// It is not well, or nobody knows: no vote, and "maybe done" for the undo. Boxed, as it is rare and all others are
-    /// small.
+    /// It is not healthy, or its state is unknown: no vote, and "maybe done" for the undo. Boxed, because
+    /// it is rare and all others are small.
     Failed(Box<NodeError>),
 }
 
@@ -140,7 +141,7 @@ pub enum Done {
     Raised,
     /// Acquire: the name is ours, but the counter was at the proposal or above.
     Unraised {
-        /// The counter, where the node tells it.
+        /// The counter, if the node reports it.
         counter: Option<Fence>,
     },
     /// Stamp: the name is still ours, and we strictly raised the counter.
@@ -150,7 +151,7 @@ pub enum Done {
     },
     /// Extend and release: done.
     Plain,
-    /// Release: done, and nobody of any process waits for the name there.
+    /// Release: done, and no process waits for the name there.
     Unawaited,
     /// Inspect: what is there.
     Seen(Box<View>),
@@ -169,7 +170,7 @@ pub enum Denied {
 /// What one node stores for a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// What stands under the name.
+    /// What is stored under the name.
     pub content: Content,
     /// How long the node keeps it; `None` if it is free or never expires.
     pub left: Option<Duration>,
@@ -177,7 +178,7 @@ pub struct View {
     pub counter: Option<Fence>,
 }
 
-/// What stands under a name.
+/// What is stored under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Content {
@@ -216,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_foreign_value_is_told_printable_and_in_its_first_characters() {
+    fn a_foreign_value_is_shown_printable_and_only_its_first_characters() {
         for (value, shown) in [
             (b"secret".as_slice(), "secret"),
             (b"secrets", "secret.."),

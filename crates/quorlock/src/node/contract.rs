@@ -1,4 +1,4 @@
-//! The checks that every node inside this crate must pass, with the clock in the test's hand.
+//! The checks that every node inside this crate must pass, with a clock that the test controls.
 
 use super::*;
 use crate::context::clock::Clock;
@@ -9,7 +9,7 @@ use std::pin::Pin;
 
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// A boot clock that only moves when told to.
+/// A boot clock that moves only when a test advances it.
 #[derive(Debug, Default)]
 pub(crate) struct HandClock(Mutex<Duration>);
 
@@ -148,7 +148,7 @@ pub(crate) enum Losers {
     LeaveIt,
 }
 
-/// What an acquire says that takes the name and does not raise the counter.
+/// The answer to an acquire that takes the name and does not raise the counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unraised {
     WithCounter,
@@ -160,9 +160,9 @@ pub(crate) enum Unraised {
 pub(crate) async fn contract_without_time(node: &Arc<dyn Node>, losers: Losers, unraised: Unraised) {
     a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(node, losers, unraised).await;
     only_the_holder_can_stamp_extend_and_release(node).await;
-    a_stamp_raises_strictly_and_is_noted(node).await;
+    a_stamp_raises_strictly_and_is_stored(node).await;
     commands_take_effect_in_their_order(node).await;
-    a_release_rings_the_bell_of_those_who_watch(node).await;
+    a_release_notifies_the_watchers(node).await;
 }
 
 async fn a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(
@@ -202,7 +202,7 @@ async fn only_the_holder_can_stamp_extend_and_release(node: &Arc<dyn Node>) {
     assert_eq!(ask(node, &release("owned", 1)).await, "gone");
 }
 
-async fn a_stamp_raises_strictly_and_is_noted(node: &Arc<dyn Node>) {
+async fn a_stamp_raises_strictly_and_is_stored(node: &Arc<dyn Node>) {
     ask(node, &acquire("stamped", 1, 5, TTL, false)).await;
     assert_eq!(ask(node, &stamp("stamped", 1, 3)).await, "stamped 6");
     assert_eq!(ask(node, &stamp("stamped", 1, 8)).await, "stamped 8");
@@ -240,16 +240,16 @@ async fn commands_take_effect_in_their_order(node: &Arc<dyn Node>) {
     assert_eq!(inspect(node, "order").await, "free, counter 99");
 }
 
-async fn a_release_rings_the_bell_of_those_who_watch(node: &Arc<dyn Node>) {
+async fn a_release_notifies_the_watchers(node: &Arc<dyn Node>) {
     let (wakeup, other) = (Wakeup::new(), Wakeup::new());
-    node.watch(&name("rung"), &wakeup);
+    node.watch(&name("released"), &wakeup);
     node.watch(&name("other"), &other);
     ask(node, &acquire("other", 1, 5, TTL, false)).await;
-    ask(node, &acquire("rung", 1, 5, TTL, false)).await;
-    ask(node, &release("rung", 1)).await;
-    let heard = tokio::time::timeout(Duration::from_secs(60), wakeup.notified()).await;
-    heard.expect("a release rings");
-    node.unwatch(&name("rung"));
+    ask(node, &acquire("released", 1, 5, TTL, false)).await;
+    ask(node, &release("released", 1)).await;
+    let notified = tokio::time::timeout(Duration::from_secs(60), wakeup.notified()).await;
+    notified.expect("a release notifies");
+    node.unwatch(&name("released"));
     node.unwatch(&name("other"));
 }
 

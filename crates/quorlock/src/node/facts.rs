@@ -15,9 +15,9 @@ pub enum Facts {
     Directory(DirectoryFacts),
     /// It is a store with a consensus of its own, such as an etcd cluster.
     Store(StoreFacts),
-    /// It is the memory of this process, of which there is nothing to tell.
+    /// It is the memory of this process, which has no facts.
     Process,
-    /// It is a node of another kind, which cannot tell.
+    /// It is a node of another kind, whose facts are unknown.
     Unknown,
 }
 
@@ -27,15 +27,15 @@ pub enum Facts {
 pub struct ServerFacts {
     /// Kind and version, such as `redis 7.0.15`.
     pub version: String,
-    /// What the server calls this run of itself. Two nodes that tell the same are one server.
+    /// What the server calls this run of itself. Two nodes with the same one are one server.
     pub run_id: String,
     /// `standalone`, `cluster` or `sentinel`.
     pub mode: String,
-    /// `master` or `slave`; a Sentinel tells none.
+    /// `master` or `slave`; a Sentinel has none.
     pub role: String,
     /// How many replicas follow it.
     pub replicas: u64,
-    /// How long it has been running, where it tells.
+    /// How long it has been running, if it reports that.
     #[serde(rename = "uptime_ms", serialize_with = "some_millis")]
     pub uptime: Option<Duration>,
     /// Why it cannot be a node as it is set up, or as full as it is, if it cannot.
@@ -58,7 +58,7 @@ pub struct ServerFacts {
     /// The median of a few pings, one after another.
     #[serde(rename = "round_trip_us", serialize_with = "some_micros")]
     pub round_trip: Option<Duration>,
-    /// As whom we are logged in, where it tells.
+    /// The user that we are logged in as, if it reports that.
     pub user: Option<String>,
     /// What this user cannot do of what we need. Not tried on a server that cannot be a node whatever its settings.
     pub denied: Vec<Denial>,
@@ -74,10 +74,10 @@ pub struct Persistence {
     pub appends: bool,
     /// When that file is synced (`always`, `everysec`, `no`), if we may ask.
     pub append_sync: Option<String>,
-    /// Whether that file is synced also while a child process saves or rewrites (`no-appendfsync-on-rewrite no`), if we may
-    /// ask.
+    /// Whether that file is synced even while a child process saves or rewrites
+    /// (`no-appendfsync-on-rewrite no`), if we may ask.
     pub syncs_while_saving: Option<bool>,
-    /// When snapshots are taken, in the server's words, if we may ask; empty if never.
+    /// When snapshots are taken, as the server writes it, if we may ask; empty if never.
     pub snapshots: Option<String>,
     /// Whether the last write to the append-only file went well.
     pub last_append_ok: Option<bool>,
@@ -107,15 +107,17 @@ impl Persistence {
 pub enum Recall {
     /// Everything that it had answered.
     Everything,
-    /// Everything but the last second or two before it or its machine crashed: it holds back writes while the disk is busy.
+    /// Everything but the last second or two before it or its machine crashed: it delays writes while the
+    /// disk is busy.
     AllButTheLastSecond,
-    /// Everything but what it answered while it saved or rewrote its file, if it crashed then: it did not sync meanwhile.
+    /// Everything but what it answered while it saved or rewrote its file, if it crashed then: it did not
+    /// sync in the meantime.
     AllButTheLastSave,
     /// What its last snapshot had, or what the kernel had written by then: anything from seconds to hours is lost.
     Partly,
     /// Nothing at all.
     Nothing,
-    /// It does not tell.
+    /// It does not report it.
     Unknown,
 }
 
@@ -129,8 +131,9 @@ pub struct EpochFacts {
     /// The longest ttl of any client that it was built for.
     #[serde(rename = "longest_ttl_ms", serialize_with = "millis")]
     pub longest_ttl: Duration,
-    /// Whether it was confirmed in this run of the server. If not, the server restarted since a client last looked,
-    /// and the next one to look begins a new epoch unless the server is marked durable.
+    /// Whether it was confirmed in this run of the server. If not, the server restarted since a client
+    /// last verified it, and the next client that does begins a new epoch unless the server is marked
+    /// durable.
     pub is_of_this_run: bool,
     /// How long the server may not vote yet; zero without restart guard.
     #[serde(rename = "quarantine_ms", serialize_with = "millis")]
@@ -149,7 +152,7 @@ pub struct Denial {
     pub on: Option<String>,
     /// What it is needed for.
     pub purpose: Purpose,
-    /// What the server said.
+    /// The server's answer.
     pub cause: NodeError,
 }
 
@@ -158,11 +161,12 @@ pub struct Denial {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Purpose {
-    /// Taking, keeping, looking at and releasing locks: without it the server is no node.
+    /// Taking, keeping, inspecting and releasing locks: without it the server is no node.
     Locking,
-    /// Telling whether the server forgot: without it the server is no node unless the restart guard is off.
+    /// Detecting whether the server forgot: without it the server is no node unless the restart guard is
+    /// off.
     RestartGuard,
-    /// Waking those who wait: without it they look from time to time.
+    /// Waking waiters: without it they poll from time to time.
     Hints,
     /// Ending our old connections: without it a server that was stopped may take a lock once it wakes, which then
     /// stays until its ttl is over.
@@ -190,8 +194,8 @@ pub enum FastRelease {
 pub struct DirectoryFacts {
     /// Where it is.
     pub path: String,
-    /// Its file system, such as `ext4`, or the number of one that we have no name for; `None` where the system does
-    /// not tell.
+    /// Its file system, such as `ext4`, or the number of one that we have no name for; `None` if the
+    /// system does not report it.
     pub file_system: Option<String>,
     /// How much room is left for us, in bytes.
     pub free_bytes: Option<u64>,
@@ -203,7 +207,7 @@ pub struct DirectoryFacts {
     pub recall: Recall,
 }
 
-/// What a store with a consensus of its own tells.
+/// What a store with a consensus of its own reports.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct StoreFacts {
@@ -211,15 +215,15 @@ pub struct StoreFacts {
     pub version: String,
     /// Whether the member that answered sees a leader.
     pub has_leader: bool,
-    /// How many members it has, where it tells. More than half of them must be up.
+    /// How many members it has, if it reports that. More than half of them must be up.
     pub members: Option<usize>,
     /// Those of the members in the address that do not answer.
     pub silent: Vec<String>,
     /// How large its data is, in bytes.
     pub size: u64,
-    /// What is wrong with it, in its own words.
+    /// What is wrong with it, as it reports it.
     pub errors: Vec<String>,
-    /// How long a look took on which its members agree.
+    /// How long a read took on which its members agree.
     #[serde(rename = "round_trip_us", serialize_with = "micros")]
     pub round_trip: Duration,
 }

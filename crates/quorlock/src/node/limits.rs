@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// How many more releases than other commands may wait for a node, so that an undo finds room where its acquire did.
+/// How many more releases than other commands may wait for a node, so that there is room for an undo
+/// where there was for its acquire.
 pub(crate) const RELEASE_HEADROOM: usize = 4096;
 
 /// The first and the longest delay before a release that failed is tried again; each is twice the one before.

@@ -1,4 +1,4 @@
-//! The memory node: names kept inside this process, for users' own tests.
+//! The memory node: names state inside this process, for users' own tests.
 
 use crate::context::clock::Clock;
 use crate::context::mutex::Mutex;
@@ -12,46 +12,46 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-/// A node inside this process. It answers at once and forgets everything when the last handle goes.
+/// A node inside this process. It answers at once and forgets everything when the last handle is dropped.
 ///
 /// Fence counters are never dropped before that, so at most [`MemoryNode::MOST_NAMES`] different names can be
 /// locked; one more fails with [`NodeError::OutOfMemory`].
 #[derive(Debug)]
 pub struct MemoryNode {
     id: Arc<str>,
-    /// Tells the watches of this handle from those of others on the same shelf.
+    /// Distinguishes the watches of this handle from those of others that share the storage.
     handle: u64,
-    shelf: Arc<Shelf>,
+    storage: Arc<Storage>,
 }
 
 impl MemoryNode {
     /// The most names that one node keeps.
     pub const MOST_NAMES: usize = 1_000_000;
-    /// The most locks that were taken by force of which it refuses to be refilled.
+    /// The most tokens of locks released by force for which it refuses a repair.
     const MOST_TAKEN: usize = 1024;
 
-    /// A node of its own, judged on `clock`.
+    /// A node of its own, judged by `clock`.
     pub fn new(id: impl Into<Arc<str>>, clock: Arc<dyn Clock>) -> Self {
-        Self::on(id.into(), Arc::new(Shelf::new(clock)))
+        Self::on(id.into(), Arc::new(Storage::new(clock)))
     }
 
-    /// The process-wide node `label`: every handle with that label is the same voter. Who comes first brings the
-    /// clock.
+    /// The process-wide node `label`: every handle with that label is the same voter. The first handle
+    /// brings the clock.
     pub fn shared(label: &str, clock: Arc<dyn Clock>) -> Self {
-        static SHELVES: Mutex<BTreeMap<String, Weak<Shelf>>> = Mutex::new(BTreeMap::new());
-        let mut shelves = SHELVES.lock();
-        shelves.retain(|_, shelf| shelf.strong_count() > 0);
-        let shelf = shelves.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let shelf = Arc::new(Shelf::new(clock));
-            shelves.insert(label.to_owned(), Arc::downgrade(&shelf));
-            shelf
+        static STORAGES: Mutex<BTreeMap<String, Weak<Storage>>> = Mutex::new(BTreeMap::new());
+        let mut shelves = STORAGES.lock();
+        shelves.retain(|_, storage| storage.strong_count() > 0);
+        let storage = shelves.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let storage = Arc::new(Storage::new(clock));
+            shelves.insert(label.to_owned(), Arc::downgrade(&storage));
+            storage
         });
-        Self::on(format!("memory:{label}").into(), shelf)
+        Self::on(format!("memory:{label}").into(), storage)
     }
 
-    fn on(id: Arc<str>, shelf: Arc<Shelf>) -> Self {
+    fn on(id: Arc<str>, storage: Arc<Storage>) -> Self {
         static HANDLES: AtomicU64 = AtomicU64::new(0);
-        Self { id, handle: HANDLES.fetch_add(1, Ordering::Relaxed), shelf }
+        Self { id, handle: HANDLES.fetch_add(1, Ordering::Relaxed), storage }
     }
 }
 
@@ -61,19 +61,19 @@ impl Node for MemoryNode {
     }
 
     fn send(&self, request: Request) {
-        let reply = self.shelf.execute(request.command());
+        let reply = self.storage.execute(request.command());
         request.answer(reply);
     }
 
     fn watch(&self, name: &Name, wakeup: &Wakeup) {
-        let mut kept = self.shelf.lock();
-        let wakeups = kept.wakeups.entry(name.clone()).or_default();
+        let mut state = self.storage.lock();
+        let wakeups = state.wakeups.entry(name.clone()).or_default();
         wakeups.insert(self.handle, wakeup.clone());
     }
 
     fn unwatch(&self, name: &Name) {
-        let mut kept = self.shelf.lock();
-        if let Entry::Occupied(mut wakeups) = kept.wakeups.entry(name.clone()) {
+        let mut state = self.storage.lock();
+        if let Entry::Occupied(mut wakeups) = state.wakeups.entry(name.clone()) {
             wakeups.get_mut().remove(&self.handle);
             if wakeups.get().is_empty() {
                 wakeups.remove();
@@ -82,7 +82,7 @@ impl Node for MemoryNode {
     }
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
-        let names = Names::new(self.shelf.lock().records.keys().cloned());
+        let names = Names::new(self.storage.lock().records.keys().cloned());
         Box::pin(std::future::ready(Ok(names)))
     }
 
@@ -97,7 +97,7 @@ impl Node for MemoryNode {
 
 impl Drop for MemoryNode {
     fn drop(&mut self) {
-        self.shelf.lock().wakeups.retain(|_, wakeups| {
+        self.storage.lock().wakeups.retain(|_, wakeups| {
             wakeups.remove(&self.handle);
             !wakeups.is_empty()
         });
@@ -106,53 +106,53 @@ impl Drop for MemoryNode {
 
 /// What all handles of one node share.
 #[derive(Debug)]
-struct Shelf {
+struct Storage {
     clock: Arc<dyn Clock>,
-    kept: Mutex<Kept>,
+    state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct State {
     records: BTreeMap<Name, Record>,
-    /// For each watched name the bell of each handle.
+    /// For each watched name the wakeup of each handle.
     wakeups: BTreeMap<Name, BTreeMap<u64, Wakeup>>,
-    /// Tokens of locks that were taken from their holders by force, oldest first.
+    /// Tokens of locks that were released by force, oldest first.
     taken: VecDeque<Token>,
 }
 
-impl Shelf {
+impl Storage {
     fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, kept: Mutex::default() }
+        Self { clock, state: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock()
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     fn execute(&self, command: &Command) -> Reply {
         let name = command.name();
-        let mut kept = self.lock();
+        let mut state = self.lock();
         // Read under the lock, so that commands and moments have the same order.
         let now = self.clock.now();
         let place = Place::default();
-        if kept.refuses(command) {
+        if state.refuses(command) {
             return Reply::Denied(Denied::Taken);
         }
-        let Some(record) = kept.records.get_mut(name) else {
-            return kept.execute_first(command, &|record| record.execute(command, now, &place));
+        let Some(record) = state.records.get_mut(name) else {
+            return state.execute_first(command, &|record| record.execute(command, now, &place));
         };
         record.hold.take_if(|hold| hold.has_lapsed(now, place.boot));
         let held = record.hold.is_some();
         let reply = record.execute(command, now, &place);
         if held && record.hold.is_none() {
-            kept.wakeups.get(name).into_iter().flatten().for_each(|(_, wakeup)| wakeup.notify());
+            state.wakeups.get(name).into_iter().flatten().for_each(|(_, wakeup)| wakeup.notify());
         }
         reply
     }
 }
 
-impl Kept {
-    /// Whether `command` would bring a lock back that was taken from its holder by force.
+impl State {
+    /// Whether `command` would bring back a lock that was released by force.
     fn refuses(&mut self, command: &Command) -> bool {
         match command {
             Command::Release { token, forced: true, .. } => {
@@ -195,7 +195,7 @@ mod tests {
         MemoryNode::shared(label, Arc::new(SystemClock))
     }
 
-    fn rang(wakeup: &Wakeup) -> bool {
+    fn is_notified(wakeup: &Wakeup) -> bool {
         let mut heard = Box::pin(wakeup.notified());
         let poll = heard.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         poll == Poll::Ready(())
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_handle_that_watches_is_rung_and_none_that_stopped() {
+    async fn every_handle_that_watches_is_notified_and_none_that_stopped() {
         let (a, b, c) = (shared("bells"), shared("bells"), shared("bells"));
         let wakeups = [Wakeup::new(), Wakeup::new(), Wakeup::new()];
         for (node, wakeup) in [&a, &b, &c].into_iter().zip(&wakeups) {
@@ -225,7 +225,7 @@ mod tests {
         drop(c);
         let a: Arc<dyn Node> = Arc::new(a);
         ask(&a, &acquire("x", 1, 5, TTL, false)).await;
-        assert!(!wakeups.iter().any(rang), "nothing was released");
+        assert!(!wakeups.iter().any(is_notified), "nothing was released");
         ask(&a, &release("x", 1)).await;
         assert_eq!(wakeups.each_ref().map(rang), [true, false, false]);
     }

@@ -53,9 +53,9 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// name.
 ///
 /// # The contract
-/// - **Ordered.** Commands for one name take effect in the order of the [`Node::send`] calls, and an inspection comes
-///   after all commands before it. A release that follows an acquire can never overtake it, also when the answer to
-///   the acquire was never waited for.
+/// - **Ordered.** Commands for one name take effect in the order of the [`Node::send`] calls, and an
+///   inspection comes after all commands before it. A release that follows an acquire can never overtake
+///   it, even if no caller waited for the answer to the acquire.
 /// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes of the
 ///   caller.
 /// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never
@@ -70,7 +70,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Sends the command of `request`, and answers it once the node has.
     fn send(&self, request: Request);
 
-    /// Rings `wakeup` when `name` may have been released, until [`Node::unwatch`].
+    /// Notifies `wakeup` when `name` may have been released, until [`Node::unwatch`].
     ///
     /// At most one watch per name exists at a time. A lost hint costs time, never safety. Commands sent after
     /// this call see the node at or after the moment from which hints are given.
@@ -79,7 +79,7 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// Stops the hints for `name`.
     fn unwatch(&self, name: &Name);
 
-    /// Waits until the node can answer or its first attempt to get there has failed.
+    /// Waits until the node can answer or its first attempt to connect has failed.
     fn wait_connected(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -94,17 +94,17 @@ pub trait Node: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Every name that the node may know, asked afresh: at least each one that it holds, unless there are over
-    /// [`Names::MOST`]. It must not delay votes.
+    /// Every name that the node may know, asked afresh: at least each one that it holds, unless there are
+    /// over [`Names::MOST`]. It must not delay votes.
     ///
-    /// A node that does not say so cannot tell.
+    /// By default the node does not know: no names, and not complete.
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
         Box::pin(std::future::ready(Ok(Names::default())))
     }
 
-    /// Looks at the node from all sides, asked afresh, without changing what it keeps. It must not delay votes.
+    /// Examines the node, asked afresh, without changing what it keeps. It must not delay votes.
     ///
-    /// A node that does not say so cannot tell.
+    /// By default the facts are unknown.
     fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
         Box::pin(std::future::ready(Ok(Facts::Unknown)))
     }
@@ -135,13 +135,13 @@ pub struct Health {
     pub round_trip: Option<Duration>,
     /// The server's kind and version, such as `redis 7.0.15`.
     pub version: Option<String>,
-    /// How far its wall clock is ahead of ours, in microseconds, when last looked at.
+    /// How far its wall clock is ahead of ours, in microseconds, when it was last read.
     pub clock_ahead_micros: Option<i64>,
     /// Commands that wait for an answer.
     pub queued: usize,
 }
 
-/// Opens the node that `url` names. Connects to nobody yet.
+/// Opens the node that `url` names. Connects to no server yet.
 pub(crate) fn open(url: &NodeUrl, ctx: &Context) -> Result<Arc<dyn Node>, NodeError> {
     let clock = ctx.clock.clone();
     Ok(match &url.place {
@@ -149,7 +149,7 @@ pub(crate) fn open(url: &NodeUrl, ctx: &Context) -> Result<Arc<dyn Node>, NodeEr
         Place::Directory(directory) => Arc::new(FileNode::open(directory, ctx.clone())?),
         #[cfg(feature = "etcd")]
         Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, ctx)?),
-        // Such an address is refused before.
+        // Without the feature, the parser refuses such an address.
         #[cfg(not(feature = "etcd"))]
         Place::Cluster(_) => return Err(NodeError::Abandoned),
         Place::Process(label) if label.is_empty() => Arc::new(MemoryNode::new("memory:", clock)),

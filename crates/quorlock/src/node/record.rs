@@ -8,12 +8,12 @@ use std::time::Duration;
 /// What a node keeps for one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// The highest number ever asked for. It outlives every hold.
+    /// The highest number that was ever proposed or stamped. It outlives every hold.
     pub(crate) counter: Option<Fence>,
     pub(crate) hold: Option<Hold>,
 }
 
-/// The fact that somebody has the name.
+/// The hold of one client on the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
     /// Token, fence and label, as [`Acquire::value`] writes them.
@@ -39,17 +39,18 @@ impl BootId {
     }
 }
 
-/// One process, told apart from a later one with the same number.
+/// One process, distinct from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// When it started, in the kernel's own count; 0 if the system does not tell.
+    /// When it started, in the kernel's own count; 0 if the system does not report it.
     pub(crate) started: u64,
-    /// The space in which `pid` means anything (containers have their own); 0 if the system does not tell.
+    /// The namespace in which `pid` means anything (containers have their own); 0 if the system does not
+    /// report it.
     pub(crate) space: u64,
 }
 
-/// From where a command is executed.
+/// Where a command is executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) boot: BootId,
@@ -112,7 +113,7 @@ impl Record {
             let message = "the fence counter of this name is used up".into();
             return Reply::failed(NodeError::Server { message });
         };
-        hold.note(to);
+        hold.set_fence(to);
         self.counter = Some(to);
         Reply::Done(Done::Stamped { to })
     }
@@ -147,15 +148,15 @@ impl Record {
 }
 
 impl Hold {
-    /// Whether its time is over, or the machine started anew since: nothing that held it then still runs.
+    /// Whether its time is over, or the machine has rebooted since: nothing that held it then still runs.
     pub(crate) fn has_lapsed(&self, now: Moment, boot: BootId) -> bool {
-        // Where a boot is not known, a deadline too far ahead still shows that the boot clock began anew.
+        // If a boot is not known, a deadline too far ahead still shows that the boot clock started again.
         let from_another_boot = boot.differs(self.boot) || now.until(self.deadline) > self.span;
         from_another_boot || now >= self.deadline
     }
 
-    /// Writes `fence` in the place of the one that was proposed.
-    fn note(&mut self, fence: Fence) {
+    /// Replaces the fence that was proposed by `fence`.
+    fn set_fence(&mut self, fence: Fence) {
         let mut words = self.value.splitn(3, ' ');
         if let (Some(token), Some(_), Some(label)) = (words.next(), words.next(), words.next()) {
             self.value = format!("{token} {fence} {label}");

@@ -1,4 +1,4 @@
-//! One command on its way to one node, and where the replies of a round are collected.
+//! One command on its way to one node, and the collection of a round's replies.
 
 use crate::context::mutex::Mutex;
 use crate::error::node::NodeError;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 /// One command on its way to one node. It is answered once; dropped without an answer it counts as
 /// [`NodeError::Abandoned`].
 ///
-/// All nodes of a round share the command, so that a question is no larger than two words.
+/// All nodes of a round share the command, so that a request is no larger than two words.
 #[derive(Debug)]
 #[must_use = "a node that does not answer counts as failed"]
 pub struct Request {
@@ -27,7 +27,7 @@ impl Request {
         Self { round: round.clone(), node: node as u32, is_open: true }
     }
 
-    /// A question and the future of its reply, for nodes that stand before other nodes.
+    /// A request and the future of its reply, for nodes that wrap other nodes.
     pub fn channel(command: Command) -> (Self, impl Future<Output = Reply> + Send + 'static) {
         let round = RoundReplies::new(command, WakeThreshold::ONE);
         let request = Self::new(&round, 0);
@@ -38,7 +38,7 @@ impl Request {
         (request, reply)
     }
 
-    /// A question whose answer nobody waits for.
+    /// A request without a caller that waits for its answer.
     pub fn without_reply(command: Command) -> Self {
         Self { round: RoundReplies::new(command, WakeThreshold::ONE), node: 0, is_open: false }
     }
@@ -48,12 +48,12 @@ impl Request {
         &self.round.command
     }
 
-    /// Hands the reply to whoever asked. Never blocks.
+    /// Hands the reply to the caller. Never blocks.
     pub fn answer(mut self, reply: Reply) {
         self.push(reply);
     }
 
-    /// Takes the right to answer out; the command stays, for a node that has not done with it.
+    /// Takes the right to answer out; the command stays, for a node that still needs it.
     pub(crate) fn take_responder(&mut self) -> Self {
         let is_open = std::mem::take(&mut self.is_open);
         Self { round: self.round.clone(), node: self.node, is_open }
@@ -77,7 +77,7 @@ impl Drop for Request {
 /// Replies of one round with their nodes' numbers. Five or fewer need no memory of their own.
 pub(crate) type Replies = SmallVec<[(usize, Reply); 5]>;
 
-/// How many replies decide a round: so many nodes that did it, or so many that did not.
+/// How many replies decide a round: this many nodes that did it, or this many that did not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WakeThreshold {
     done: usize,
@@ -88,7 +88,7 @@ impl WakeThreshold {
     /// Any reply.
     pub(crate) const ONE: Self = Self { done: 1, undone: 1 };
 
-    /// A majority of all nodes, or so many that the others are none.
+    /// A majority of all nodes, or as many failures as make a majority impossible.
     pub(crate) fn majority(quorum: Quorum) -> Self {
         Self { done: quorum.needed(), undone: quorum.spare() + 1 }
     }
@@ -117,7 +117,7 @@ struct Collected {
 }
 
 impl RoundReplies {
-    /// A board whose reader can do nothing with less than `wake_at`, and is not woken for it.
+    /// The replies to `command`. The reader is not woken before `wake_at`: with fewer it cannot decide.
     pub(crate) fn new(command: Command, wake_at: WakeThreshold) -> Arc<Self> {
         let collected = Collected { replies: Replies::new(), missing: wake_at, reader: None };
         Arc::new(Self { command, collected: Mutex::new(collected) })

@@ -1,14 +1,14 @@
-//! What servers say, as it may be shown.
+//! Text of servers, made safe to show.
 
 use quorlock_core::printable;
 
-/// The longest piece of a server's words that is kept, in bytes.
+/// The longest piece of a server's text that is kept, in bytes.
 pub(super) const MAX_TEXT: usize = 200;
 
-/// A server's words, [printable](quorlock_core::text) and bounded. Whatever a server says passes through here before it becomes
-/// part of an error or a fact.
-pub(super) fn server_text(said: impl AsRef<[u8]>) -> String {
-    printable(String::from_utf8_lossy(said.as_ref()).trim(), MAX_TEXT)
+/// A server's text, [printable](quorlock_core::text) and bounded. Every text of a server passes through
+/// here before it becomes part of an error or a fact.
+pub(super) fn server_text(text: impl AsRef<[u8]>) -> String {
+    printable(String::from_utf8_lossy(text.as_ref()).trim(), MAX_TEXT)
 }
 
 #[cfg(test)]

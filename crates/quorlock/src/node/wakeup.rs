@@ -1,12 +1,13 @@
-//! What wakes those who wait for a name.
+//! What wakes the waiters of a name.
 
 use crate::context::mutex::Mutex;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Rung when a name may have become free. Cheap to clone: every clone is the same bell.
+/// Notified when a name may have become free. Cheap to clone: all clones share one state.
 ///
-/// A ring that nobody heard stays for the next who listens. It is a hint and no more: it may be missing, late or wrong.
+/// A notification without a waiter stays for the next one. It is a hint and no more: it may be missing,
+/// late or wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Wakeup(Arc<Inner>);
 
@@ -16,7 +17,7 @@ struct Inner {
     last: Mutex<Last>,
 }
 
-/// What the last ring told.
+/// The last notification.
 #[derive(Debug, Default)]
 struct Last {
     release: Option<u64>,
@@ -24,19 +25,20 @@ struct Last {
 }
 
 impl Wakeup {
-    /// A new bell.
+    /// A new wakeup.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Rings.
+    /// Notifies the waiter.
     pub fn notify(&self) {
         *self.last() = Last::default();
         self.0.notify.notify_one();
     }
 
-    /// Rings for a release, by any number that all nodes have for it, which `subscribers` processes were told of. Once: hints of
-    /// several nodes about the same release are one ring.
+    /// Notifies the waiter of a release, identified by any number that all nodes have for it, of which
+    /// `subscribers` processes were notified. Once: hints of several nodes about the same release are one
+    /// notification.
     pub fn notify_release(&self, release: u64, subscribers: usize) {
         let before = std::mem::replace(&mut *self.last(), Last { release: Some(release), subscribers });
         if before.release != Some(release) {
@@ -44,15 +46,15 @@ impl Wakeup {
         }
     }
 
-    /// How many processes were told with the last ring; one, as far as is known.
+    /// How many processes got the last notification; one, as far as is known.
     pub(crate) fn subscribers(&self) -> usize {
         self.last().subscribers.max(1)
     }
 
-    /// Waits for the next ring, or takes one that nobody heard.
+    /// Waits for the next notification, or takes one that came before.
     ///
     /// # Cancel safety
-    /// Cancel safe: a ring that is not taken stays.
+    /// Cancel safe: a notification that is not taken stays.
     pub async fn notified(&self) {
         self.0.notify.notified().await;
     }
@@ -69,7 +71,7 @@ mod tests {
     use tokio::time::timeout;
 
     #[tokio::test(start_paused = true)]
-    async fn hints_of_several_nodes_about_one_release_are_one_ring() {
+    async fn hints_of_several_nodes_about_one_release_are_one_notification() {
         let (wakeup, silence) = (Wakeup::new(), Duration::from_millis(10));
         assert_eq!(wakeup.subscribers(), 1);
         wakeup.notify_release(7, 3);

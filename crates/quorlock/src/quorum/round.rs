@@ -13,7 +13,7 @@ use tokio::time::{Sleep, sleep};
 pin_project! {
     /// A round under way. Dropping it forgets the replies, never the commands.
     ///
-    /// A future that may wait by the thousand boxes its rounds, to stay small itself.
+    /// A future that exists by the thousand boxes its rounds, to stay small itself.
     #[derive(Debug)]
     pub(crate) struct Round {
         replies: Arc<RoundReplies>,
@@ -66,7 +66,7 @@ impl Round {
     fn poll_reply(self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<(usize, Reply)> {
         let this = self.project();
         loop {
-            // A node that timed out has been counted; what it says after that is too late.
+            // A node that timed out has been counted; a reply after that is too late.
             if let Some((node, reply)) = this.taken.find(|(node, _)| this.open.contains(*node)) {
                 return Poll::Ready((node, reply));
             }

@@ -5,7 +5,7 @@ use crate::node::{NodeError, Reply};
 use crate::quorum::Nodes;
 use quorlock_core::{NodeSet, Quorum, Verdict};
 
-/// The last answer of each node in a round. Nodes that answer take no memory.
+/// The last answer of each node in a round. Only nodes that failed take heap memory.
 #[derive(Debug)]
 pub(crate) struct Votes<'a> {
     nodes: &'a Nodes,
@@ -19,20 +19,21 @@ impl<'a> Votes<'a> {
         Self { nodes, yes: NodeSet::default(), no: NodeSet::default(), failed: Vec::new() }
     }
 
-    /// Takes in the `reply` of `node`. A failure goes to the observers.
+    /// Records the `reply` of `node`. A failure goes to the observers.
     pub(crate) fn record(&mut self, node: usize, reply: &Reply) {
         let outcome = self.nodes.outcome_of(node, reply);
         self.set(node, outcome);
     }
 
-    /// Takes in what `node` answered to a release. "Gone" after a failure is a yes: our own release got through.
+    /// Records what `node` answered to a release. "Gone" after a failure is a yes: our own release got
+    /// through.
     pub(crate) fn record_release(&mut self, node: usize, reply: &Reply) {
         let outcome = self.nodes.outcome_of(node, reply);
         let is_ours = self.has_failed(node) && matches!(outcome, NodeOutcome::No);
         self.set(node, if is_ours { NodeOutcome::Yes } else { outcome });
     }
 
-    /// Takes the place of what the node answered before.
+    /// Replaces what the node answered before.
     fn set(&mut self, node: usize, outcome: NodeOutcome) {
         self.yes.remove(node);
         self.no.remove(node);
@@ -46,11 +47,11 @@ impl<'a> Votes<'a> {
 
     /// What the votes so far decide.
     pub(crate) fn verdict(&self) -> Verdict {
-        let heard = self.yes() + self.no() + self.failed.len();
-        self.quorum().verdict(self.yes(), self.quorum().nodes() - heard)
+        let counted = self.yes() + self.no() + self.failed.len();
+        self.quorum().verdict(self.yes(), self.quorum().nodes() - counted)
     }
 
-    /// Whether so many nodes answered no that the others cannot matter.
+    /// Whether more nodes answered no than a majority can spare, so that the others cannot matter.
     pub(crate) fn is_denied(&self) -> bool {
         self.no() > self.quorum().spare()
     }
@@ -77,7 +78,8 @@ impl<'a> Votes<'a> {
         (0..self.quorum().nodes()).filter(is_open).collect()
     }
 
-    /// What each node answered, in the order of configuration. Nodes that were not heard are left out.
+    /// What each node answered, in the order of configuration. Nodes without an answer or a failure are
+    /// left out.
     pub(crate) fn into_report(self) -> Vec<NodeReport> {
         let failed = self.failed.into_iter().map(|(node, cause)| (node, NodeOutcome::Failed(cause)));
         let mut outcomes: Vec<(usize, NodeOutcome)> = failed.collect();

@@ -31,18 +31,18 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Values on one server, each with the highest fence that wrote it.
 ///
-/// The value stands under its own key, as any client reads it; the fence stands under `quorlock:seen:{key}`.
+/// The value is stored under its own key, as any client reads it; the fence under `quorlock:seen:{key}`.
 #[derive(Debug)]
 pub struct FencedStore {
     node: RedisNode,
 }
 
-/// The highest number that Lua, whose numbers are doubles, tells from the next.
+/// The highest number that Lua, whose numbers are doubles, distinguishes from the next.
 const EXACT: u64 = 1 << 53;
 
 /// What became of a fenced write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a stale write means that somebody else holds the lock now"]
+#[must_use = "a stale write means that another client holds the lock now"]
 pub enum Written {
     /// The value was written.
     Yes,
@@ -56,8 +56,8 @@ pub enum Written {
 impl FencedStore {
     /// The server that `url` names, in the form of [`NodeUrl`]. Nothing is sent yet.
     ///
-    /// It need not be one of the nodes that vote, and better is not. A server that may evict keys is refused, as it
-    /// could forget fences.
+    /// It need not be one of the nodes that vote, and better is not. A server that may evict keys is
+    /// refused, because it could forget fences.
     ///
     /// # Errors
     /// [`ConfigError`] if the URL names no Redis or Valkey server.
@@ -128,7 +128,8 @@ impl FencedStore {
     }
 }
 
-/// Where the highest fence of `key` stands. The braces keep it beside the key where keys are spread over servers.
+/// The key of the highest fence of `key`. The braces keep it on the same server as `key` where keys are
+/// spread over servers.
 fn fence_key(key: &str) -> String {
     format!("quorlock:seen:{{{key}}}")
 }

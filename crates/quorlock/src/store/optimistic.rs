@@ -1,7 +1,8 @@
-//! Optimistic updates: values in Redis or Valkey that change without a lock, never over somebody else's change.
+//! Optimistic updates: values in Redis or Valkey that change without a lock, never over another client's
+//! change.
 //!
-//! This is the `WATCH` / `MULTI` / `EXEC` scheme: read the value, compute the next one, and let the server write it
-//! only if nobody changed the key meanwhile; otherwise start again.
+//! This is the `WATCH` / `MULTI` / `EXEC` scheme: read the value, compute the next one, and let the
+//! server write it only if no client changed the key in the meantime; otherwise start again.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,12 +21,13 @@
 //! ```
 //!
 //! # When to use it
-//! For one value that changes quickly and is rarely contended: a counter, a configuration, a small document. It needs
-//! no ttl, nobody holds anything, and a client that dies leaves nothing behind.
+//! For one value that changes quickly and is rarely contended: a counter, a configuration, a small
+//! document. It needs no ttl, no client holds anything, and a client that dies leaves nothing behind.
 //!
-//! Use a [`Lock`](crate::Lock) instead if the work is long, has effects elsewhere, or many want the same key: here
-//! nobody waits and nobody is promised a turn. Whoever is slower is refused and computes again; the more contend, the
-//! more work is thrown away, and a slow one may never win.
+//! Use a [`Lock`](crate::Lock) instead if the work is long, has effects elsewhere, or many clients want
+//! the same key. Here no client waits for another, and none is sure to succeed. The slower client is
+//! refused and computes again; the more clients contend, the more work is thrown away, and a slow one may
+//! never win.
 //!
 //! # What is promised
 //! - An update is written only over the very value that its closure saw, on one server. A server that fails over or
@@ -60,8 +62,8 @@ const DELAYS: (Duration, Duration) = (Duration::from_millis(1), Duration::from_m
 
 /// Values on one server that are changed optimistically.
 ///
-/// It has one connection, opened with the first call, for one call at a time: updates through one store do not refuse
-/// each other, they take turns. Make several stores to have several at once.
+/// It has one connection, opened with the first call, for one call at a time: updates through one store
+/// do not refuse each other, they run one after the other. Make several stores to run several at once.
 #[derive(Debug)]
 pub struct OptimisticStore {
     cell: Mutex<SessionCell>,
@@ -74,7 +76,7 @@ pub struct OptimisticStore {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Updated {
-    /// What stands there now; `None` if the key was deleted.
+    /// The value that is stored now; `None` if the key was deleted.
     pub value: Option<Vec<u8>>,
     /// How many attempts it took. Often more than one means that a lock would serve better.
     pub attempts: u32,
@@ -84,7 +86,7 @@ pub struct Updated {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError<E = Infallible> {
-    /// Somebody else changed the key during every attempt. Try later; if it happens often, take a lock.
+    /// Another client changed the key during every attempt. Try later; if it happens often, take a lock.
     #[error(
         "`{key}` was changed by others during each of {attempts} attempts in {}; try later, or take a lock if that is usual",
         Rounded(*.waited)
@@ -100,7 +102,7 @@ pub enum UpdateError<E = Infallible> {
     /// Other calls of this store took the whole time. Try later, or make more stores.
     #[error("other updates of this store took all of {}; try later, or open more stores", Rounded(*.waited))]
     Busy {
-        /// How long this call waited for its turn.
+        /// How long this call waited for the connection.
         waited: Duration,
     },
     /// The closure declined to change what it saw.
@@ -112,8 +114,9 @@ pub enum UpdateError<E = Infallible> {
         /// Its length in bytes.
         size: u64,
     },
-    /// The answer to the write never came: it may or may not have happened. Look before trying again: a value that
-    /// tells who wrote it, and why, can be recognised by [`OptimisticStore::get`].
+    /// The answer to the write never came: it may or may not have happened. Read the value before trying
+    /// again: one that says which client wrote it, and why, can be recognised by
+    /// [`OptimisticStore::get`].
     #[error("the update may or may not have been written: {source}; read the value before trying again")]
     Unknown {
         /// Why there was no answer.
@@ -148,7 +151,7 @@ impl OptimisticStore {
         let ctx = Context {
             guard: RestartGuard::Off,
             node_timeout: TIMEOUT,
-            // A key that is evicted has changed, and `EXEC` knows.
+            // A key that is evicted has changed, and `EXEC` detects that.
             allow_eviction: true,
             ..Context::default()
         };
@@ -167,7 +170,7 @@ impl OptimisticStore {
         Ok(self)
     }
 
-    /// For how long an update waits for its turn and begins new attempts; 5 s unless set.
+    /// For how long an update waits for the connection and begins new attempts; 5 s unless set.
     ///
     /// An attempt that has begun is not cut short: a server that does not answer may add some 4 s.
     #[must_use]
@@ -176,11 +179,13 @@ impl OptimisticStore {
         self
     }
 
-    /// Replaces the value under `key` by what `change` makes of it, if nobody else changed it meanwhile.
+    /// Replaces the value under `key` by what `change` makes of it, if no other client changed it in the
+    /// meantime.
     ///
-    /// `change` sees the value, or `None` if there is none, and answers the next one, `None` to delete the key, or an
-    /// error to leave it alone. It is called once for each attempt, with what is there then, so it should do nothing
-    /// but compute; other calls of this store wait for it. A time to live that the key has stays.
+    /// `change` sees the value, or `None` if there is none, and returns the next one, `None` to delete
+    /// the key, or an error to leave it alone. It is called once for each attempt, with what is there
+    /// then, so it should do nothing but compute; other calls of this store wait for it. A time to live
+    /// that the key has stays.
     ///
     /// # Errors
     /// [`UpdateError`], each variant with what to do. All but [`UpdateError::Unknown`] mean that nothing was written.
@@ -215,8 +220,9 @@ impl OptimisticStore {
 
     /// The value under `key`, if there is one.
     ///
-    /// After [`UpdateError::Unknown`] it tells what became of the update, for good: a new connection is made for it,
-    /// and the server told to end the one before, as far as the user may do so (`CLIENT KILL`).
+    /// After [`UpdateError::Unknown`] it shows what became of the update, for good: it makes a new
+    /// connection, and asks the server to end the one before, as far as the user may do so (`CLIENT
+    /// KILL`).
     ///
     /// # Errors
     /// [`UpdateError::Busy`], [`UpdateError::TooLarge`] or [`UpdateError::Node`].

@@ -1,33 +1,33 @@
-//! One client of the benchmark: takes a lock and releases it, again and again.
+//! One client of the benchmark: acquires a lock and releases it, again and again.
 
-use super::times::Times;
+use super::histogram::Histogram;
 use crate::args::Names;
-use quorlock::{CancellationToken, Locker, Release};
+use quorlock::{CancellationToken, Locker, ReleaseOutcome};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// What the names of all locks begin with.
+/// The prefix of all lock names.
 pub(super) const PREFIX: &str = "quorlock-bench:";
-/// How long a client rests that failed, so that a dead node is not asked without end.
-const REST: Duration = Duration::from_millis(20);
+/// How long a client pauses after a failure, so that it does not flood a dead node.
+const FAILURE_PAUSE: Duration = Duration::from_millis(20);
 
-/// Which locks are taken.
-pub(super) struct Load {
+/// The names of the locks.
+pub(super) struct LockNames {
     names: Names,
-    /// Sets this run apart from others on the same nodes.
+    /// Distinguishes this run from others on the same nodes.
     run: u32,
 }
 
-impl Load {
+impl LockNames {
     pub(super) fn new(names: Names) -> Self {
         Self { names, run: std::process::id() }
     }
 
     /// The lock of client `number`.
-    pub(super) fn name(&self, number: u32) -> String {
+    pub(super) fn of_client(&self, number: u32) -> String {
         match self.names {
             Names::Own => format!("{PREFIX}{}:{number}", self.run),
             Names::One => format!("{PREFIX}{}", self.run),
@@ -35,26 +35,26 @@ impl Load {
     }
 }
 
-/// What all clients counted.
+/// The counters of all clients.
 #[derive(Debug, Default)]
-pub(super) struct Score {
+pub(super) struct Counters {
     cycles: AtomicU64,
     stop: CancellationToken,
-    acquires: Mutex<Times>,
+    acquires: Mutex<Histogram>,
     failures: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-impl Score {
+impl Counters {
     pub(super) fn cycles(&self) -> u64 {
         self.cycles.load(Ordering::Relaxed)
     }
 
-    /// Ends all clients early, also those that wait.
+    /// Ends all clients early, even while they wait.
     pub(super) fn stop(&self) {
         self.stop.cancel();
     }
 
-    pub(super) fn acquires(&self) -> MutexGuard<'_, Times> {
+    pub(super) fn acquires(&self) -> MutexGuard<'_, Histogram> {
         self.acquires.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,35 +68,35 @@ impl Score {
     }
 }
 
-/// Takes the lock `name` and releases it until `end`.
-pub(super) async fn work(locker: Locker, name: String, end: Instant, score: Arc<Score>) {
+/// Acquires and releases the lock `name` until `end`.
+pub(super) async fn run(locker: Locker, name: String, end: Instant, counters: Arc<Counters>) {
     let Ok(lock) = locker.named(&name) else { return };
-    let lock = lock.cancel_on(score.stop.clone());
-    let mut acquires = Times::default();
-    while !score.is_over(end) {
+    let lock = lock.cancel_on(counters.stop.clone());
+    let mut acquires = Histogram::default();
+    while !counters.is_over(end) {
         let left = end.saturating_duration_since(Instant::now());
         let start = Instant::now();
         match lock.clone().wait_timeout(left).acquire().await {
             Ok(guard) => {
                 acquires.add(start.elapsed());
                 match guard.release().await {
-                    Release::Unconfirmed { .. } => fail(&score, "release_unconfirmed"),
+                    ReleaseOutcome::Unconfirmed { .. } => count_failure(&counters, "release_unconfirmed"),
                     _ => {
-                        score.cycles.fetch_add(1, Ordering::Relaxed);
+                        counters.cycles.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             }
-            // The time was over while it waited: no failure.
-            Err(_) if score.is_over(end) => {}
+            // The benchmark ended while it waited: no failure.
+            Err(_) if counters.is_over(end) => {}
             Err(error) => {
-                fail(&score, error.kind());
-                sleep(REST).await;
+                count_failure(&counters, error.kind());
+                sleep(FAILURE_PAUSE).await;
             }
         }
     }
-    score.acquires().merge(&acquires);
+    counters.acquires().merge(&acquires);
 }
 
-fn fail(score: &Score, kind: &'static str) {
-    *score.failures().entry(kind).or_default() += 1;
+fn count_failure(counters: &Counters, kind: &'static str) {
+    *counters.failures().entry(kind).or_default() += 1;
 }

@@ -1,40 +1,40 @@
-//! How long things took: counts in buckets, so that any number of them fits into a few kilobytes.
+//! A histogram of durations: any number of them fits into a few kilobytes.
 
 use std::time::Duration;
 
-/// Each power of two is divided into so many buckets: a time is known to within 3 %.
+/// Buckets per power of two: a duration is known to within 3 %.
 const PARTS: u64 = 32;
 /// Enough for more than an hour.
 const BUCKETS: usize = 1024;
 
-/// A collection of durations.
+/// Counts of durations.
 #[derive(Clone, Debug)]
-pub(super) struct Times {
+pub(super) struct Histogram {
     counts: Vec<u64>,
     longest: Duration,
 }
 
-impl Default for Times {
+impl Default for Histogram {
     fn default() -> Self {
         Self { counts: vec![0; BUCKETS], longest: Duration::ZERO }
     }
 }
 
-impl Times {
+impl Histogram {
     pub(super) fn add(&mut self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.counts[bucket(micros)] += 1;
         self.longest = self.longest.max(time);
     }
 
-    pub(super) fn merge(&mut self, other: &Times) {
+    pub(super) fn merge(&mut self, other: &Histogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
         self.longest = self.longest.max(other.longest);
     }
 
-    /// The time that `percent` of all did not exceed; `None` if there are none.
+    /// The duration that `percent` of all do not exceed; `None` if there are none.
     pub(super) fn percentile(&self, percent: u64) -> Option<Duration> {
         let total: u64 = self.counts.iter().sum();
         let rank = (total * percent).div_ceil(100).max(1);
@@ -51,7 +51,7 @@ impl Times {
     }
 }
 
-/// Small numbers have a bucket each; from then on each power of two has [`PARTS`].
+/// Durations below [`PARTS`] microseconds have a bucket each; above, each power of two has [`PARTS`].
 fn bucket(micros: u64) -> usize {
     if micros < PARTS {
         return usize::try_from(micros).unwrap_or(0);
@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn percentiles_are_ranks() {
-        let mut times = Times::default();
+        let mut times = Histogram::default();
         assert_eq!(times.percentile(50), None);
         for millis in 1..=100 {
-            let mut more = Times::default();
+            let mut more = Histogram::default();
             more.add(Duration::from_millis(millis));
             times.merge(&more);
         }
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn no_time_is_too_long() {
-        let mut times = Times::default();
+        let mut times = Histogram::default();
         times.add(Duration::MAX);
         assert!(times.percentile(50).is_some());
     }

@@ -1,11 +1,11 @@
-//! A bar for whoever looks on.
+//! The progress bar.
 
 use crate::output::Output;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// How far it is. Nothing is shown unless somebody looks at stderr.
+/// A progress bar on stderr, if that is a terminal.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
@@ -13,7 +13,7 @@ impl Progress {
         let is_seen = io::stderr().is_terminal() && !output.json && !output.quiet;
         let target = if is_seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(millis(whole)), target);
-        // A template that cannot be read leaves the plain bar.
+        // A template that cannot be parsed leaves the default bar.
         if let Ok(style) = ProgressStyle::with_template("{bar:40} {msg}") {
             bar.set_style(style);
         }

@@ -1,6 +1,6 @@
-//! What was measured.
+//! The result of the measurement.
 
-use super::client::Score;
+use super::client::Counters;
 use crate::args::{Bench, Names};
 use crate::output::exit_code::Exit;
 use crate::output::table;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What was measured.
-pub(super) struct Report {
+/// The result of the measurement.
+pub(super) struct BenchReport {
     clients: u32,
     names: &'static str,
     lasted: Duration,
@@ -23,9 +23,9 @@ pub(super) struct Report {
     failures: BTreeMap<&'static str, u64>,
 }
 
-impl Report {
-    pub(super) fn new(args: &Bench, locker: &Locker, score: &Score, lasted: Duration) -> Self {
-        let (quorum, acquires) = (locker.quorum(), score.acquires());
+impl BenchReport {
+    pub(super) fn new(args: &Bench, locker: &Locker, counters: &Counters, lasted: Duration) -> Self {
+        let (quorum, acquires) = (locker.quorum(), counters.acquires());
         Self {
             clients: args.clients,
             names: match args.names {
@@ -35,15 +35,15 @@ impl Report {
             lasted,
             nodes: quorum.nodes(),
             quorum: quorum.needed(),
-            cycles: score.cycles(),
+            cycles: counters.cycles(),
             p50: acquires.percentile(50),
             p99: acquires.percentile(99),
             longest: acquires.longest(),
-            failures: score.failures().clone(),
+            failures: counters.failures().clone(),
         }
     }
 
-    /// Nodes that gave no lock in all that time are no quorum.
+    /// No lock was acquired in all that time: there is no quorum.
     pub(super) fn exit(&self) -> Exit {
         if self.cycles == 0 { Exit::NoQuorum } else { Exit::Success }
     }
@@ -90,7 +90,7 @@ impl Report {
         self.nodes - self.quorum
     }
 
-    /// Locks taken and released per second.
+    /// Locks acquired and released per second.
     fn per_second(&self) -> u64 {
         let millis = u64::try_from(self.lasted.as_millis()).unwrap_or(u64::MAX).max(1);
         self.cycles.saturating_mul(1000) / millis

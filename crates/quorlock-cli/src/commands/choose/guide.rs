@@ -32,22 +32,20 @@ impl Question {
         }
     }
 
-    pub(super) fn words(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
-            Question::OneMachine => "Do all who need the lock run on one machine?",
-            Question::StrongConsistency => {
-                "Must the lock be right whatever clocks and pauses do, also if it is slower?"
-            }
+            Question::OneMachine => "Do all clients of the lock run on one machine?",
+            Question::StrongConsistency => "Must the lock not depend on clocks, even if it is slower?",
             Question::Kubernetes => "Do you run Kubernetes?",
-            Question::Performance => "Are locks taken so often that a millisecond counts?",
+            Question::Performance => "Are locks acquired often, and does a millisecond count?",
             Question::EdgeCasesOk => {
-                "Is it tolerable that two hold the lock once in a blue moon, or does what it protects check the fence?"
+                "Are two holders at once tolerable if they are very rare, or does the protected resource check the fence?"
             }
         }
     }
 }
 
-/// Asks what is needed, and no more.
+/// Asks only the questions that decide.
 ///
 /// # Errors
 /// What `answer` failed with.

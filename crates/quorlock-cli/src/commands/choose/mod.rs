@@ -6,19 +6,19 @@ mod guide;
 use crate::args::Choose;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::{self, Output};
+use crate::output::{Output, is_interactive};
 use engine::Engine;
 use guide::Question;
 use serde_json::{Map, Value, json};
 use std::io::{self, BufRead, Write};
 
-/// How often a question is asked again that was answered with neither yes nor no.
-const MOST_TRIES: usize = 5;
+/// How often a question is repeated after an answer that is neither yes nor no.
+const MAX_TRIES: usize = 5;
 
-/// Finds the engine that suits and tells about it.
+/// Finds the engine that suits, and prints its description.
 pub(crate) fn choose(args: &Choose, output: Output) -> Result<Exit, Failure> {
     let is_given = Question::ALL.iter().any(|question| flag(args, *question).is_some());
-    if !is_given && !output::is_interactive() {
+    if !is_given && !is_interactive() {
         return Err(Failure::usage("there is no terminal to ask on")
             .help("answer with flags, for instance --performance --edge-cases-ok; see choose --help"));
     }
@@ -28,7 +28,7 @@ pub(crate) fn choose(args: &Choose, output: Output) -> Result<Exit, Failure> {
         answers.insert(question.key().to_owned(), yes.into());
         Ok::<_, Failure>(yes)
     })?;
-    tell(engine, answers, output)?;
+    print(engine, answers, output)?;
     Ok(Exit::Success)
 }
 
@@ -43,8 +43,8 @@ fn flag(args: &Choose, question: Question) -> Option<bool> {
 }
 
 fn ask(question: Question) -> Result<bool, Failure> {
-    for _ in 0..MOST_TRIES {
-        let _ = write!(anstream::stderr(), "{} [y/n] ", question.words());
+    for _ in 0..MAX_TRIES {
+        let _ = write!(anstream::stderr(), "{} [y/n] ", question.text());
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);
         if !matches!(read, Ok(1..)) {
@@ -59,30 +59,31 @@ fn ask(question: Question) -> Result<bool, Failure> {
     Err(Failure::usage("the question was not answered").help("answer y or n, or give flags"))
 }
 
-fn tell(engine: Engine, answers: Map<String, Value>, output: Output) -> Result<(), Failure> {
-    let about = engine.about();
+fn print(engine: Engine, answers: Map<String, Value>, output: Output) -> Result<(), Failure> {
+    let description = engine.description();
     let object = json!({
-        "engine": about.key,
-        "name": about.name,
-        "is_quorlock": about.is_quorlock,
-        "why": about.why,
-        "know": about.know,
-        "begin": about.begin,
+        "engine": description.key,
+        "name": description.name,
+        "is_quorlock": description.is_quorlock,
+        "why": description.why,
+        "know": description.know,
+        "begin": description.begin,
         "answers": answers,
     });
     output.print(&object, || {
-        let by = if about.is_quorlock { "quorlock does this" } else { "not quorlock, but another tool" };
-        let begin: String = about.begin.iter().map(|line| format!("\n  {line}")).collect();
+        let by =
+            if description.is_quorlock { "quorlock does this" } else { "not quorlock, but another tool" };
+        let begin: String = description.begin.iter().map(|line| format!("\n  {line}")).collect();
         format!(
             "{} ({by})\n\nwhy:   {}\nknow:  {}\nbegin:{begin}",
-            about.name,
-            lines(about.why),
-            lines(about.know)
+            description.name,
+            indent(description.why),
+            indent(description.know)
         )
     })
 }
 
-/// Wrapped text, indented as the first line is.
-fn lines(text: &str) -> String {
+/// Indents the second and further lines as the first.
+fn indent(text: &str) -> String {
     text.replace('\n', "\n       ")
 }

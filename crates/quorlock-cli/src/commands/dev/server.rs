@@ -11,18 +11,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Below the ports of outgoing connections, where a client that knocks at a dead port can meet itself.
+/// Below the ephemeral ports, where a client that connects to a dead port can connect to itself.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
-/// More tries than a machine could have ports in use.
-const MOST_PORTS: u32 = 1000;
-const MOST_STARTS: u32 = 10;
-/// A busy machine may need long; usually it is some 20 ms.
-const START_LIMIT: Duration = Duration::from_secs(20);
+/// How many random ports are tried.
+const MAX_PORTS: u32 = 1000;
+const MAX_STARTS: u32 = 10;
+/// Usually a start takes 20 ms; a busy machine may need longer.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 /// What a server logs once it listens on its port.
 const READY: &str = "eady to accept connections";
 
-/// A running server. Dropping it ends it: it keeps nothing, so there is nothing to save.
+/// A running server. Dropping it kills it: it has no data to save.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -33,15 +33,15 @@ impl Server {
     /// Starts one on a free port, and waits until it answers.
     ///
     /// # Errors
-    /// It cannot be started, or ended at once; the error has its last words.
+    /// It cannot be started, or ended at once; the error has the last line of its log.
     pub(super) async fn start(program: &Path, dir: &Path) -> io::Result<Self> {
         let mut last = io::Error::other("no port is free");
-        for _ in 0..MOST_STARTS {
+        for _ in 0..MAX_STARTS {
             let Some(port) = free_port() else { break };
             let mut server = Self::launch(program, dir, port)?;
-            match server.listening(dir).await {
+            match server.wait_until_ready(dir).await {
                 Ok(()) => return Ok(server),
-                // Somebody else was faster.
+                // Another program took the port first.
                 Err(error) if error.to_string().contains("in use") => last = error,
                 Err(error) => return Err(error),
             }
@@ -63,7 +63,7 @@ impl Server {
     }
 
     fn launch(program: &Path, dir: &Path, port: u16) -> io::Result<Self> {
-        let _ = fs::remove_file(log(dir));
+        let _ = fs::remove_file(log_file(dir));
         let mut command = Command::new(program);
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"])
@@ -71,28 +71,28 @@ impl Server {
             .args(["--port", &port.to_string(), "--dir"])
             .arg(dir)
             .arg("--logfile")
-            .arg(log(dir))
+            .arg(log_file(dir))
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // Ctrl-C is for us; we stop the servers then.
+            // Ctrl-C must reach only us; we stop the servers then.
             .process_group(0);
         Ok(Self { child: spawn_with_parent_death_signal(&mut command, None)?, port })
     }
 
-    async fn listening(&mut self, dir: &Path) -> io::Result<()> {
+    async fn wait_until_ready(&mut self, dir: &Path) -> io::Result<()> {
         let start = Instant::now();
         loop {
             let has_ended = self.has_ended();
-            let said = fs::read_to_string(log(dir)).unwrap_or_default();
-            if said.contains(READY) && !has_ended {
+            let log = fs::read_to_string(log_file(dir)).unwrap_or_default();
+            if log.contains(READY) && !has_ended {
                 return Ok(());
             }
-            if has_ended || start.elapsed() > START_LIMIT {
-                let last = said.lines().rfind(|line| !line.trim().is_empty());
-                let last = last.unwrap_or("it said nothing").to_owned();
-                return Err(io::Error::other(if said.contains("already in use") {
+            if has_ended || start.elapsed() > START_TIMEOUT {
+                let last = log.lines().rfind(|line| !line.trim().is_empty());
+                let last = last.unwrap_or("its log is empty").to_owned();
+                return Err(io::Error::other(if log.contains("already in use") {
                     format!("port {} is in use", self.port)
                 } else {
                     last
@@ -105,19 +105,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is only its status to collect.
+        // It may have ended by itself; `wait` reaps it in any case.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn log(dir: &Path) -> PathBuf {
+fn log_file(dir: &Path) -> PathBuf {
     dir.join("server.log")
 }
 
 fn free_port() -> Option<u16> {
     let (random, count) = (RandomState::new(), u64::from(PORTS.end - PORTS.start));
-    (0..MOST_PORTS)
+    (0..MAX_PORTS)
         .filter_map(|attempt| u16::try_from(random.hash_one(attempt) % count).ok())
         .map(|offset| PORTS.start + offset)
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

@@ -1,11 +1,11 @@
-//! Which server program there is, and how to get one.
+//! Finds the server program, or says how to install one.
 
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
 use std::env;
 use std::path::{Path, PathBuf};
 
-/// Programs that will do, the best first.
+/// Server programs, in order of preference.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
 const INSTALL: &str = "install one:
@@ -32,7 +32,7 @@ fn missing(message: String) -> Failure {
     Failure::new(Exit::NotFound, "not_found", message).help(INSTALL)
 }
 
-/// A name without a directory is looked for in the path, as shells do.
+/// Searches the path for a name without a directory, as shells do.
 fn in_path(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.to_owned());

@@ -46,8 +46,7 @@ fn offset_findings(offsets: &[ClockOffset], ttl: Duration, drift: f64) -> Vec<Fi
         .filter_map(|offset| {
             let to_most = offset.ahead - middle;
             let has_others = offsets.len() > 2;
-            let worst =
-                if has_others && to_most.abs() > offset.ahead.abs() { to_most } else { offset.ahead };
+            let worst = if has_others && to_most.abs() > offset.ahead.abs() { to_most } else { offset.ahead };
             if worst.abs() <= MAX_OFFSET {
                 return None;
             }
@@ -188,7 +187,17 @@ mod tests {
         {
             assert_eq!(rate_finding(ClockRate { gain, within }, 0.01).is_some(), wrong, "{gain}");
         }
-        assert!(rate_finding(ClockRate { gain: 0.02, within: 0.001 }, 0.01).unwrap().remedy.contains("drift = 0.021"));
-        assert!(rate_finding(ClockRate { gain: 0.5, within: 0.001 }, 0.01).unwrap().remedy.contains("take it out"));
+        assert!(
+            rate_finding(ClockRate { gain: 0.02, within: 0.001 }, 0.01)
+                .unwrap()
+                .remedy
+                .contains("drift = 0.021")
+        );
+        assert!(
+            rate_finding(ClockRate { gain: 0.5, within: 0.001 }, 0.01)
+                .unwrap()
+                .remedy
+                .contains("take it out")
+        );
     }
 }

@@ -38,8 +38,7 @@ pub(crate) fn doctor(args: &Doctor, settings: &Settings, output: Output) -> Resu
 }
 
 fn diagnose<'a>(snapshot: Snapshot<'a>, args: &Doctor) -> Report<'a> {
-    let mut found: Vec<_> =
-        snapshot.nodes.iter().flat_map(|node| node::findings(&snapshot, node)).collect();
+    let mut found: Vec<_> = snapshot.nodes.iter().flat_map(|node| node::findings(&snapshot, node)).collect();
     found.extend(clocks::findings(&snapshot));
     found.extend(quorum::findings(&snapshot));
     let ttl = TtlAdvice::new(&snapshot, args.work);

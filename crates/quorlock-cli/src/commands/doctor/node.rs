@@ -1,8 +1,8 @@
 //! Findings about one node.
 
 use super::finding::Finding;
-use super::snapshot::{NodeSnapshot, Snapshot};
 use super::node_state::NodeState;
+use super::snapshot::{NodeSnapshot, Snapshot};
 use super::{node_error, permissions, persistence};
 use crate::output::duration::show;
 use quorlock::node::{DirectoryFacts, Recall};

@@ -18,8 +18,7 @@ pub(super) fn finding(error: &NodeError) -> Finding {
 }
 
 const NO_VOTE: &str = "it cannot vote, so fewer of the other nodes may fail";
-const FAILOVER: &str =
-    "replicas get writes after the client got its answer: a failover forgets locks, and two clients may hold one lock";
+const FAILOVER: &str = "replicas get writes after the client got its answer: a failover forgets locks, and two clients may hold one lock";
 
 /// Why it matters, and what to do.
 fn explain(error: &NodeError) -> (&'static str, &'static str) {

@@ -37,7 +37,7 @@ fn lacking(snapshot: &Snapshot, facts: &ServerFacts, purpose: Purpose) -> Option
         ),
         Purpose::Hints => (
             Finding::warning("permissions-hints"),
-            "waiting clients are not woken; they snapshot from time to time and get locks later",
+            "waiting clients are not woken; they poll and get locks later",
         ),
         Purpose::Reconnecting => (
             Finding::warning("permissions-reconnect"),

@@ -1,8 +1,8 @@
 //! Which locks a server may forget: eviction, persistence, the restart guard.
 
 use super::finding::Finding;
-use super::snapshot::Snapshot;
 use super::node_state::NodeState;
+use super::snapshot::Snapshot;
 use crate::output::duration::show;
 use quorlock::RestartGuard;
 use quorlock::node::{Recall, ServerFacts};
@@ -40,7 +40,9 @@ fn quarantine(snapshot: &Snapshot, state: &NodeState) -> Option<Finding> {
                 .why(format!(
                     "it may have forgotten locks; it does not vote for {wait} after the next client connects"
                 ))
-                .remedy("if it is known to be new: `quorlock init`; otherwise wait after a client has connected"),
+                .remedy(
+                    "if it is known to be new: `quorlock init`; otherwise wait after a client has connected",
+                ),
         ),
         NodeState::Quarantined { left } => Some(
             Finding::error("quarantined")

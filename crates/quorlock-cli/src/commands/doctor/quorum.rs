@@ -26,7 +26,10 @@ pub(super) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         found.push(
             Finding::warning("even-count")
                 .what(format!("there are {nodes} nodes, an even number"))
-                .why(format!("it tolerates no more failures than {} nodes, and votes can be split evenly", nodes - 1))
+                .why(format!(
+                    "it tolerates no more failures than {} nodes, and votes can be split evenly",
+                    nodes - 1
+                ))
                 .remedy(format!("use {} nodes, or {}", nodes - 1, nodes + 1)),
         );
     }

@@ -191,16 +191,16 @@ impl Report<'_> {
 }
 
 fn node_json(node: &NodeSnapshot) -> Value {
-    let mut node = json!({
+    let mut object = json!({
         "node": node.name(),
         "state": node.state.key(),
         "can_vote": node.state.can_vote(),
         "found": serde_json::to_value(&node.examination).map_or(Value::Null, |mut it| it["found"].take()),
     });
     if let Some(rate) = node.rate {
-        node["clock_rate"] = json!({ "gain": rate.gain, "within": rate.within });
+        object["clock_rate"] = json!({ "gain": rate.gain, "within": rate.within });
     }
-    node
+    object
 }
 
 fn state(state: &NodeState) -> String {

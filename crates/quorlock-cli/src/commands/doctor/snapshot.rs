@@ -3,7 +3,7 @@
 use super::node_state::{self, NodeState};
 use crate::settings::Settings;
 use quorlock::node::{DirectoryFacts, Facts, ServerFacts, StoreFacts};
-use quorlock::{NodeExamination, Locker, Quorum, RestartGuard};
+use quorlock::{Locker, NodeExamination, Quorum, RestartGuard};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -45,7 +45,11 @@ impl<'a> Snapshot<'a> {
         let examined = locker.examine().await;
         let mut nodes: Vec<NodeSnapshot> = examined
             .into_iter()
-            .map(|examination| NodeSnapshot { state: NodeState::of(&examination, guard), examination, rate: None })
+            .map(|examination| NodeSnapshot {
+                state: NodeState::of(&examination, guard),
+                examination,
+                rate: None,
+            })
             .collect();
         if let Some(apart) = clocks {
             sleep(apart).await;
@@ -139,7 +143,7 @@ impl NodeSnapshot {
 }
 
 impl ClockRate {
-    /// From two offsets of a clock. Each is known to within half a round trip.
+    /// From two examinations. Each knows the clock to within half a round trip.
     fn between(before: &NodeExamination, after: &NodeExamination, passed: Duration) -> Option<Self> {
         let (Ok(Facts::Server(before)), Ok(Facts::Server(after))) = (&before.found, &after.found) else {
             return None;

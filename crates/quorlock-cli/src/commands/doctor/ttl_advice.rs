@@ -77,7 +77,9 @@ impl TtlAdvice {
             }
             None => String::new(),
         };
-        format!("ttl: {ttl} suits work of up to {longest} (twice the work, the round trips and a second){advised}")
+        format!(
+            "ttl: {ttl} suits work of up to {longest} (twice the work, the round trips and a second){advised}"
+        )
     }
 }
 

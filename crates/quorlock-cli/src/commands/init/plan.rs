@@ -1,13 +1,13 @@
-//! Which nodes are to be marked, and which are left as they are.
+//! Which nodes will be marked, and which are left as they are.
 
-use crate::commands::doctor::{self, State};
+use crate::commands::doctor::{NodeState, restart_guard};
 use crate::output::duration::show;
 use crate::settings::Settings;
 use quorlock::node::{EpochFacts, Facts};
 use quorlock::{NodeExamination, Quorum};
 use std::time::Duration;
 
-/// What is to be done with all nodes.
+/// All nodes as they were found.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
@@ -18,16 +18,23 @@ pub(super) struct Plan {
 pub(super) struct Node {
     pub(super) url: String,
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: NodeState,
     pub(super) epoch: Option<EpochFacts>,
+}
+
+impl Node {
+    /// Whether it could vote if it were known to be new.
+    pub(super) fn needs_mark(&self) -> bool {
+        matches!(self.state, NodeState::Unmarked | NodeState::Quarantined { .. })
+    }
 }
 
 impl Plan {
     pub(super) fn new(settings: &Settings, examined: Vec<NodeExamination>) -> Self {
-        let guard = doctor::guard(settings);
+        let guard = restart_guard(settings);
         let nodes = settings.nodes.value.iter().zip(examined).map(|(url, examination)| Node {
             url: url.clone(),
-            state: State::of(&examination, guard),
+            state: NodeState::of(&examination, guard),
             epoch: match &examination.found {
                 Ok(Facts::Server(facts)) => facts.epoch.clone(),
                 _ => None,
@@ -37,17 +44,16 @@ impl Plan {
         Self { nodes: nodes.collect() }
     }
 
-    /// Those that could vote if they were known to be new.
     pub(super) fn to_mark(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| matches!(node.state, State::Unmarked | State::Quarantined { .. }))
+        self.nodes.iter().filter(|node| node.needs_mark())
     }
 
     pub(super) fn voting(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().filter(|node| node.state.votes())
+        self.nodes.iter().filter(|node| node.state.can_vote())
     }
 
     /// The longest ttl that any of them has recorded.
-    pub(super) fn recorded(&self) -> Duration {
+    pub(super) fn recorded_longest_ttl(&self) -> Duration {
         let epochs = self.nodes.iter().filter_map(|node| node.epoch.as_ref());
         epochs.map(|epoch| epoch.longest_ttl).max().unwrap_or_default()
     }
@@ -63,9 +69,8 @@ impl Plan {
         let longest = show(settings.longest_ttl.value);
         format!(
             "these nodes will be marked as new: {}\n  \
-             They may then vote at once, instead of after the longest ttl ({longest}) and 10 s, for which a node\n  \
-             waits that may have forgotten locks. That is right only if no lock was ever taken with them, or none\n  \
-             within that time.",
+             They may then vote at once. A node that may have forgotten locks does not vote for the longest ttl\n  \
+             ({longest}) plus 10 s. Go on only if no client acquired a lock with these nodes within that time.",
             names.join(", ")
         )
     }

@@ -1,18 +1,23 @@
-//! Signs that nodes are not new, so that marking them could give one lock to two holders.
+//! Signs that nodes are not new: marking them could give one lock to two holders.
 
 use super::plan::{Node, Plan};
-use super::{RestartGuard, only};
+use super::with_nodes;
 use crate::settings::Settings;
+use quorlock::RestartGuard;
 use std::collections::BTreeSet;
 
-const RISK: &str = "if locks are held that the others forgot, marking them can give one lock to two holders";
+/// How many held locks a warning names.
+const MAX_NAMES: usize = 5;
 
-/// What speaks against it, for people.
-pub(super) async fn find(settings: &Settings, plan: &Plan) -> Vec<String> {
-    let mut dangers = Vec::new();
+const RISK: &str =
+    "if these nodes forgot locks that are still held, marking them can give one lock to two holders";
+
+/// A warning for each sign.
+pub(super) async fn warnings(settings: &Settings, plan: &Plan) -> Vec<String> {
+    let mut warnings = Vec::new();
     let voting: Vec<&str> = plan.voting().map(|node| node.name.as_str()).collect();
     if !voting.is_empty() {
-        dangers.push(format!("{} can vote already, so these nodes are in use: {RISK}", voting.join(", ")));
+        warnings.push(format!("{} can vote already, so these nodes are in use: {RISK}", voting.join(", ")));
     }
     let restarted: Vec<&str> = plan
         .to_mark()
@@ -20,19 +25,21 @@ pub(super) async fn find(settings: &Settings, plan: &Plan) -> Vec<String> {
         .map(|node| node.name.as_str())
         .collect();
     if !restarted.is_empty() {
-        dangers.push(format!("{} restarted after it had been in use: {RISK}", restarted.join(", ")));
+        warnings.push(format!("{} restarted after it had been in use: {RISK}", restarted.join(", ")));
     }
-    let held = held(settings, plan).await;
+    let held = held_locks(settings, plan).await;
     if !held.is_empty() {
-        let names: Vec<String> = held.iter().take(5).map(|name| format!("`{name}`")).collect();
-        let more = if held.len() > 5 { format!(" and {} more", held.len() - 5) } else { String::new() };
-        dangers.push(format!("locks are held right now: {}{more}. Do not go on: {RISK}", names.join(", ")));
+        let names: Vec<String> = held.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
+        let more = held.len().saturating_sub(MAX_NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        warnings.push(format!("locks are held right now: {}{more}. Do not go on: {RISK}", names.join(", ")));
     }
-    dangers
+    warnings
 }
 
-/// The locks that any node stores, asked of each alone: those that forgot would outvote the one that knows.
-async fn held(settings: &Settings, plan: &Plan) -> BTreeSet<String> {
+/// The locks that any node stores. Each node is asked alone: together, nodes that forgot a lock would outvote the one
+/// that stores it.
+async fn held_locks(settings: &Settings, plan: &Plan) -> BTreeSet<String> {
     let mut held = BTreeSet::new();
     for node in &plan.nodes {
         held.extend(held_on(settings, node).await);
@@ -41,8 +48,8 @@ async fn held(settings: &Settings, plan: &Plan) -> BTreeSet<String> {
 }
 
 async fn held_on(settings: &Settings, node: &Node) -> Vec<String> {
-    // Without restart guard nothing is written there, not even that its memory is known from now on.
-    let alone = only(settings, vec![node.url.clone()], RestartGuard::Off);
+    // Without the restart guard nothing is written to the node, not even an epoch.
+    let alone = with_nodes(settings, vec![node.url.clone()], RestartGuard::Off);
     let Ok(locker) = alone.build(alone.read_only_builder()) else { return Vec::new() };
     let Ok(listing) = locker.list().await else { return Vec::new() };
     listing.held.iter().map(|lock| lock.name.as_str().to_owned()).collect()

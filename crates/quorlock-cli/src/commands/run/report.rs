@@ -66,7 +66,8 @@ impl RunReport {
             let message = format!(
                 "lock `{name}` was gone when the command ended: another client removed it while the command ran"
             );
-            let help = format!("another client may have worked at the same time; the command {ended}, exit code 79");
+            let help =
+                format!("another client may have worked at the same time; the command {ended}, exit code 79");
             output.error(&Failure::new(Exit::Lost, "lost", message).help(help));
         }
         exit

@@ -92,7 +92,13 @@ pub(super) async fn supervise(
 }
 
 /// Does what `--on-lost` says; returns when to kill.
-fn end_command(child: &mut Child, guard: &Guard, config: &RunConfig, lost: &Lost, output: Output) -> Option<Instant> {
+fn end_command(
+    child: &mut Child,
+    guard: &Guard,
+    config: &RunConfig,
+    lost: &Lost,
+    output: Output,
+) -> Option<Instant> {
     let left = guard.time_left().saturating_sub(config.kill_slack);
     let grace = match config.on_lost {
         OnLost::Warn => {

@@ -37,7 +37,7 @@ pub(crate) struct Locks {
 /// The list is at most half a second old, or two seconds where listing is slow. Each page comes from the
 /// list of its own moment: a lock that stays held is on exactly one page, unless its position in the
 /// order changes.
-#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Search), responses(
+#[utoipa::path(get, path = "/v1/locks", operation_id = "all", tag = "locks", params(Search), responses(
     (status = 200, body = Locks), (status = 400, description = "bad_request"), (status = 503, description = "no_quorum")))]
 pub(crate) async fn list(
     State(app): State<Arc<AppState>>,
@@ -58,7 +58,7 @@ pub(crate) async fn list(
 }
 
 /// Returns one lock, held or free, with what each node stores
-#[utoipa::path(get, path = "/v1/locks/{name}", tag = "locks", params(("name" = String, Path,)), responses(
+#[utoipa::path(get, path = "/v1/locks/{name}", operation_id = "one", tag = "locks", params(("name" = String, Path,)), responses(
     (status = 200, body = LockJson), (status = 503, description = "no_quorum")))]
 pub(crate) async fn show(
     State(app): State<Arc<AppState>>,

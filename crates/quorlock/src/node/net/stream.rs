@@ -38,7 +38,7 @@ impl Address {
         })
     }
 
-    /// Opens the stream for an attempt that may take `limit` in all, which is for the caller to see to.
+    /// Opens the stream for an attempt that may take `limit` in all; the caller enforces it.
     pub(crate) async fn open(&self, limit: Duration) -> Result<Box<dyn Stream>, NodeError> {
         match self {
             Address::Unix(path) => open_unix(path).await,
@@ -49,7 +49,8 @@ impl Address {
                 let Some(tls) = tls else {
                     return Ok(Box::new(stream));
                 };
-                // A server without TLS waits for the rest of a command, and is to be told from one that is mute.
+                // A server without TLS waits for the rest of a command. A shorter limit here
+                // distinguishes it from one that is mute.
                 let limit = limit - limit / 10;
                 match timeout(limit, tls.connector.connect(tls.server.clone(), stream)).await {
                     Ok(Ok(stream)) => Ok(Box::new(stream)),
@@ -61,9 +62,9 @@ impl Address {
     }
 }
 
-/// Connects to the first of `addresses` that answers. The next one is tried as well once one has failed or taken `patience`: a
-/// host whose first address leads nowhere is reached by the second (RFC 8305).
-async fn connect(addresses: impl Iterator<Item = SocketAddr>, patience: Duration) -> io::Result<TcpStream> {
+/// Connects to the first of `addresses` that answers. The next one is tried as well once one has failed
+/// or taken `delay`: a host whose first address leads nowhere is reached by the second (RFC 8305).
+async fn connect(addresses: impl Iterator<Item = SocketAddr>, delay: Duration) -> io::Result<TcpStream> {
     let mut untried = alternate(addresses).into_iter();
     let mut attempts = JoinSet::new();
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
@@ -75,8 +76,8 @@ async fn connect(addresses: impl Iterator<Item = SocketAddr>, patience: Duration
             }
             None => true,
         };
-        let patience = if is_last { Duration::MAX } else { patience };
-        match timeout(patience, attempts.join_next()).await {
+        let delay = if is_last { Duration::MAX } else { delay };
+        match timeout(delay, attempts.join_next()).await {
             Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
             Ok(Some(Ok(Err(error)))) => failure = error,
             // The runtime is shutting down.
@@ -87,7 +88,7 @@ async fn connect(addresses: impl Iterator<Item = SocketAddr>, patience: Duration
     }
 }
 
-/// Addresses of the two families in turn, in the order of each.
+/// Addresses of the two families alternately, in the order of each.
 fn alternate(addresses: impl Iterator<Item = SocketAddr>) -> Vec<SocketAddr> {
     let addresses: Vec<SocketAddr> = addresses.collect();
     let starts_v6 = addresses.first().is_some_and(SocketAddr::is_ipv6);
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// An address that answers no connection: its queue is full, and nothing takes from it.
+    /// An address that accepts no connection: its queue is full, and nothing takes from it.
     fn silent() -> (TcpListener, Vec<std::net::TcpStream>, SocketAddr) {
         let socket =
             rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
@@ -134,7 +135,7 @@ mod tests {
 
     /// Goal: a host whose first address leads nowhere is reached by its second long before the first is given up.
     #[tokio::test]
-    async fn an_address_that_does_not_answer_does_not_keep_the_next_from_it() {
+    async fn an_address_that_does_not_answer_does_not_block_the_next() {
         let (_listener, _waiting, silent) = silent();
         let good = TcpListener::bind("127.0.0.1:0").unwrap();
         let addresses = [silent, good.local_addr().unwrap()];
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_families_take_turns() {
+    fn the_families_alternate() {
         let parse = |text: &str| text.split(' ').map(|it| it.parse().unwrap()).collect::<Vec<SocketAddr>>();
         let given = parse("[::1]:1 [::2]:1 [::3]:1 1.1.1.1:1");
         assert_eq!(alternate(given.into_iter()), parse("[::1]:1 1.1.1.1:1 [::2]:1 [::3]:1"));

@@ -1,4 +1,4 @@
-//! The TLS settings of a connection: whom to trust, and who we are.
+//! The TLS settings of a connection: the authorities to trust, and our own certificate.
 
 use crate::node::NodeError;
 use crate::node::url::TlsFiles;
@@ -61,7 +61,7 @@ fn trusted(path: &Path) -> Result<RootCertStore, NodeError> {
 fn system_roots() -> Result<RootCertStore, NodeError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    // Systems carry odd old certificates; those that cannot be read are of no use and no harm.
+    // Systems carry odd old certificates; those that cannot be read are of no use and do no harm.
     let (added, _) = roots.add_parsable_certificates(found.certs);
     if added == 0 {
         let why = found.errors.first().map(ToString::to_string);

@@ -6,7 +6,7 @@
 //! RedisNode::send          the caller's thread, never blocks
 //!   Link::send               link/        locks the shared state
 //!     LinkState::accept        link/state   may this server vote? is there room?
-//!       Outbox::command          pipeline/    encodes the command, remembers who waits for the reply
+//!       Outbox::command          pipeline/    encodes the command, keeps its request for the reply
 //! --- the first command of a write wakes the driver ---
 //! Driver::poll_event       connection/  the task that owns the socket
 //!   LinkState::take_over     link/state   yields once so that other tasks can add commands, then takes them all
@@ -125,7 +125,7 @@ impl RedisNode {
         }
     }
 
-    /// Writes an epoch that may vote at once, and learns it.
+    /// Writes an epoch that may vote at once, and reads it back.
     async fn mark_fresh(&self) -> Result<(), NodeError> {
         let (ctx, login) = (&self.link.ctx, &self.link.login);
         let longest = encode::millis(ctx.longest_ttl.max(ctx.longest.recorded())).to_string();
@@ -137,7 +137,7 @@ impl RedisNode {
         self.verify().await
     }
 
-    /// Records `longest` as the longest ttl of any client, and learns the epoch that records it.
+    /// Records `longest` as the longest ttl of any client, and reads the epoch that records it.
     async fn record_longest(&self, longest: Duration) -> Result<(), NodeError> {
         let recorded = encode::millis(self.link.ctx.longest.recorded()).to_string();
         let longest = encode::millis(longest).to_string();
@@ -155,7 +155,7 @@ impl RedisNode {
     }
 }
 
-/// Where to connect and how to log in, as `url` tells.
+/// Where to connect and how to log in, as `url` says.
 fn reach(url: &NodeUrl, ctx: &Context) -> Result<(Address, Login), NodeError> {
     let Place::Server(server) = &url.place else {
         return Err(server_errors::protocol(format!("{url} is no Redis or Valkey server")));
@@ -190,7 +190,7 @@ impl Node for RedisNode {
     fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let mut state = self.link.lock();
         state.wakeups.insert(name.as_str().to_owned(), wakeup.clone());
-        state.hints(name.as_str(), true);
+        state.set_hints(name.as_str(), true);
         let runtime = self.link.start(&mut state).ok().flatten();
         drop(state);
         self.link.spawn(runtime);
@@ -200,7 +200,7 @@ impl Node for RedisNode {
     fn unwatch(&self, name: &Name) {
         let mut state = self.link.lock();
         if state.wakeups.remove(name.as_str()).is_some() {
-            state.hints(name.as_str(), false);
+            state.set_hints(name.as_str(), false);
         }
         drop(state);
         self.link.wake();
@@ -242,9 +242,9 @@ impl Node for RedisNode {
         };
         Health {
             trouble,
-            round_trip: state.facts.round_trip,
-            version: state.facts.version.as_deref().map(str::to_owned),
-            clock_ahead_micros: state.facts.ahead_micros,
+            round_trip: state.stats.round_trip,
+            version: state.stats.version.as_deref().map(str::to_owned),
+            clock_ahead_micros: state.stats.ahead_micros,
             queued: state.len(),
         }
     }

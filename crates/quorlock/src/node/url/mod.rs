@@ -125,7 +125,7 @@ impl NodeUrl {
         }
     }
 
-    /// Whether the address holds a password, so that it must be kept from others.
+    /// Whether the address holds a password, so that it must be kept secret.
     pub fn has_password(&self) -> bool {
         match &self.place {
             Place::Server(server) => server.password.is_some(),
@@ -164,8 +164,8 @@ impl NodeUrl {
     }
 }
 
-/// The addresses in a text that separates them by commas. The members of an etcd cluster are one address, although commas
-/// stand between them, too: what has no scheme belongs to the address before it.
+/// The addresses in a text that separates them by commas. The members of an etcd cluster are one address,
+/// although commas separate them, too: a part without a scheme belongs to the address before it.
 pub fn split_list(text: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {

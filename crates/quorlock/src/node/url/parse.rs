@@ -1,4 +1,4 @@
-//! Taking a node's address apart.
+//! Parsing a node's address.
 
 use crate::error::url::UrlError;
 use crate::node::url::{Cluster, Directory, Endpoint, Place, Server, TlsFiles};
@@ -8,7 +8,7 @@ const REDIS_PORT: u16 = 6379;
 const ETCD_PORT: u16 = 2379;
 /// A database number over this is a typing error.
 const MAX_DB: u32 = 1 << 24;
-/// Stands in errors for what may be a piece of a password.
+/// Replaces, in errors, what may be a piece of a password.
 const HIDDEN: &str = "...";
 const FILE_OPTIONS: &str = "filesystem; a `?` in a path is written %3F";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
@@ -57,8 +57,8 @@ fn unknown_scheme(text: &str) -> UrlError {
 fn file(rest: &str) -> Result<Place, UrlError> {
     let (rest, query) = split_query(rest);
     let path = match rest.strip_prefix("//") {
-        // As in any URL, a host stands between two slashes and the path; taken for a relative directory it would
-        // lock nobody out who was started elsewhere.
+        // As in any URL, a host is between two slashes and the path; taken for a relative directory it
+        // would exclude no process that was started elsewhere.
         Some(rest) => match rest.split_once('/').unwrap_or((rest, "")) {
             ("" | "localhost", _) => rest.strip_prefix("localhost").unwrap_or(rest),
             (host, _) => return Err(UrlError::Elsewhere { host: host.into() }),
@@ -83,7 +83,7 @@ fn file(rest: &str) -> Result<Place, UrlError> {
 
 fn unix(scheme: &str, rest: &str) -> Result<Place, UrlError> {
     let (place, query) = split_query(rest.strip_prefix("//").unwrap_or(rest));
-    // Credentials stand before the first slash; an `@` after it belongs to the path.
+    // Credentials are before the first slash; an `@` after it belongs to the path.
     let (before, _) = place.split_once('/').unwrap_or((place, ""));
     let (user, password) = before.rsplit_once('@').map_or(Ok((None, None)), |it| user_and_password(it.0))?;
     let path = decode(&place[before.rfind('@').map_or(0, |at| at + 1)..], "path")?;
@@ -104,7 +104,7 @@ fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, Url
     }
     let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
     let mut server = Server {
-        // Set below, as the options may still change the TLS files.
+        // Set below, because the options may still change the TLS files.
         endpoint: Endpoint::Unix(PathBuf::new()),
         db: database(db)?,
         user,
@@ -121,7 +121,7 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
     let Parts { credentials, address, path, query } = Parts::of(scheme, rest)?;
     let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
     let allowed = |tls| if tls { TLS_CLUSTER_OPTIONS } else { CLUSTER_OPTIONS };
-    // Options are those of a server, but for what only servers have.
+    // Options are those of a server, except for what only servers have.
     let of_servers = ["db", "durable"];
     let options = query.unwrap_or_default().split('&').map(|pair| pair.split('=').next().unwrap_or(pair));
     if let Some(option) = options.into_iter().find(|option| of_servers.contains(option)) {
@@ -147,7 +147,7 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
     };
     let endpoints = address.split(',').map(member).collect::<Result<_, _>>()?;
     let prefix = decode(path.trim_matches('/'), "prefix")?;
-    // What is below a prefix of its own must not be below another's.
+    // The keys below one prefix must not be below those of another.
     if prefix.split('/').any(|part| matches!(part, "" | "lock" | "fence")) && !prefix.is_empty() {
         let allowed = "parts that are neither empty nor `lock` or `fence`";
         return Err(UrlError::Value { option: "prefix", value: prefix, allowed });
@@ -160,7 +160,7 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
 struct Parts<'a> {
     credentials: Option<&'a str>,
     address: &'a str,
-    /// What stands behind the slash.
+    /// What follows the slash.
     path: &'a str,
     query: Option<&'a str>,
 }
@@ -227,7 +227,7 @@ fn host_and_port(address: &str, default: u16) -> Result<(String, u16), UrlError>
         None | Some("") => default,
         Some(text) => match text.parse() {
             Ok(port) if port != 0 => port,
-            // Where the host was forgotten, the password stands in the place of the port.
+            // If the host was forgotten, the password is in the place of the port.
             _ if text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return Err(UrlError::Port { port: text.into() });
             }

@@ -100,7 +100,7 @@ fn the_members_of_a_cluster_are_one_address() {
 
 #[cfg(not(feature = "etcd"))]
 #[test]
-fn a_kind_that_was_not_built_is_told() {
+fn a_kind_that_was_not_built_is_named() {
     let error = refused("etcd://a");
     assert!(
         matches!(error, UrlError::NotBuilt { .. }) && error.to_string().contains("feature `etcd`"),

@@ -10,9 +10,9 @@ use tokio::time::timeout;
 
 /// What became of an attempt that did not fail.
 pub(crate) enum Outcome {
-    /// It was written; this stands there now.
+    /// It was written; this is the value now.
     Written(Option<Vec<u8>>),
-    /// Somebody else changed the key in between. Nothing was written.
+    /// Another client changed the key in between. Nothing was written.
     Changed,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn attempt<E>(
     let new = match decision {
         Ok(new) => new,
         Err(refusal) => {
-            // A courtesy to the next user. If it fails, the session is closed, which is as good.
+            // For the next user of the session. If it fails, the session is closed, which is as good.
             if discard(&mut session).await.is_ok() {
                 cell.keep(session);
             }
@@ -49,7 +49,7 @@ pub(crate) async fn attempt<E>(
     Ok(if is_written { Outcome::Written(new) } else { Outcome::Changed })
 }
 
-/// Reads the value on the session that was kept or, if the server has left that one meanwhile, on a new one.
+/// Reads the value on the session that was kept or, if the server has closed that one, on a new one.
 pub(crate) async fn read<E>(
     cell: &mut SessionCell,
     key: &str,

@@ -55,16 +55,16 @@ pub(crate) async fn greet(
         // The connection is gone already, or we may not end it: either way there is no more to do.
         socket.reply().await?;
     }
-    hear_time(socket, &mut greeting, ctx).await?;
+    read_time(socket, &mut greeting, ctx).await?;
     if login.durable {
         durable?;
     }
     if greeting.reading.as_ref().is_some_and(|reading| reading.epoch.is_none()) && ctx.begins_epochs {
-        ctx.longest.heard(id, None);
-        ctx.longest.settle(ctx.node_timeout * 4).await;
+        ctx.longest.record(id, None);
+        ctx.longest.wait_majority(ctx.node_timeout * 4).await;
         let request = VerifyRequest::new(ctx, login.db, syncs).forgot(forgot);
         ask_for_time(&mut socket.out, &greeting.hashes, ctx, &request);
-        hear_time(socket, &mut greeting, ctx).await?;
+        read_time(socket, &mut greeting, ctx).await?;
     }
     Ok(greeting)
 }
@@ -80,7 +80,7 @@ fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, ctx: &Context, request: &Ver
 }
 
 /// Takes the answer in.
-async fn hear_time(socket: &mut Socket, greeting: &mut Greeting, ctx: &Context) -> Result<(), NodeError> {
+async fn read_time(socket: &mut Socket, greeting: &mut Greeting, ctx: &Context) -> Result<(), NodeError> {
     let before = (ctx.clock.wall(), ctx.clock.now());
     let answer = accepted(socket.reply().await?)?;
     let there = match ctx.guard {

@@ -1,27 +1,28 @@
-//! Whether one client uses a connection, or several.
+//! Whether a connection is used by one client or by several.
 
-/// How many slots one client has under way at most: a vote, the epoch read with it, the release before, and whether somebody
-/// waits. Several clients that never have more count as one, too; where no epochs are read these may be four.
-const LONE: usize = 4;
-/// How many writes it takes to forget most of a crowd.
+/// How many replies one client has pending at peak: a vote, the epoch read with it, the release before,
+/// and whether there are waiters. Several clients that never have more count as one, too; where no epochs
+/// are read these may be four.
+const SINGLE_CLIENT: usize = 4;
+/// How many writes it takes to forget peak of a peak.
 const MEMORY: usize = 256;
 
-/// How many slots were under way lately at most.
+/// The recent peak of pending replies.
 #[derive(Debug, Default)]
 pub(crate) struct RecentConcurrency {
-    /// [`MEMORY`] times that.
-    most: usize,
+    /// [`MEMORY`] times the peak.
+    peak: usize,
 }
 
 impl RecentConcurrency {
-    /// Takes note of how many are under way now.
-    pub(crate) fn note(&mut self, under_way: usize) {
-        self.most = (under_way * MEMORY).max(self.most - self.most / MEMORY);
+    /// Records how many replies are pending now.
+    pub(crate) fn record(&mut self, pending: usize) {
+        self.peak = (pending * MEMORY).max(self.peak - self.peak / MEMORY);
     }
 
-    /// Whether nobody else is about to send something.
+    /// Whether no other client is likely to send something.
     pub(crate) fn is_single_client(&self) -> bool {
-        self.most <= LONE * MEMORY
+        self.peak <= SINGLE_CLIENT * MEMORY
     }
 }
 
@@ -30,20 +31,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_client_is_alone_and_more_are_not() {
-        for (under_way, is_single_client) in [(0, true), (LONE, true), (LONE + 1, false), (20_000, false)] {
+    fn one_client_is_single_and_more_are_not() {
+        for (pending, is_single_client) in [(0, true), (SINGLE_CLIENT, true), (SINGLE_CLIENT + 1, false), (20_000, false)] {
             let mut concurrency = RecentConcurrency::default();
-            concurrency.note(under_way);
-            assert_eq!(concurrency.is_single_client(), is_single_client, "{under_way}");
+            concurrency.record(pending);
+            assert_eq!(concurrency.is_single_client(), is_single_client, "{pending}");
         }
     }
 
     #[test]
-    fn a_crowd_that_went_is_forgotten_but_not_at_once() {
+    fn a_peak_that_passed_is_forgotten_but_not_at_once() {
         let mut concurrency = RecentConcurrency::default();
-        concurrency.note(100);
+        concurrency.record(100);
         let is_single_client = |concurrency: &mut RecentConcurrency| {
-            concurrency.note(1);
+            concurrency.record(1);
             concurrency.is_single_client()
         };
         assert!((0..MEMORY).all(|_| !is_single_client(&mut concurrency)));

@@ -23,13 +23,13 @@ pub(crate) struct Epoch {
     value: Bytes,
     /// When it began, by the server's wall clock.
     began: Duration,
-    /// From when on the server may vote, by the same clock, as far as the client knew that wrote it.
+    /// From when on the server may vote, by the same clock, as far as the client that wrote it knew.
     votes_from: Duration,
     /// The longest ttl of any client that the server has recorded.
     pub(crate) longest: Duration,
 }
 
-/// How long a server that may have forgotten locks of up to `longest` stays without a vote.
+/// How long a server that may have forgotten locks of up to `longest` must not vote.
 pub(crate) fn quarantine(longest: Duration) -> Duration {
     longest.saturating_add(2 * CLOCK_TOLERANCE)
 }
@@ -131,7 +131,8 @@ pub(crate) struct Verified {
     came_back: bool,
 }
 
-/// How much the age of an epoch may be off, as answers take time. Clocks run at slightly different rates as well.
+/// How much the age of an epoch may be off, because answers take time. Clocks run at slightly different
+/// rates as well.
 const AGE_SLACK: Duration = Duration::from_millis(100);
 
 impl Verified {
@@ -139,8 +140,9 @@ impl Verified {
     ///
     /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the server's clock does not
     /// lift its quarantine. At the latest it ends a quarantine after we first saw it, so that a server clock that was set
-    /// back does not lengthen it for as long as it was wrong. An epoch that began before we last saw another one here is that
-    /// of a server which was replaced and came back: it knows nothing of what happened meanwhile, however old it is.
+    /// back does not lengthen it by the time that it was wrong. An epoch that began before we last saw
+    /// another one here is that of a server which was replaced and came back: it knows nothing of what
+    /// happened in the meantime, however old it is.
     pub(crate) fn new((epoch, there): (&Epoch, Wall), before: Option<&Verified>, now: Moment) -> Self {
         let fresh = Self {
             epoch: epoch.clone(),
@@ -153,7 +155,7 @@ impl Verified {
             None => fresh,
             Some(before) if before.nonce() == epoch.nonce() => Self {
                 seen_at: before.seen_at,
-                // By what it said itself: if it has been raised since, the same reading says so.
+                // By its own record: if that has been raised since, the same reading shows it.
                 not_before: before.eligible_at(Duration::ZERO),
                 came_back: before.came_back,
                 ..fresh
@@ -205,7 +207,7 @@ pub(crate) enum VotingRight {
     /// The epoch is known; it may still be too young.
     Verified {
         epoch: Verified,
-        /// The longest recorded ttl for which it was seen to be old enough, which it then stays.
+        /// The longest recorded ttl for which it was found old enough; once old enough, it stays so.
         mature: Option<Duration>,
     },
 }
@@ -221,7 +223,7 @@ impl VotingRight {
             VotingRight::Unguarded => Ok(()),
             VotingRight::Unmarked => Err(NodeError::Unmarked),
             VotingRight::Unverified => Err(NodeError::EpochChanged),
-            VotingRight::Verified { mature: Some(seen), .. } if *seen >= recorded => Ok(()),
+            VotingRight::Verified { mature: Some(checked), .. } if *checked >= recorded => Ok(()),
             VotingRight::Verified { epoch, mature } => match epoch.left(recorded, now()) {
                 Duration::ZERO => {
                     *mature = Some(recorded);
@@ -232,7 +234,7 @@ impl VotingRight {
         }
     }
 
-    /// The longest ttl that may be asked of the server; `None` if there is no limit or none is known.
+    /// The longest ttl that may be used with the server; `None` if there is no limit or none is known.
     pub(crate) fn longest(&self) -> Option<Duration> {
         match self {
             VotingRight::Verified { epoch, .. } => Some(epoch.longest()),
@@ -345,12 +347,12 @@ mod tests {
     fn a_server_clock_that_was_set_back_keeps_an_epoch_young_for_one_quarantine_only() {
         let begun = verified(&epoch("n", 9000), 9000, None, 0);
         let later = |before, now| verified(&epoch("n", 9000), 1000 + now, Some(before), now);
-        let looked = later(&begun, 1);
-        assert_eq!(looked.left(LONGEST, at(1)), secs(39));
-        let looked = later(&looked, 39);
-        assert_eq!(looked.left(LONGEST, at(39)), secs(1));
-        let looked = later(&looked, 5000);
-        assert_eq!(looked.left(LONGEST, at(5000)), Duration::ZERO, "once old enough, always");
+        let checked = later(&begun, 1);
+        assert_eq!(checked.left(LONGEST, at(1)), secs(39));
+        let checked = later(&checked, 39);
+        assert_eq!(checked.left(LONGEST, at(39)), secs(1));
+        let checked = later(&checked, 5000);
+        assert_eq!(checked.left(LONGEST, at(5000)), Duration::ZERO, "once old enough, always");
     }
 
     /// Goal: a server that was replaced and came back does not vote with what it knew before.
@@ -378,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn an_epoch_that_began_after_the_last_look_is_a_new_one() {
+    fn an_epoch_that_began_after_the_last_reading_is_a_new_one() {
         let before = verified(&epoch("a", 1000), 5000, None, 100);
         let emptied = verified(&epoch("b", 5100), 5150, Some(&before), 250);
         assert_eq!(emptied.left(LONGEST, at(250)), Duration::ZERO, "emptied 50 s ago");
@@ -388,13 +390,13 @@ mod tests {
     }
 
     #[test]
-    fn a_standing_admits_votes_only_when_the_epoch_is_old_enough() {
+    fn a_voting_right_admits_votes_only_when_the_epoch_is_old_enough() {
         let epoch = verified(&epoch("n", 1000), 1000, None, 0);
         let value = Value::Text(epoch.epoch.value.clone());
         let mut voting_right = VotingRight::Verified { epoch, mature: None };
         assert!(matches!(voting_right.admit(LONGEST, || at(39)), Err(NodeError::Quarantined { .. })));
         assert!(voting_right.admit(LONGEST, || at(40)).is_ok());
-        assert!(voting_right.admit(LONGEST, || panic!("no need to look again")).is_ok());
+        assert!(voting_right.admit(LONGEST, || panic!("no need to read the clock again")).is_ok());
         assert!(voting_right.confirms(&value, 0));
         assert!(!voting_right.confirms(&Value::Null, 0));
         for unknown in [VotingRight::Unverified, VotingRight::Unmarked] {
@@ -463,7 +465,7 @@ mod tests {
     }
 
     proptest! {
-        /// Goal: whatever a server says of itself, it is kept out for one quarantine at most.
+        /// Goal: whatever a server reports about itself, it is kept out for one quarantine at most.
         #[test]
         fn any_answer_is_a_reading_within_bounds_or_none(
             answers in prop::collection::vec(prop::collection::vec(any_value(), 4..7), 1..4), start in any::<u32>()

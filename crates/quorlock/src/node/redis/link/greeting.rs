@@ -21,7 +21,7 @@ pub(crate) struct Login {
 pub(crate) struct Greeting {
     pub(crate) version: Arc<str>,
     pub(crate) hashes: Hashes,
-    /// What the server has to release without a script.
+    /// The server's own compare-and-delete command, if it has one.
     pub(crate) fast: Option<FastRelease>,
     /// `None` if the restart guard is off.
     pub(crate) reading: Option<Reading>,
@@ -55,7 +55,8 @@ impl ServerClock {
     }
 }
 
-/// How far a clock that showed `there` was ahead of ours, which went from `before` to `after` meanwhile.
+/// How far a clock that showed `there` was ahead of ours, which went from `before` to `after` in the
+/// meantime.
 pub(crate) fn ahead(there: Wall, before: Wall, after: Wall) -> i64 {
     let here = before.as_micros() / 2 + after.as_micros() / 2;
     i64::try_from(i128::from(there.as_micros()) - i128::from(here)).unwrap_or(i64::MAX)

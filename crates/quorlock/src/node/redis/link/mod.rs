@@ -1,4 +1,4 @@
-//! One server's link as everybody else sees it: commands in, states and events out.
+//! One server's link as senders and the driver use it: commands in, states and events out.
 
 pub(crate) mod concurrency;
 pub(crate) mod epoch;
@@ -34,10 +34,10 @@ pub(crate) struct Link {
     pub(crate) login: Login,
     drive: Drive,
     state: Mutex<LinkState>,
-    /// Whether an attempt to connect has come to an end, and none is under way that commands wait for.
-    settled: watch::Sender<bool>,
-    /// What the observers were told last: up, down, or nothing yet.
-    announced: Mutex<Option<bool>>,
+    /// Whether an attempt to connect has ended, and none is under way that commands wait for.
+    connect_done: watch::Sender<bool>,
+    /// The state that was last reported to the observers: up, down, or nothing yet.
+    reported_up: Mutex<Option<bool>>,
 }
 
 impl Link {
@@ -49,8 +49,8 @@ impl Link {
             ctx,
             address,
             login,
-            settled: watch::Sender::new(false),
-            announced: Mutex::new(None),
+            connect_done: watch::Sender::new(false),
+            reported_up: Mutex::new(None),
         }
     }
 
@@ -58,7 +58,7 @@ impl Link {
         self.state.lock()
     }
 
-    /// Wakes the driver, as there is something new for it.
+    /// Wakes the driver: there is something new for it.
     pub(crate) fn wake(&self) {
         let driver = self.lock().driver.take();
         driver.into_iter().for_each(Waker::wake);
@@ -87,115 +87,116 @@ impl Link {
 
     /// Waits until there is a connection or the attempt to get one has failed.
     pub(crate) async fn wait_connected(self: &Arc<Self>) {
-        let mut settled = self.settled.subscribe();
+        let mut connect_done = self.connect_done.subscribe();
         let runtime = self.start(&mut self.lock());
         match runtime {
             Ok(runtime) => self.spawn(runtime),
             Err(_) => return,
         }
-        // The sender lives as long as we do, so this cannot fail.
-        let _ = settled.wait_for(|settled| *settled).await;
+        // The sender lives as long as `self`, so this cannot fail.
+        let _ = connect_done.wait_for(|connect_done| *connect_done).await;
     }
 
-    /// The runtime on which a driver is to be spawned once the queue is unlocked, if there is none yet.
+    /// The runtime on which to spawn a driver once the state is unlocked, if there is none yet.
     pub(crate) fn start(&self, state: &mut LinkState) -> Result<Option<Handle>, NodeError> {
         if !matches!(state.phase, Phase::Idle) {
             return Ok(None);
         }
         let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
         state.phase = Phase::Connecting;
-        self.settled.send_replace(false);
+        self.connect_done.send_replace(false);
         Ok(Some(runtime))
     }
 
-    /// Spawns a driver. The queue must not be locked: a runtime that shuts down drops the driver at once.
+    /// Spawns a driver. The state must not be locked: a runtime that shuts down drops the driver at once.
     pub(crate) fn spawn(self: &Arc<Self>, runtime: Option<Handle>) {
         if let Some(runtime) = runtime {
             (self.drive)(self.clone(), &runtime);
         }
     }
 
-    /// A connection stands.
-    pub(crate) fn ready(&self, greeting: &Greeting) {
+    /// Called when a connection is made and the handshake is done.
+    pub(crate) fn on_connected(&self, greeting: &Greeting) {
         let mut state = self.lock();
-        state.facts.version = Some(greeting.version.clone());
+        state.stats.version = Some(greeting.version.clone());
         state.outbox.hashes = greeting.hashes.clone();
         state.outbox.fast = CompareAndDelete::new(greeting.fast);
-        let notice = self.learn(&mut state, greeting.reading.as_ref(), &greeting.clock);
+        let notice = self.record_reading(&mut state, greeting.reading.as_ref(), &greeting.clock);
         let refused = state.begin(&self.ctx);
         let wakeups: Vec<_> = state.wakeups.values().cloned().collect();
         drop(state);
-        self.settled.send_replace(true);
+        self.connect_done.send_replace(true);
         for (request, cause) in refused {
             request.answer(Reply::failed(cause));
         }
-        if self.announces(true) {
+        if self.is_change(true) {
             self.ctx.emit(&Event::NodeUp { node: self.id.clone(), version: greeting.version.clone() });
         }
         self.publish(notice);
-        self.followed_by(greeting.replicas);
-        // Subscribe may have been missed while there was no connection.
+        self.record_replicas(greeting.replicas);
+        // Hints may have been missed while there was no connection.
         wakeups.iter().for_each(crate::node::Wakeup::notify);
     }
 
-    /// The connection is gone, or none could be made. `Phase::Connecting` lets commands wait for the next.
-    pub(crate) fn gone(&self, unanswered: impl Iterator<Item = Pending>, phase: Phase, cause: &NodeError) {
+    /// Called when the connection ended, or none could be made. With `Phase::Connecting` commands wait
+    /// for the next.
+    pub(crate) fn on_disconnected(&self, unanswered: impl Iterator<Item = Pending>, phase: Phase, cause: &NodeError) {
         let is_down = matches!(phase, Phase::Down(_));
-        let settled = !matches!(phase, Phase::Connecting);
+        let connect_done = !matches!(phase, Phase::Connecting);
         let mut state = self.lock();
         let waker = state.driver.take();
         let failed = state.end(phase, unanswered, &self.ctx);
-        // While it is locked, as the next driver may start before all were answered.
-        self.settled.send_replace(settled);
+        // Still locked, because the next driver may start before all were answered.
+        self.connect_done.send_replace(connect_done);
         drop(state);
         drop(waker);
         failed.into_iter().for_each(|pending| pending.fail(cause));
-        if is_down && self.announces(false) {
+        if is_down && self.is_change(false) {
             self.ctx.emit(&Event::NodeDown { node: self.id.clone(), cause: cause.clone() });
         }
     }
 
-    /// Takes a reading of the epoch that was asked for while connected.
-    pub(crate) fn verified(&self, reading: &Reading) {
+    /// Records a reading of the epoch that was requested while connected.
+    pub(crate) fn on_reading(&self, reading: &Reading) {
         let here = (self.ctx.clock.wall(), self.ctx.clock.now());
         let clock = ServerClock::read(reading.now, here, &self.ctx);
-        let notice = self.learn(&mut self.lock(), Some(reading), &clock);
+        let notice = self.record_reading(&mut self.lock(), Some(reading), &clock);
         self.publish(notice);
     }
 
-    /// Takes in what the server is by now; an error if it can no longer be a node.
+    /// Records what the server is by now; an error if it can no longer be a node.
     pub(crate) fn on_server_info(&self, server_info: &ServerInfo) -> Result<(), NodeError> {
         server_info.check(self.ctx.allow_eviction)?;
         if self.login.durable {
             server_info.check_durable()?;
         }
-        self.followed_by(server_info.replicas);
+        self.record_replicas(server_info.replicas);
         if let Some(there) = server_info.now {
-            self.ctx.node_clocks.heard(&self.id, there, self.ctx.clock.now());
+            self.ctx.node_clocks.record(&self.id, there, self.ctx.clock.now());
         }
         Ok(())
     }
 
-    /// Takes in how many replicas follow the server, and tells if there were none before.
-    fn followed_by(&self, replicas: u64) {
-        let before = std::mem::replace(&mut self.lock().facts.replicas, replicas);
+    /// Records how many replicas follow the server; reports them if there were none before.
+    fn record_replicas(&self, replicas: u64) {
+        let before = std::mem::replace(&mut self.lock().stats.replicas, replicas);
         if before == 0 && replicas > 0 {
             self.ctx.emit(&Event::NodeReplicated { node: self.id.clone(), replicas });
         }
     }
 
-    /// Takes in what the server's clock shows, and its epoch if that was read.
-    fn learn(&self, state: &mut LinkState, reading: Option<&Reading>, clock: &ServerClock) -> EpochNotice {
+    /// Records what the server's clock shows, and its epoch if that was read.
+    fn record_reading(&self, state: &mut LinkState, reading: Option<&Reading>, clock: &ServerClock) -> EpochNotice {
         let ctx = &self.ctx;
         let ahead = clock.ahead_micros;
-        let was_skewed = state.facts.ahead_micros.is_some_and(is_skewed);
+        let was_skewed = state.stats.ahead_micros.is_some_and(is_skewed);
         let was_known = state.epoch.is_some();
-        state.facts.ahead_micros = Some(ahead);
-        ctx.node_clocks.heard(&self.id, clock.there, clock.at);
+        state.stats.ahead_micros = Some(ahead);
+        ctx.node_clocks.record(&self.id, clock.there, clock.at);
         if let Some(reading) = reading {
-            ctx.longest.heard(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
+            ctx.longest.record(&self.id, reading.epoch.as_ref().map(|epoch| epoch.longest));
         }
-        let is_new = reading.is_some_and(|reading| state.learn(reading, ctx));
+        let is_new = reading.is_some_and(|reading| state.record_epoch(reading, ctx));
         let left = match &state.voting_right {
             VotingRight::Verified { epoch, .. } => {
                 ctx.identities.claim_epoch(&self.id, epoch.nonce());
@@ -224,14 +225,14 @@ impl Link {
         }
     }
 
-    /// Notes what the observers are about to be told; `false` if they know.
-    fn announces(&self, up: bool) -> bool {
-        let mut announced = self.announced.lock();
-        announced.replace(up) != Some(up)
+    /// Records the state that is about to be reported; `false` if it was reported before.
+    fn is_change(&self, up: bool) -> bool {
+        let mut reported_up = self.reported_up.lock();
+        reported_up.replace(up) != Some(up)
     }
 }
 
-/// What a reading of the epoch has to be told about.
+/// What a reading of the epoch found that must be reported.
 struct EpochNotice {
     forgot: bool,
     quarantined: Option<Duration>,
@@ -251,22 +252,23 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
 
-    /// Looks at the link when it is woken.
-    struct Onlooker {
+    /// Checks the link when it is woken.
+    struct StateProbe {
         link: Arc<Link>,
-        saw_it_owed: AtomicBool,
+        saw_unacked: AtomicBool,
     }
 
-    impl Wake for Onlooker {
+    impl Wake for StateProbe {
         fn wake(self: Arc<Self>) {
-            assert!(*self.link.settled.borrow(), "nobody connects");
-            self.saw_it_owed.store(self.link.lock().work(&self.link.ctx).has_unacked, Ordering::Relaxed);
+            assert!(*self.link.connect_done.borrow(), "no attempt to connect is under way");
+            self.saw_unacked.store(self.link.lock().work(&self.link.ctx).has_unacked, Ordering::Relaxed);
         }
     }
 
-    /// Goal: whoever is told that a connection ended with its runtime, and starts the next, finds what is owed.
+    /// Goal: a waiter that is woken because a connection ended with its runtime, and starts the next,
+    /// finds the unacknowledged release.
     #[test]
-    fn a_release_is_owed_before_its_failure_is_told() {
+    fn a_release_is_kept_before_its_failure_is_reported() {
         let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
         let (address, login) = crate::node::redis::reach(&url, &Context::default()).unwrap();
         let link = Arc::new(Link::new("a".into(), Context::default(), address, login, |_, _| {}));
@@ -275,11 +277,11 @@ mod tests {
             Command::Release { name, token, quiet: false, behind: None, forced: false },
             WakeThreshold::ONE,
         );
-        let onlooker = Arc::new(Onlooker { link: link.clone(), saw_it_owed: AtomicBool::new(false) });
-        let waker = onlooker.clone().into();
+        let probe = Arc::new(StateProbe { link: link.clone(), saw_unacked: AtomicBool::new(false) });
+        let waker = probe.clone().into();
         assert!(round.poll_take(&std::task::Context::from_waker(&waker)).is_pending());
         let release = Pending::Release(PendingRelease::new(Request::new(&round, 0), token, false));
-        link.gone([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
-        assert!(onlooker.saw_it_owed.load(Ordering::Relaxed));
+        link.on_disconnected([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
+        assert!(probe.saw_unacked.load(Ordering::Relaxed));
     }
 }

@@ -1,9 +1,9 @@
-//! What a connection tells about its server beside the answers.
+//! What a connection learns about its server, apart from the answers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was learnt about the server on the way.
+/// What is known about the server from its connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerStats {
     pub(crate) version: Option<Arc<str>>,

@@ -1,4 +1,4 @@
-//! What senders and the driver share: what is to be sent, and what is known about the server.
+//! The state that senders and the driver share: what is to be sent, and what is known about the server.
 
 use crate::context::{Context, RestartGuard};
 use crate::node::limits::RELEASE_HEADROOM;
@@ -19,12 +19,12 @@ use std::time::Duration;
 /// The most commands that wait for a server.
 pub(crate) const QUEUE_LIMIT: usize = 16 * 1024;
 /// How often a server in quarantine is asked whether it was lifted.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const REVERIFY: Duration = Duration::from_secs(1);
 
-/// How the link stands.
+/// The state of the connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
-    /// Nobody drives it.
+    /// No driver runs.
     Idle,
     /// A connection is being made; commands wait for it.
     Connecting,
@@ -33,13 +33,13 @@ pub(crate) enum Phase {
     Down(NodeError),
 }
 
-/// What must be looked at now and then.
+/// What the driver must check now and then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingWork {
-    /// Releases are owed.
+    /// There are unacknowledged releases to send again.
     pub(crate) has_unacked: bool,
-    /// Somebody waits for hints.
-    pub(crate) watched: bool,
+    /// A waiter of this process wants hints.
+    pub(crate) has_watchers: bool,
     /// The server has no epoch, or one that records less than those of others.
     pub(crate) unmarked: bool,
 }
@@ -55,25 +55,25 @@ struct Unsent {
 #[derive(Debug)]
 pub(crate) struct LinkState {
     pub(crate) phase: Phase,
-    /// Whether the node is gone, and the link ends once everything is sent.
+    /// Whether the node was dropped, and the link ends once everything is sent.
     pub(crate) closing: bool,
     pub(crate) voting_right: VotingRight,
-    /// The last epoch that was verified, also while it is in doubt.
+    /// The last epoch that was verified, even while it is in doubt.
     pub(crate) epoch: Option<Verified>,
-    pub(crate) facts: ServerStats,
+    pub(crate) stats: ServerStats,
     pub(crate) outbox: Outbox,
     pub(crate) unacked: UnackedReleases,
-    /// Who watches which name; as many as there are names that somebody in this process waits for.
+    /// The wakeups of watched names; as many as there are names that a task of this process waits for.
     pub(crate) wakeups: BTreeMap<String, Wakeup>,
     /// The connection made last, by whichever driver: the next one ends it in case the server still has it.
     pub(crate) last_connection: Option<ConnectionId>,
-    /// Wakes the driver, once: it leaves this here in each of its turns.
+    /// Wakes the driver, once: the driver registers it again each time it is polled.
     pub(crate) driver: Option<Waker>,
     waiting: VecDeque<Unsent>,
-    /// How many slots the driver holds.
+    /// How many pending replies the driver holds.
     in_flight: usize,
     concurrency: RecentConcurrency,
-    looked: Option<Moment>,
+    reverified: Option<Moment>,
 }
 
 impl LinkState {
@@ -86,7 +86,7 @@ impl LinkState {
                 RestartGuard::Off => VotingRight::Unguarded,
             },
             epoch: None,
-            facts: ServerStats::default(),
+            stats: ServerStats::default(),
             outbox: Outbox::default(),
             unacked: UnackedReleases::default(),
             wakeups: BTreeMap::new(),
@@ -95,7 +95,7 @@ impl LinkState {
             waiting: VecDeque::new(),
             in_flight: 0,
             concurrency: RecentConcurrency::default(),
-            looked: None,
+            reverified: None,
         }
     }
 
@@ -104,7 +104,8 @@ impl LinkState {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
-    /// Takes a command in; `true` if the driver must be woken for it. A question that is refused comes back.
+    /// Accepts a command; `true` if the driver must be woken for it. A request that is refused comes
+    /// back.
     pub(crate) fn accept(&mut self, request: Request, ctx: &Context) -> Result<bool, (Request, NodeError)> {
         if let Err(cause) = self.admit(request.command(), ctx) {
             self.keep_unacked(request.command(), ctx);
@@ -132,7 +133,8 @@ impl LinkState {
                 self.check_ttl(vote.ttl)?;
                 let admitted = self.voting_right.admit(ctx.longest.recorded(), || ctx.clock.now());
                 match admitted {
-                    // It is kept there and not counted: clients that do not know of quarantines see that the name is taken.
+                    // The server keeps the name and does not count it: clients that do not know of
+                    // quarantines see that it is taken.
                     Err(NodeError::Quarantined { .. }) => Ok(()),
                     Err(_) if vote.repair => Ok(()),
                     admitted => admitted,
@@ -164,9 +166,9 @@ impl LinkState {
                 release.call.forced = *forced;
                 self.keep(release, ctx);
             }
-            // The token of a refill is that of a lock which the server may hold already.
+            // The token of a repair is that of a lock which the server may hold already.
             Command::Acquire(vote) if !vote.repair && !matches!(self.phase, Phase::Ready) => {
-                self.unacked.note_unsent(vote.token);
+                self.unacked.record_unsent(vote.token);
             }
             _ => {}
         }
@@ -178,7 +180,7 @@ impl LinkState {
         self.unacked.add(release, ctx.clock.now(), keep);
     }
 
-    /// Sends what is owed, as far as there is room for it.
+    /// Sends unacknowledged releases again, as far as there is room.
     pub(crate) fn resend_unacked(&mut self, now: Moment) {
         while self.len() < QUEUE_LIMIT + RELEASE_HEADROOM {
             match self.unacked.take(now) {
@@ -188,28 +190,28 @@ impl LinkState {
         }
     }
 
-    /// Asks the server for its epoch, and gives it one if it has none and that may be.
+    /// Requests the server's epoch, and gives it one if it has none and may get one.
     pub(crate) fn verify(&mut self, verify: Verify, ctx: &Context, login: &Login) {
-        // What was found on connecting is looked at again by every survey.
+        // What was found on connecting is checked again with every `INFO`.
         let syncs = if login.durable { Syncs::Always } else { Syncs::Unknown };
         self.outbox.verify(verify, &VerifyRequest::new(ctx, login.db, syncs), ctx);
     }
 
-    /// Asks a server in quarantine for its epoch, now and then: somebody may have declared it fresh.
-    /// `true` if the driver must be woken for it.
-    pub(crate) fn look_again(&mut self, ctx: &Context, login: &Login) -> bool {
+    /// Requests the epoch of a server in quarantine, now and then: an operator may have declared it
+    /// fresh. `true` if the driver must be woken for it.
+    pub(crate) fn reverify(&mut self, ctx: &Context, login: &Login) -> bool {
         let now = ctx.clock.now();
-        let is_due = self.looked.is_none_or(|looked| now.since(looked) >= LOOK_AGAIN);
+        let is_due = self.reverified.is_none_or(|last| now.since(last) >= REVERIFY);
         if !is_due || !matches!(self.phase, Phase::Ready) {
             return false;
         }
-        self.looked = Some(now);
+        self.reverified = Some(now);
         self.verify(Verify::default(), ctx, login);
         true
     }
 
-    /// Takes a reading of the epoch; `true` if it is not the epoch known before.
-    pub(crate) fn learn(&mut self, reading: &Reading, ctx: &Context) -> bool {
+    /// Records a reading of the epoch; `true` if it is not the epoch known before.
+    pub(crate) fn record_epoch(&mut self, reading: &Reading, ctx: &Context) -> bool {
         let before = self.epoch.as_ref();
         let now = ctx.clock.now();
         let Some(epoch) = &reading.epoch else {
@@ -238,16 +240,17 @@ impl LinkState {
         lacks && ctx.begins_epochs && matches!(self.phase, Phase::Ready)
     }
 
-    /// Asks for hints about `name`, or for no more. Without a connection the bells alone remember it, and where the
-    /// queue is full they are done without: they cost time, never safety.
-    pub(crate) fn hints(&mut self, name: &str, wanted: bool) {
+    /// Subscribes to hints about `name`, or unsubscribes. Without a connection only `wakeups` remembers
+    /// it, and while the queue is full the server is not asked: missing hints cost time, never safety.
+    pub(crate) fn set_hints(&mut self, name: &str, wanted: bool) {
         if matches!(self.phase, Phase::Ready) && self.len() < QUEUE_LIMIT {
-            self.outbox.hints(name, wanted);
+            self.outbox.set_hints(name, wanted);
         }
     }
 
-    /// Begins a new connection: first what is owed, then hints, then what waited. Too late is too late for
-    /// everything but releases: an acquire whose caller has gone would take the name for nobody.
+    /// Begins a new connection: first unacknowledged releases, then hints, then commands that waited.
+    /// Commands that waited too long are refused, except for releases: an acquire whose caller has given
+    /// up would take the name for no one.
     pub(crate) fn begin(&mut self, ctx: &Context) -> Vec<(Request, NodeError)> {
         let now = ctx.clock.now();
         self.phase = Phase::Ready;
@@ -256,7 +259,7 @@ impl LinkState {
         self.unacked.forget_unsent();
         self.resend_unacked(now);
         for name in self.wakeups.keys() {
-            self.outbox.hints(name, true);
+            self.outbox.set_hints(name, true);
         }
         let mut refused = Vec::new();
         for waiting in std::mem::take(&mut self.waiting) {
@@ -278,22 +281,23 @@ impl LinkState {
         refused
     }
 
-    /// Takes note of whom to wake when there is something new.
+    /// Registers the waker of the driver.
     pub(crate) fn register_waker(&mut self, driver: &Waker) {
         if !self.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
             self.driver = Some(driver.clone());
         }
     }
 
-    /// Whether there is something to be written, and others may be about to add to it. A lone client is not kept waiting.
+    /// Whether there is something to write, and other tasks may be about to add to it. A single client is
+    /// not kept waiting.
     pub(crate) fn may_grow(&self) -> bool {
         !self.outbox.is_empty() && !self.concurrency.is_single_client()
     }
 
-    /// What the driver must look at now and then.
+    /// What the driver must check now and then.
     pub(crate) fn work(&self, ctx: &Context) -> PendingWork {
         let unmarked = self.is_unmarked(ctx);
-        PendingWork { has_unacked: !self.unacked.is_empty(), watched: !self.wakeups.is_empty(), unmarked }
+        PendingWork { has_unacked: !self.unacked.is_empty(), has_watchers: !self.wakeups.is_empty(), unmarked }
     }
 
     /// Hands everything to be written over to the driver, if `out` has room for it.
@@ -302,11 +306,11 @@ impl LinkState {
             self.outbox.take_over(out, in_flight);
         }
         self.in_flight = in_flight.len();
-        self.concurrency.note(self.in_flight);
+        self.concurrency.record(self.in_flight);
     }
 
-    /// Ends the connection, keeps the releases that it leaves owed, and gives back what is to be failed. Commands go on waiting
-    /// while another is made.
+    /// Ends the connection, keeps the releases that were not acknowledged, and returns what is to be
+    /// failed. Commands go on waiting while another connection is made.
     pub(crate) fn end(
         &mut self,
         phase: Phase,
@@ -320,9 +324,9 @@ impl LinkState {
                 if let Command::Acquire(vote) = waiting.request.command()
                     && !vote.repair
                 {
-                    self.unacked.note_unsent(vote.token);
+                    self.unacked.record_unsent(vote.token);
                 }
-                failed.push(waiting.into_slot());
+                failed.push(waiting.into_pending());
             }
         }
         self.phase = phase;
@@ -336,8 +340,8 @@ impl LinkState {
 }
 
 impl Unsent {
-    /// What is to be failed in its place.
-    fn into_slot(self) -> Pending {
+    /// The pending reply to fail in its place.
+    fn into_pending(self) -> Pending {
         match *self.request.command() {
             Command::Release { token, quiet, .. } => {
                 Pending::Release(PendingRelease::new(self.request, token, quiet))

@@ -38,7 +38,7 @@ impl VerifyRequest {
     pub(crate) fn new(ctx: &Context, db: u32, syncs: Syncs) -> Self {
         let writes = ctx.begins_epochs;
         let recorded = if writes { ctx.longest.recorded() } else { Duration::ZERO };
-        let begins = writes && ctx.longest.is_settled();
+        let begins = writes && ctx.longest.has_majority();
         let to_begin = if begins { ctx.longest_to_record() } else { Duration::ZERO };
         Self { recorded, to_begin, writes, syncs, db, forgot: false }
     }
