@@ -53,7 +53,8 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-/// The level of the log, unless `QUORLOCK_LOG` has another filter. By default only the sidecar has a log.
+/// The level of the log, unless `QUORLOCK_LOG` has another filter. By default only the sidecar has
+/// a log.
 fn log_level(cli: &Cli) -> Option<&'static str> {
     match &cli.command {
         Command::Serve(_) if cli.global.quiet => Some("warn"),

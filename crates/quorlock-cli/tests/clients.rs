@@ -1,9 +1,9 @@
 //! The thin clients of the sidecar, in other languages, against this program and real servers.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod harness;
 
-use kit::program;
+use harness::program;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,5 @@
-//! Goal: the dashboard of `quorlock serve` works in a real browser; the claims stand in `quorlock-serve/browser`.
+//! Goal: the dashboard of `quorlock serve` works in a real browser; the claims are in
+//! `quorlock-serve/browser`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,9 +36,9 @@ fn missing(tests: &Path) -> Option<&'static str> {
 }
 
 fn node_version() -> Option<u32> {
-    let told = Command::new("node").arg("--version").output().ok()?;
-    let told = String::from_utf8(told.stdout).ok()?;
-    told.trim_start_matches('v').split('.').next()?.parse().ok()
+    let printed = Command::new("node").arg("--version").output().ok()?;
+    let printed = String::from_utf8(printed.stdout).ok()?;
+    printed.trim_start_matches('v').split('.').next()?.parse().ok()
 }
 
 fn is_on_path(program: &str) -> bool {

@@ -1,9 +1,10 @@
-//! What is under `deploy/` works with this program, and the sidecar does what its API description says.
+//! What is under `deploy/` works with this program, and the sidecar does what its API description
+//! says.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod harness;
 
-use kit::program;
+use harness::program;
 use std::path::Path;
 use std::process::Command;
 

@@ -1,4 +1,5 @@
-//! Help texts as they are. After a change: `TRYCMD=overwrite cargo test -p quorlock-cli --test help`, and read the diff.
+//! Help texts as they are. After a change: `TRYCMD=overwrite cargo test -p quorlock-cli --test
+//! help`, and read the diff.
 
 #[test]
 fn help_texts_are_as_written_down() {

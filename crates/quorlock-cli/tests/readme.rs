@@ -1,9 +1,9 @@
 //! The console blocks of the README do what they show.
 #![allow(clippy::unwrap_used)]
 
-mod kit;
+mod harness;
 
-use kit::{Home, program};
+use harness::{Home, program};
 use std::path::Path;
 use std::process::Command;
 
@@ -24,7 +24,8 @@ fn the_journeys_of_the_readme_work_as_shown() {
     });
 }
 
-/// Goal: readers paste one journey after the other into the same shell, in any order and again, and none disturbs the next.
+/// Goal: readers paste one journey after the other into the same shell, in any order and again, and
+/// none disturbs the next.
 #[test]
 fn the_journeys_of_the_readme_work_one_after_the_other_in_one_shell() {
     let all = journeys().into_iter().chain(journeys().into_iter().rev());
@@ -88,7 +89,7 @@ fn walk(steps: &[Step]) {
     }
 }
 
-/// Whether `lines` are as `shown`, where `...` stands for any lines.
+/// Whether `lines` are as `shown`, where `...` means any lines.
 fn is_shown(shown: &[String], lines: &[&str]) -> bool {
     match shown.split_first() {
         None => lines.is_empty(),

@@ -1,10 +1,10 @@
 //! One attempt to take a lock: votes and marks go in, the next step comes out.
 //!
-//! The rule for the fence: a number to which a majority of nodes, where we hold the name, was strictly raised by
-//! us. The vote carries a proposal, and where a majority both gave us the name and was raised to it, one round
-//! trip is enough. Where a majority gave us the name but fewer were raised, a *stamp* round makes each voter raise its
-//! counter strictly, to at least one number, and tell which; a majority that tells the same has our fence.
-//! See DESIGN.md, section 2.
+//! The rule for the fence: a number to which a majority of nodes, where we hold the name, was strictly
+//! raised by us. The vote carries a proposal, and if a majority both gave us the name and was raised to
+//! it, one round trip is enough. If a majority gave us the name but fewer were raised, a *stamp* round
+//! makes each voter raise its counter strictly, to at least one number, and return the number; a majority
+//! that returns the same has our fence. See DESIGN.md, section 2.
 
 use crate::fence::Fence;
 use crate::node_set::NodeSet;
@@ -20,10 +20,10 @@ pub enum Ballot {
     Confirmed,
     /// The name is ours here, but the counter was at the proposal or above already.
     Voted {
-        /// The counter, where the node told it.
+        /// The counter, if the node returned it.
         counter: Option<Fence>,
     },
-    /// Somebody else has the name here.
+    /// Another client has the name here.
     Denied,
     /// No proper answer, or a node that may not vote now.
     Missing,
@@ -50,13 +50,13 @@ pub enum Step {
     Wait,
     /// A majority is ours and was raised to this number. It is held if the deadline has not passed.
     Granted(Fence),
-    /// Call [`Attempt::stamp`] and ask the voters to raise to at least the number that it gives.
+    /// Call [`Attempt::stamp`] and ask the voters to raise to at least the number that it returns.
     Stamp,
-    /// It cannot be had in this attempt. Undo everywhere.
+    /// This attempt cannot get it. Undo everywhere.
     Refused,
 }
 
-/// The state of one attempt. It asks nobody and waits for nothing: the caller does.
+/// The state of one attempt. It does no IO and waits for nothing: the caller does.
 #[derive(Clone, Debug)]
 pub struct Attempt {
     quorum: Quorum,
@@ -137,7 +137,7 @@ impl Attempt {
             Mark::Missing => Vote::Missing,
         };
         self.raised.count(vote);
-        // All voters are heard before another round, which must go above whatever each was raised to.
+        // All voters must answer before another round, which must go above whatever each was raised to.
         match self.raised.outstanding() {
             1.. => Step::Wait,
             0 if self.stamps < MOST_STAMPS => Step::Stamp,
@@ -165,7 +165,8 @@ impl Attempt {
         &self.votes
     }
 
-    /// Whether too few nodes answered for anyone to be granted the name, as opposed to somebody having it.
+    /// Whether too few nodes answered for any client to be granted the name, as opposed to another client
+    /// holding it.
     pub fn lacks_quorum(&self) -> bool {
         self.votes.missing() > self.quorum.spare()
     }

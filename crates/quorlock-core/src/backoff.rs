@@ -1,4 +1,4 @@
-//! How long to wait before the next try: growing, jittered, capped.
+//! The delay before the next try: growing, jittered, capped.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ impl Backoff {
         self.previous
     }
 
-    /// Makes every following delay at least `floor`, for example as long as an attempt takes. The cap rises to three
-    /// times that, if it is below.
+    /// Makes every following delay at least `floor`, for example as long as an attempt takes. The cap
+    /// rises to three times that, if it is below.
     pub fn raise_floor(&mut self, floor: Duration) {
         if floor <= self.floor {
             return;

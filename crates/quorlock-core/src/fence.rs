@@ -9,14 +9,16 @@ use std::time::Duration;
 
 /// An increasing number handed out with the lock, for the protected resource to compare.
 ///
-/// A fence is a number to which a majority of nodes, where the holder has the name, was strictly raised by that
-/// holder. Nodes keep it as a double, so it stays below 2^53; microseconds since 1970 fit until the year 2255.
+/// A fence is a number to which a majority of nodes, where the holder has the name, was strictly raised
+/// by that holder. Nodes keep it as a double, so it stays below 2^53; microseconds since 1970 fit until
+/// the year 2255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Fence(u64);
 
 impl Fence {
-    /// No fence: where fences are switched off. Every resource that has seen a fence refuses it.
+    /// No fence, for lockers whose fences are switched off. Every resource that has seen a fence refuses
+    /// it.
     pub const NONE: Fence = Fence(0);
 
     /// The largest fence that every node can keep exactly.
@@ -60,9 +62,9 @@ impl TryFrom<u64> for Fence {
 
 /// Proposes fences: the wall clock in microseconds, corrected by what nodes were seen to hold.
 ///
-/// Proposals only decide how often one round trip suffices; the strict raise on the nodes keeps fences unique and
-/// ordered, whatever is proposed here. A client whose clock lags learns its lag (`lead`) from the first counter
-/// that is ahead of it and proposes on a par with the others from then on.
+/// Proposals only decide how often one round trip suffices; the strict raise on the nodes keeps fences
+/// unique and ordered, whatever is proposed here. A client whose clock lags learns its lag (`lead`) from
+/// the first counter that is ahead of it and proposes on a par with the others from then on.
 #[derive(Clone, Debug, Default)]
 pub struct FenceClock {
     lead: Duration,
@@ -72,10 +74,11 @@ pub struct FenceClock {
 impl FenceClock {
     /// A counter further ahead than this is one name's accident, not a clock difference between clients.
     const LONGEST_LEAD: Duration = Duration::from_secs(5);
-    /// At most so many names are remembered whose counter is far ahead; more cost a round trip, not safety.
+    /// The most names that are remembered whose counter is far ahead; more cost a round trip, not safety.
     const MOST_NAMES: usize = 1024;
 
-    /// The year 2200. A clock that shows more is wrong, and what it proposed would leave few or no fences to hand out.
+    /// The year 2200. A clock that shows more is wrong, and what it proposed would leave few or no fences
+    /// to hand out.
     const LATEST: Wall = Wall::from_micros(7_258_118_400_000_000);
 
     /// What to propose for `name` now.
@@ -85,7 +88,7 @@ impl FenceClock {
         by_clock.max(by_memory)
     }
 
-    /// Takes note that a node's counter for `name` was at `counter`.
+    /// Records that a node's counter for `name` was at `counter`.
     pub fn saw(&mut self, name: &Name, counter: Fence, now: Wall) {
         let lag = Wall::from_micros(counter.get()).since(now);
         if lag <= Self::LONGEST_LEAD {
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lagging_client_catches_up_for_every_name_after_one_look() {
+    fn a_lagging_client_catches_up_for_every_name_after_one_counter() {
         let mut clock = FenceClock::default();
         clock.saw(&Name::new("a").unwrap(), Fence::new(1_300), at(1_000));
         assert_eq!(clock.propose(&Name::new("b").unwrap(), at(2_000)), Fence::new(2_300));
@@ -150,7 +153,8 @@ mod tests {
         assert!(Fence::try_from(1 << 53).is_err() && Fence::try_from((1 << 53) - 1) == Ok(Fence::MAX));
     }
 
-    /// Goal: counters of the far future fill no memory, and names whose counter the clock has passed make room.
+    /// Goal: counters of the far future fill no memory, and names whose counter the clock has passed make
+    /// room.
     #[test]
     fn few_names_are_remembered_and_those_that_the_clock_has_passed_make_room() {
         let far = |number: u64| Fence::new(1_000_000_000 + number);

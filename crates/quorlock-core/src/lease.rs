@@ -1,4 +1,4 @@
-//! The fact of holding a lock: until when, under which fence, and whether that is over.
+//! The terms of a held lock: until when, under which fence, and whether it is over.
 
 use crate::fence::Fence;
 use crate::time::{Moment, Wall};
@@ -16,13 +16,13 @@ const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LossReason {
-    /// Its time ran out and nobody extended it.
+    /// Its time ran out and it was not extended.
     #[error("its time ran out")]
     Expired,
     /// It was lent by its token, and the borrower did not extend it: the end of a lease, not a fault.
     #[error("it was lent by its token and not extended")]
     LeaseExpired,
-    /// A majority of nodes no longer has it, or has somebody else's.
+    /// A majority of nodes no longer has it, or has another client's lock.
     #[error("a majority of nodes no longer holds it")]
     Taken,
     /// Too few nodes answered in time to extend it.
@@ -34,10 +34,10 @@ pub enum LossReason {
     /// The machine slept, or its clock jumped, past the end of the lease.
     #[error("the machine was suspended past its end")]
     Suspended,
-    /// Its guard let it go.
-    #[error("its guard let it go")]
+    /// Its guard ended: it released the lock or gave it away.
+    #[error("its guard ended")]
     Released,
-    /// The task that kept it alive is gone, as its runtime was shut down.
+    /// The task that kept it alive ended, because its runtime was shut down.
     #[error("the runtime that kept it alive has ended")]
     Unwatched,
 }
@@ -61,7 +61,7 @@ impl LossReason {
 /// What a lease is worth at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
-    /// Held for so long still.
+    /// Held for the time that is left.
     Held {
         /// Time to the deadline.
         left: Duration,
@@ -124,7 +124,7 @@ impl LeaseTerms {
         self.lost
     }
 
-    /// Whether no extension can move the deadline any more, as the longest hold is reached.
+    /// Whether no extension can move the deadline any more, because the longest hold is reached.
     pub fn at_longest_hold(&self) -> bool {
         self.ends_by.is_some_and(|end| self.deadline >= end)
     }
@@ -148,7 +148,7 @@ impl LeaseTerms {
         }
     }
 
-    /// Takes a majority's confirmation in a round that started at `start` and ended at `now`.
+    /// Records a majority's confirmation in a round that started at `start` and ended at `now`.
     ///
     /// # Errors
     /// The loss, if the lease was over before the round ended: an extension never brings a lost lock back.
@@ -166,7 +166,8 @@ impl LeaseTerms {
             }));
         }
         let deadline = capped(ttl.deadline(start.0), self.ends_by);
-        // After an unseen pause the old deadline is worth nothing: it was counted on a clock that stood still.
+        // After an unseen pause the old deadline is worth nothing: it was counted on a clock that did not
+        // advance.
         if deadline >= self.deadline || self.slept_unseen(start.0, start.1) {
             self.deadline = deadline;
             self.confirmed = start;
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_says_what_it_was_granted_with_and_why_it_is_over() {
+    fn a_lease_keeps_its_terms_and_why_it_is_over() {
         let mut lease = lease(None);
         assert_eq!((lease.fence(), lease.since(), lease.lost()), (Fence::new(1), at(100), None));
         lease.lose(LossReason::Taken);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 /// Names of quorlock's own keys start with this, so no lock may.
 pub const RESERVED: &str = "quorlock:";
 
-/// The name of a lock: 1 to 512 bytes of text without control characters and invisible ones such as direction overrides
-/// ([`is_shown`]).
+/// The name of a lock: 1 to 512 bytes of text without control characters and invisible ones such as
+/// direction overrides ([`is_shown`]).
 ///
 /// Cheap to clone. On Redis and Valkey it is the key itself, so other Redlock clients that use the same name
 /// exclude us and are excluded by us.
@@ -30,8 +30,8 @@ impl Name {
     /// Checks `text` and makes it a name.
     ///
     /// # Errors
-    /// [`NameError`] if it is empty, longer than [`Name::MAX_BYTES`], holds a control character or an invisible one, or
-    /// starts with the reserved prefix `quorlock:`.
+    /// [`NameError`] if it is empty, longer than [`Name::MAX_BYTES`], holds a control character or an
+    /// invisible one, or starts with the reserved prefix `quorlock:`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
         let text = text.as_ref();
         if text.is_empty() {
@@ -142,17 +142,18 @@ pub enum NameError {
     /// The text holds a control character such as a line feed.
     #[error("a lock name cannot contain the control character {found:?} (at byte {at})")]
     Control {
-        /// Where it stands, in bytes.
+        /// Where it is, in bytes.
         at: usize,
         /// The character.
         found: char,
     },
-    /// The text holds a character that is not shown, such as a direction override: it could look like another name.
+    /// The text holds a character that is not shown, such as a direction override: it could look like
+    /// another name.
     #[error(
         "a lock name cannot contain the invisible character {found:?} (at byte {at}): it could look like another name"
     )]
     Invisible {
-        /// Where it stands, in bytes.
+        /// Where it is, in bytes.
         at: usize,
         /// The character.
         found: char,

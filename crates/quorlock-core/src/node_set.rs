@@ -1,8 +1,8 @@
-//! A few nodes out of all, by their numbers.
+//! A subset of the nodes, by their numbers.
 
 use std::fmt;
 
-/// Which nodes, by their numbers in the configuration. It takes no memory of its own.
+/// Which nodes, by their numbers in the configuration. It takes no heap memory.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeSet(u32);
 
@@ -17,7 +17,7 @@ impl NodeSet {
         self.0 |= bit(node);
     }
 
-    /// Takes a node out; `false` if it was not there.
+    /// Removes a node; `false` if it was not there.
     pub fn remove(&mut self, node: usize) -> bool {
         let was_there = self.contains(node);
         self.0 &= !bit(node);

@@ -1,4 +1,4 @@
-//! What a node stores under a lock's name: token, fence and a short label that says whose it is.
+//! The value that a node stores under a lock's name: token, fence and a short label with its owner.
 
 use crate::fence::Fence;
 use crate::text::printable;
@@ -12,7 +12,8 @@ use std::time::SystemTime;
 /// The longest host part and reason that are stored and read, in bytes; longer ones are cut.
 const MAX_LABEL: usize = 200;
 
-/// Who holds a lock, since when and why, as the holder told it; [printable](crate::text) if it comes from a node.
+/// Who holds a lock, since when and why, as the holder stored it; [printable](crate::text) if it comes
+/// from a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// `user@host`.
@@ -21,7 +22,7 @@ pub struct Owner {
     pub pid: u32,
     /// When the attempt began, by the holder's wall clock.
     pub since: SystemTime,
-    /// Why, if the holder said so.
+    /// Why, if the holder gave a reason.
     pub reason: Option<String>,
 }
 
@@ -37,25 +38,25 @@ impl fmt::Display for Owner {
 /// One plain string, so clients that only know `SET NX` see a taken key and leave it alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredLock {
-    /// The proof of ownership; it stands first and decides.
+    /// The proof of ownership; it comes first and decides.
     pub token: Token,
     /// The fence of this holder.
     pub fence: Fence,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
 }
 
-/// What a label says besides the time, cleaned and cut once for all attempts.
+/// What a label contains besides the time, cleaned and cut once for all attempts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
-    /// `who pid `, with the space behind it.
+    /// `who pid `, with the space after it.
     before: String,
     /// ` reason`, with the space before it, or nothing.
     after: String,
 }
 
 impl Signature {
-    /// Who asks, in which process, and why.
+    /// The owner, its process, and why it takes the lock.
     pub fn new(who: &str, pid: u32, reason: Option<&str>) -> Self {
         let who = plain(who).replace(' ', "_");
         let who = if who.is_empty() { "?" } else { &who };
@@ -67,9 +68,10 @@ impl Signature {
     }
 }
 
-/// The text after token and fence, which never changes while the lock is held: a signature and when the attempt began.
+/// The text after token and fence, which never changes while the lock is held: a signature and when the
+/// attempt began.
 ///
-/// Cheap to clone, and written only where a node stores it.
+/// Cheap to clone, and written only when a node stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     signature: Arc<Signature>,
@@ -82,12 +84,12 @@ impl Label {
         Self { signature, since }
     }
 
-    /// What stands before the time and what behind it, and the time itself.
+    /// The text before the time, the time, and the text after it.
     pub fn parts(&self) -> (&str, Wall, &str) {
         (&self.signature.before, self.since, &self.signature.after)
     }
 
-    /// Whose it is.
+    /// The owner.
     pub fn owner(&self) -> Owner {
         let (before, since, after) = self.parts();
         let (who, pid) = before.trim_end().rsplit_once(' ').unwrap_or(("?", ""));
@@ -108,7 +110,7 @@ impl fmt::Display for Label {
 }
 
 impl StoredLock {
-    /// What the owner tells of itself.
+    /// The label that an owner's lock has.
     pub fn label(owner: &Owner) -> Label {
         let signature = Signature::new(&owner.who, owner.pid, owner.reason.as_deref());
         Label::new(Arc::new(signature), owner.since.into())
@@ -121,8 +123,8 @@ impl StoredLock {
 
     /// Reads a stored value; `None` if another kind of client wrote it.
     ///
-    /// Owner and reason are made [printable](crate::text), so what is read need not be what [`Stored::encode`] writes. Only the
-    /// token is good for a comparison with what a node stores.
+    /// Owner and reason are made [printable](crate::text), so what is read need not be what
+    /// [`StoredLock::encode`] writes. Only the token is good for a comparison with what a node stores.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = std::str::from_utf8(value).ok()?.splitn(6, ' ');
         Some(Self {
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_tells_whose_it_is() {
+    fn a_label_names_its_owner() {
         for reason in [None, Some("the nightly report")] {
             let owner = stored("ann@web", reason).owner;
             assert_eq!(StoredLock::label(&owner).owner(), owner);
@@ -201,14 +203,14 @@ mod tests {
         assert_eq!((read.who, read.reason), (longest.clone(), Some(longest)));
     }
 
-    /// Goal: what another client stored cannot control the terminal of those who look at it.
+    /// Goal: what another client stored cannot control the terminal of people who read it.
     #[test]
     fn hostile_owners_and_reasons_are_printable_once_they_are_read() {
         let head = stored("ann", None).encode();
         let (token_and_fence, rest) = head.split_once(" ann ").unwrap();
         let hostile = "x\u{1b}[2J\n\u{202e}y";
         let value = format!("{token_and_fence} {hostile} {rest} why {hostile}{}", "z".repeat(500));
-        let read = Stored::parse(value.as_bytes()).unwrap();
+        let read = StoredLock::parse(value.as_bytes()).unwrap();
         assert_eq!(read.token, stored("ann", None).token);
         assert_eq!(read.owner.who, "x\u{fffd}[2J\u{fffd}\u{fffd}y");
         let reason = read.owner.reason.unwrap();
@@ -236,7 +238,7 @@ mod tests {
 
         /// Goal: a value that was changed on the way is refused, or read as what it says.
         #[test]
-        fn a_changed_value_is_read_as_it_stands_or_refused(
+        fn a_changed_value_is_read_as_it_is_or_refused(
             reason in "[a-z ]{0,20}",
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), any::<bool>()), 1..4),
         ) {

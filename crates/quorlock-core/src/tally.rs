@@ -64,12 +64,12 @@ pub struct QuorumError {
     pub nodes: usize,
 }
 
-/// What one node said.
+/// What one node answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vote {
     /// The node did what was asked.
     For,
-    /// The node answered that it cannot: somebody else's lock, or none, is there.
+    /// The node answered that it cannot: another client's lock, or none, is there.
     Against,
     /// The node did not answer properly. It is no vote, and what it did is unknown.
     Missing,
@@ -80,7 +80,7 @@ pub enum Vote {
 pub enum Verdict {
     /// A majority agreed.
     Granted,
-    /// The nodes that have not answered can still turn it either way.
+    /// The nodes that have not answered can still decide it either way.
     Pending,
     /// A majority can no longer agree.
     Refused,
@@ -101,7 +101,7 @@ impl Tally {
         Self { quorum, yes: 0, no: 0, missing: 0 }
     }
 
-    /// Counts one node's vote. Each node is counted once: the caller sees to that.
+    /// Counts one node's vote. The caller makes sure that each node is counted once.
     pub fn count(&mut self, vote: Vote) -> Verdict {
         match vote {
             Vote::For => self.yes += 1,
@@ -116,7 +116,7 @@ impl Tally {
         self.quorum.verdict(self.yes(), self.outstanding())
     }
 
-    /// Whether so many nodes are against that the missing ones cannot matter.
+    /// Whether more nodes are against than a majority can spare, so that the missing ones cannot matter.
     pub fn denied_by_answers(&self) -> bool {
         self.no() > self.quorum.spare()
     }

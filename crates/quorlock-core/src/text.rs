@@ -1,13 +1,15 @@
-//! Text of others, made safe to show: no character in it controls a terminal, hides text or changes its direction.
+//! Text from other programs, made safe to show: no character in it controls a terminal, hides text or
+//! changes its direction.
 
-/// Stands for every character that is not shown, and for bytes that are no UTF-8.
+/// Replaces every character that is not shown, and bytes that are no UTF-8.
 pub const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
 
-/// `text` as it may be shown, at most `most` bytes of it. Every character that is [not shown](is_shown) becomes
-/// [`REPLACEMENT`].
+/// `text` as it may be shown, at most `most` bytes of it. Every character that is [not shown](is_shown)
+/// becomes [`REPLACEMENT`].
 ///
-/// Nodes store what any client wrote there, and servers answer what they like. Values are cleaned once, where they enter the
-/// program, so that no place that prints, logs or serves them has to do it. What is clean and short enough stays as it is.
+/// Nodes store what any client wrote there, and servers answer what they like. Values are cleaned once,
+/// where they enter the program, so that no place that prints, logs or serves them has to do it. What is
+/// clean and short enough stays as it is.
 pub fn printable(text: &str, most: usize) -> String {
     let mut shown = String::with_capacity(text.len().min(most));
     for c in text.chars().map(|c| if is_shown(c) { c } else { REPLACEMENT }) {
@@ -21,12 +23,13 @@ pub fn printable(text: &str, most: usize) -> String {
 
 /// Whether `c` is shown as it is. These are not:
 ///
-/// - control characters (C0, DEL and C1) and the line and paragraph separators: they control terminals and begin lines;
+/// - control characters (C0, DEL and C1) and the line and paragraph separators: they control terminals
+///   and begin lines;
 /// - characters that change the direction of text: `abc` could be shown as `cba`;
 /// - other invisible formatting characters, among them tags and annotations: they hide text.
 ///
-/// The zero width joiner and non-joiner stay. Persian, Indic scripts and emoji need them, and they neither hide nor move other
-/// characters.
+/// The zero width joiner and non-joiner stay. Persian, Indic scripts and emoji need them, and they
+/// neither hide nor move other characters.
 pub fn is_shown(c: char) -> bool {
     !c.is_control()
         && !matches!(c,

@@ -1,4 +1,5 @@
-//! The two kinds of time: the boot clock that leases are judged on, and the wall clock that labels and fences use.
+//! The two kinds of time: the boot clock that leases are judged on, and the wall clock that labels and
+//! fences use.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

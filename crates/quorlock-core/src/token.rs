@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 /// 128 random bits, new for every attempt, written as 32 lower-case hexadecimal digits.
 ///
-/// Whoever knows the token can extend or release the lock, so [`fmt::Debug`] shows only its first digits.
+/// A client that knows the token can extend or release the lock, so [`fmt::Debug`] shows only its first
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Token([u8; Token::LEN]);
@@ -74,7 +75,7 @@ impl From<Token> for String {
     }
 }
 
-/// A text is not a token. The text itself is left out, as it may be a secret with a typing error.
+/// A text is not a token. The text itself is left out, because it may be a secret with a typing error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a token is 32 lower-case hexadecimal digits")]
 pub struct TokenError;

@@ -59,10 +59,11 @@ pub struct Ttl {
 }
 
 impl Ttl {
-    /// Checks that a lock of `span` leaves a useful validity when each node may take `node_timeout` to answer.
+    /// Checks that a lock of `span` leaves a useful validity when each node may take `node_timeout` to
+    /// answer.
     ///
-    /// The rule: after drift, at least four node timeouts must be left, so that one slow round to get the lock
-    /// and one to extend it fit with as much again to work in.
+    /// The rule: after drift, at least four node timeouts must be left, so that one slow round to get the
+    /// lock and one to extend it fit with as much again to work in.
     ///
     /// # Errors
     /// [`TtlError`] if it is zero, not whole milliseconds, over `longest`, or too short to be useful.
@@ -96,7 +97,7 @@ impl Ttl {
         self.validity
     }
 
-    /// The span in milliseconds, as the nodes are told.
+    /// The span in milliseconds, as the nodes get it.
     pub fn millis(self) -> u64 {
         u64::try_from(self.span.as_millis()).unwrap_or(u64::MAX)
     }
@@ -129,7 +130,7 @@ pub enum TtlError {
         /// The longest that is allowed.
         longest: Duration,
     },
-    /// So little would be left after drift and slow answers that the lock is useless.
+    /// Too little would be left after drift and slow answers for the lock to be useful.
     #[error(
         "a ttl of {ttl:?} leaves {} to work in, but with a node timeout of {node_timeout:?} at least {} are needed",
         Rounded(*.validity), Rounded(*.needed)
@@ -228,7 +229,7 @@ mod tests {
             if let Ok(ttl) = Ttl::new(ms(span), drift, ms(1), LONGEST) {
                 let deadline = ttl.deadline(start);
                 prop_assert!(deadline > start);
-                // Even where the node's clock is fast by the whole drift factor.
+                // Even if the node's clock is fast by the whole drift factor.
                 let node_keeps = ms(span).mul_f64(1.0 - f64::from(per_mille) / 1000.0);
                 prop_assert!(deadline + ms(1) < start + node_keeps);
             }

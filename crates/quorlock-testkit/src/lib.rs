@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`eventually`] | waiting for a condition instead of sleeping |
 //! | `rng` | randomness that a seed repeats |
+//! | [`layout`] | the check that imports of a crate point one way |
 //! | [`exposition`] | reading the text that Prometheus scrapes |
 //! | `processes` | child processes: starting, stopping (SIGSTOP), their ports and clocks, other Redlock clients |
 //! | `servers` | real Redis and Valkey servers and etcd clusters on loopback |
@@ -29,6 +30,7 @@
 pub mod eventually;
 pub mod exposition;
 mod faults;
+pub mod layout;
 pub mod nemesis;
 mod processes;
 mod rng;

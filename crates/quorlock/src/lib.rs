@@ -1,8 +1,8 @@
 //! A distributed lock that can be trusted: Redlock with fences, a restart guard and a loss signal.
 //!
-//! A lock over N independent Redis or Valkey servers: a majority must grant it, time bounds it, a token proves it,
-//! and a fence protects what it guards. On one machine it needs no server at all (`file:`). An etcd cluster can decide instead
-//! (`etcd://a,b,c`, with the feature `etcd`).
+//! A lock over N independent Redis or Valkey servers: a majority must grant it, time bounds it, a token
+//! proves it, and a fence protects what it guards. On one machine it needs no server at all (`file:`). An
+//! etcd cluster can decide instead (`etcd://a,b,c`, with the feature `etcd`).
 //!
 //! ```
 //! use quorlock::{AcquireError, Locker};
@@ -45,21 +45,23 @@
 //!
 //! # What to do with errors
 //! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each node's cause
-//! is in it. [`Lost`]: stop the work, another client may hold the lock soon. [`ReleaseOutcome::Unconfirmed`]: nothing; the
-//! ttl frees the lock.
+//! is in it. [`Lost`]: stop the work, another client may hold the lock soon.
+//! [`ReleaseOutcome::Unconfirmed`]: nothing; the ttl frees the lock.
 //!
 //! The README of the repository lists the promises, their assumptions and what is not promised.
 //!
 //! # Where it runs
 //! On Linux, where it is tested; other Unix systems have what it needs.
 //!
-//! Connections, watchdogs and timers are tasks. A locker starts its connections on the tokio runtime that first uses it. A
-//! guard starts its watchdog on the runtime that acquired the lock. A task runs only while its runtime runs: if a
-//! current-thread runtime is not inside `block_on`, its tasks send nothing, extend nothing and announce no loss, even for
-//! other runtimes that share the locker. [`Lease::remaining`] is right in any case: it reads the clock.
+//! Connections, watchdogs and timers are tasks. A locker starts its connections on the tokio runtime that
+//! first uses it. A guard starts its watchdog on the runtime that acquired the lock. A task runs only
+//! while its runtime runs: if a current-thread runtime is not inside `block_on`, its tasks send nothing,
+//! extend nothing and announce no loss, even for other runtimes that share the locker.
+//! [`Lease::remaining`] is right in any case: it reads the clock.
 //!
 //! # Public dependencies
-//! [`CancellationToken`] is tokio-util's own: a token of ours would have to be converted wherever code selects on one.
+//! [`CancellationToken`] is tokio-util's own: a token of ours would have to be converted wherever code
+//! selects on one.
 //!
 //! # Layout
 //! A folder uses only the folders above it; `tests/layout.rs` checks that.

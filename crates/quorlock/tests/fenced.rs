@@ -1,8 +1,8 @@
 //! Fencing at a value in Redis: the resource refuses what an outdated holder writes.
 #![allow(clippy::unwrap_used)]
 
-use quorlock::Locker;
 use quorlock::fenced::{FencedStore, Written};
+use quorlock::{Fence, Locker};
 use quorlock_testkit::Server;
 use std::time::Duration;
 
@@ -11,12 +11,15 @@ async fn only_fences_that_are_not_older_write() {
     let server = Server::start();
     let store = FencedStore::open(&server.url()).unwrap();
     assert_eq!(store.get("report").await.unwrap(), None);
-    assert_eq!(store.set("report", "a", 33).await.unwrap(), Written::Yes);
-    assert_eq!(store.set("report", "b", 33).await.unwrap(), Written::Yes);
-    assert_eq!(store.set("report", "c", 34).await.unwrap(), Written::Yes);
-    assert_eq!(store.set("report", "old", 33).await.unwrap(), Written::Stale { seen: 34 });
+    assert_eq!(store.set("report", "a", Fence::new(33)).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("report", "b", Fence::new(33)).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("report", "c", Fence::new(34)).await.unwrap(), Written::Yes);
+    assert_eq!(
+        store.set("report", "old", Fence::new(33)).await.unwrap(),
+        Written::Stale { seen: Fence::new(34) }
+    );
     assert_eq!(store.get("report").await.unwrap().as_deref(), Some(&b"c"[..]));
-    assert_eq!(store.seen("report").await.unwrap(), Some(34));
+    assert_eq!(store.seen("report").await.unwrap(), Some(Fence::new(34)));
     assert_eq!(server.cli(&["GET", "report"]), "c", "any client reads it as it is");
 }
 
@@ -24,21 +27,23 @@ async fn only_fences_that_are_not_older_write() {
 async fn large_fences_are_compared_exactly() {
     let server = Server::start();
     let store = FencedStore::open(&server.url()).unwrap();
-    let fence = 1_763_240_000_123_457;
+    let fence = Fence::new(1_763_240_000_123_457);
     assert_eq!(store.set("k", "new", fence).await.unwrap(), Written::Yes);
-    assert_eq!(store.set("k", "old", fence - 1).await.unwrap(), Written::Stale { seen: fence });
+    assert_eq!(
+        store.set("k", "old", Fence::new(fence.get() - 1)).await.unwrap(),
+        Written::Stale { seen: fence }
+    );
 }
 
 #[tokio::test]
-async fn what_could_not_be_read_or_compared_again_is_not_written() {
+async fn what_could_not_be_read_again_is_not_written() {
     let server = Server::start();
     let store = FencedStore::open(&server.url()).unwrap();
     let longest = "x".repeat(64 * 1024);
-    assert_eq!(store.set("k", &longest, 1).await.unwrap(), Written::Yes);
+    assert_eq!(store.set("k", &longest, Fence::new(1)).await.unwrap(), Written::Yes);
     assert_eq!(store.get("k").await.unwrap().unwrap().len(), longest.len());
-    assert!(store.set("k", longest + "x", 2).await.unwrap_err().to_string().contains("64 KiB"));
-    assert!(store.set("k", "v", u64::MAX).await.unwrap_err().to_string().contains("2^53"));
-    assert_eq!(store.seen("k").await.unwrap(), Some(1));
+    assert!(store.set("k", longest + "x", Fence::new(2)).await.unwrap_err().to_string().contains("64 KiB"));
+    assert_eq!(store.seen("k").await.unwrap(), Some(Fence::new(1)));
 }
 
 /// Goal: a process paused past its ttl. Two believe that they hold the lock; the resource decides.
@@ -50,15 +55,15 @@ async fn a_paused_holder_cannot_overwrite_the_next_one() {
     let short = lock.clone().watchdog(false).ttl(Duration::from_millis(300));
     let paused = short.acquire().await.unwrap();
     let next = lock.acquire().await.unwrap();
-    assert_eq!(store.set("report", "new", next.fence().get()).await.unwrap(), Written::Yes);
-    let late = store.set("report", "old", paused.fence().get()).await.unwrap();
-    assert_eq!(late, Written::Stale { seen: next.fence().get() });
+    assert_eq!(store.set("report", "new", next.fence()).await.unwrap(), Written::Yes);
+    let late = store.set("report", "old", paused.fence()).await.unwrap();
+    assert_eq!(late, Written::Stale { seen: next.fence() });
 }
 
 #[tokio::test]
 async fn a_server_that_could_forget_fences_is_refused() {
     let server = Server::builder().maxmemory("100mb", "allkeys-lru").start();
     let store = FencedStore::open(&server.url()).unwrap();
-    assert!(store.set("k", "v", 1).await.unwrap_err().to_string().contains("noeviction"));
+    assert!(store.set("k", "v", Fence::new(1)).await.unwrap_err().to_string().contains("noeviction"));
     assert!(FencedStore::open("memory:").is_err());
 }

@@ -47,7 +47,7 @@ fn connections(server: &Server) -> (usize, usize) {
 /// Many tasks over several stores count up together.
 async fn count_together(server: &Server) {
     let stores: Vec<_> = (0..4)
-        .map(|_| Arc::new(open(&server.url()).attempts(100_000).unwrap().limit(Duration::from_secs(60))))
+        .map(|_| Arc::new(open(&server.url()).max_attempts(100_000).limit(Duration::from_secs(60))))
         .collect();
     let mut tasks = tokio::task::JoinSet::new();
     for task in 0..32 {
@@ -141,7 +141,7 @@ async fn the_same_value_written_by_somebody_else_is_a_change() {
 #[tokio::test]
 async fn contention_ends_after_the_last_attempt() {
     let server = Server::start();
-    let store = open(&server.url()).attempts(5).unwrap();
+    let store = open(&server.url()).max_attempts(5);
     let mut calls = 0;
     let change = |_: Option<&[u8]>| {
         calls += 1;
@@ -153,14 +153,13 @@ async fn contention_ends_after_the_last_attempt() {
     assert!(error.to_string().contains("lock"), "{error}");
     assert_eq!(server.cli(&["GET", "k"]), "foreign 5");
     assert_eq!(calls, 5);
-    assert!(open("redis://a").attempts(0).is_err());
 }
 
 #[tokio::test]
 async fn contention_ends_with_the_time_limit() {
     let server = Server::start();
     for (limit, most) in [(Duration::from_millis(200), 1_000), (Duration::ZERO, 1)] {
-        let store = open(&server.url()).attempts(u32::MAX).unwrap().limit(limit);
+        let store = open(&server.url()).max_attempts(u32::MAX).limit(limit);
         let change = |_: Option<&[u8]>| {
             server.cli(&["APPEND", "k", "foreign"]);
             value("mine")

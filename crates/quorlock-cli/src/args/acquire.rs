@@ -1,14 +1,15 @@
-//! `quorlock acquire`: take a lock and print its token.
+//! `quorlock acquire`: acquire a lock and print its token.
 
 use crate::output::duration;
 use clap::Args;
 use std::time::Duration;
 
-/// Take a lock and print its token
+/// Acquire a lock and print its token
 ///
-/// For scripts that cannot run under `quorlock run`, which is safer: no process keeps this lock alive. You hold it for
-/// its ttl, even after this process has ended. Extend it in time with `quorlock extend`, and release it with
-/// `quorlock release`. Keep the token secret: it proves that the lock is yours.
+/// For scripts that cannot run under `quorlock run`, which is safer: no process keeps this lock
+/// alive. You hold it for its ttl, even after this process has ended. Extend it in time with
+/// `quorlock extend`, and release it with `quorlock release`. Keep the token secret: it proves that
+/// the lock is yours.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -29,7 +30,8 @@ pub(crate) struct Acquire {
 /// How a lock is acquired; the same for every command that acquires one.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AcquireOptions {
-    /// How long the nodes keep the lock if it is not extended [default: 30s, or the longest ttl if that is shorter]
+    /// How long the nodes keep the lock if it is not extended [default: 30s, or the longest ttl if
+    /// that is shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 

@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum, value_parser};
 
 /// Measure the nodes: acquire time, throughput, failures tolerated
 ///
-/// Many clients acquire and release locks as fast as they can. It writes locks named quorlock-bench:... to your nodes
-/// and releases them; the nodes drop the counters of these names after a week. In production, other clients of the same
-/// servers are slowed down while it runs.
+/// Many clients acquire and release locks as fast as they can. It writes locks named
+/// quorlock-bench:... to your nodes and releases them; the nodes drop the counters of these names
+/// after a week. In production, other clients of the same servers are slowed down while it runs.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Bench {

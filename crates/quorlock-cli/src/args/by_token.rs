@@ -23,7 +23,8 @@ pub(crate) struct Extend {
     #[command(flatten)]
     pub(crate) token: TokenArg,
 
-    /// How long the nodes keep the lock from now on [default: 30s, or the longest ttl if that is shorter]
+    /// How long the nodes keep the lock from now on [default: 30s, or the longest ttl if that is
+    /// shorter]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) ttl: Option<Duration>,
 }
@@ -84,9 +85,9 @@ pub(crate) fn parse_token(text: &str) -> Result<Token, Failure> {
 
 /// Take a lock away from its holder
 ///
-/// Only for a holder that is gone for good or must be stopped. The holder is not asked, and goes on working until it
-/// notices. Name the holder by its token, which `quorlock status NAME --show-token` prints. If another client holds the
-/// lock by now, nothing happens.
+/// Only for a holder that is gone for good or must be stopped. The holder is not asked, and goes on
+/// working until it notices. Name the holder by its token, which `quorlock status NAME
+/// --show-token` prints. If another client holds the lock by now, nothing happens.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

@@ -5,8 +5,9 @@ use clap::{ArgAction, Args};
 
 /// Ask a few questions and recommend a lock engine
 ///
-/// Prints an engine, the reasons, its limits, and a command to start with. The engine may be another tool than quorlock.
-/// On a terminal it asks the questions. A script answers with flags; a question without a flag counts as no.
+/// Prints an engine, the reasons, its limits, and a command to start with. The engine may be
+/// another tool than quorlock. On a terminal it asks the questions. A script answers with flags; a
+/// question without a flag counts as no.
 #[derive(Args, Debug, Default)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Choose {

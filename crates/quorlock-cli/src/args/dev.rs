@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 /// Start Redis servers on this machine for experiments
 ///
-/// Starts them on free ports of the loopback interface, marks them as new, and prints the line that sets QUORLOCK_NODES.
-/// They keep nothing on disk. Ctrl-C stops all of them, and so does the end of CMD.
+/// Starts them on free ports of the loopback interface, marks them as new, and prints the line that
+/// sets QUORLOCK_NODES. They keep nothing on disk. Ctrl-C stops all of them, and so does the end of
+/// CMD.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Dev {

@@ -15,42 +15,43 @@ const HEADING: &str = "Global options";
 pub(crate) struct Global {
     /// Nodes that vote, separated by commas: redis://a,redis://b,redis://c
     ///
-    /// 1, 3 or 5 independent servers, as redis://host:port, rediss:// (TLS), valkey:// or unix://path. Or one
-    /// `etcd://host,host,host` (`etcds://` with TLS): a cluster is one node. Or `file:`, or `file:/directory`, which
-    /// locks within this machine.
-    #[arg(long, global = true, value_name = "URL", value_delimiter = ',', hide_long_help = true)]
+    /// 1, 3 or 5 independent servers, as redis://host:port, rediss:// (TLS), valkey:// or
+    /// unix://path. Or one `etcd://host,host,host` (`etcds://` with TLS): a cluster is one node. Or
+    /// `file:`, or `file:/directory`, which locks within this machine.
+    #[arg(long, global = true, value_name = "URL", value_delimiter = ',')]
     pub(crate) nodes: Vec<String>,
 
     /// Fail if no nodes are configured, instead of locking with file:
-    #[arg(long, global = true, hide_long_help = true)]
+    #[arg(long, global = true)]
     pub(crate) require_nodes: bool,
 
     /// Read this configuration file and no other
-    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_long_help = true)]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
 
     /// How long one node may take to answer [default: 50ms]
     ///
     /// The default for file: and etcd: is a twentieth of the ttl, between 50ms and 500ms.
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_long_help = true)]
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) node_timeout: Option<Duration>,
 
     /// The longest ttl that any client of these nodes uses [default: 30s]
     ///
-    /// A node that restarted does not vote for this time plus 10 s. All clients must use the same value.
-    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse, hide_long_help = true)]
+    /// A node that restarted does not vote for this time plus 10 s. All clients must use the same
+    /// value.
+    #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) longest_ttl: Option<Duration>,
 
     /// Print one JSON object
-    #[arg(long, global = true, hide_long_help = true)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 
     /// Print only answers, warnings and errors
-    #[arg(short, long, global = true, conflicts_with = "verbose", hide_long_help = true)]
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 
     /// Print more messages
-    #[arg(short, long, global = true, hide_long_help = true)]
+    #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
 
@@ -68,6 +69,10 @@ pub(super) fn summarized(command: Command) -> Command {
         format!("\n  {literal}{names:width$}{literal:#}  {help}")
     });
     let summary = format!("{header}{HEADING}:{header:#}{}", lines.collect::<String>());
+    let command = command.mut_args(|arg| {
+        let is_global = arg.is_global_set();
+        arg.hide_long_help(is_global)
+    });
     add_summary(command, &summary)
 }
 

@@ -4,13 +4,16 @@ use clap::Args;
 
 /// Mark nodes that are known to be new, so that they may vote at once
 ///
-/// A node that restarted may have forgotten locks, so it does not vote until these have expired: for the longest ttl plus
-/// 10 s. quorlock cannot distinguish a new node from one that forgot everything; only you can. Run this once when you
-/// set the nodes up. It leaves nodes that vote already as they are.
+/// A node that restarted may have forgotten locks, so it does not vote until these have expired:
+/// for the longest ttl plus 10 s. quorlock cannot distinguish a new node from one that forgot
+/// everything; only you can. Run this once when you set the nodes up. It leaves nodes that vote
+/// already as they are.
 ///
-/// Never run it after nodes restarted while locks were in use: that can give one lock to two holders.
+/// Never run it after nodes restarted while locks were in use: that can give one lock to two
+/// holders.
 ///
-/// With --raise it marks nothing. It records on all nodes that clients may use a ttl of up to --longest-ttl.
+/// With --raise it marks nothing. It records on all nodes that clients may use a ttl of up to
+/// --longest-ttl.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Init {

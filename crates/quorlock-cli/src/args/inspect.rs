@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Show who holds a lock, or all held locks
 ///
-/// Without a name, lists all locks that clients of quorlock hold. A lock that another program took with plain SET NX
-/// commands is shown only by its name.
+/// Without a name, lists all locks that clients of quorlock hold. A lock that another program took
+/// with plain SET NX commands is shown only by its name.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
@@ -27,8 +27,8 @@ pub(crate) struct Status {
 
 /// Follow who holds a lock, or all held locks
 ///
-/// On a terminal the view is drawn anew at every interval; q or Ctrl-C ends it. Elsewhere it prints one line per
-/// interval, or one JSON object per line with --json.
+/// On a terminal the view is drawn anew at every interval; q or Ctrl-C ends it. Elsewhere it prints
+/// one line per interval, or one JSON object per line with --json.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:

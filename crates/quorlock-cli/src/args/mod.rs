@@ -30,8 +30,8 @@ pub(crate) use serve::Serve;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Run anything under a distributed lock: on one machine without a server, on 3 or 5 Redis or Valkey nodes, or on
-/// an etcd cluster.
+/// Run anything under a distributed lock: on one machine without a server, on 3 or 5 Redis or
+/// Valkey nodes, or on an etcd cluster.
 #[derive(Debug, Parser)]
 #[command(name = "quorlock", version, arg_required_else_help = true, after_long_help = AFTER)]
 pub(crate) struct Cli {

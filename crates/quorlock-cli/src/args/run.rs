@@ -9,15 +9,17 @@ use std::time::Duration;
 
 /// Hold a lock while a command runs
 ///
-/// Exits with the exit code of the command. If the lock is lost, the command and all processes that it started get TERM,
-/// then KILL before another client can acquire the lock. The exit code is then 79.
+/// Exits with the exit code of the command. If the lock is lost, the command and all processes that
+/// it started get TERM, then KILL before another client can acquire the lock. The exit code is then
+/// 79.
 ///
-/// The environment of the command has QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with every write to what the
-/// lock protects) and QUORLOCK_EXPIRES_AT (when the lock ends unless it is extended, as Unix time in seconds). If
-/// QUORLOCK_NODES has a password in it, the command does not get it.
+/// The environment of the command has QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with
+/// every write to what the lock protects) and QUORLOCK_EXPIRES_AT (when the lock ends unless it is
+/// extended, as Unix time in seconds). If QUORLOCK_NODES has a password in it, the command does not
+/// get it.
 ///
-/// A command that runs as another user cannot be stopped: write `sudo quorlock run NAME -- CMD`, not
-/// `quorlock run NAME -- sudo CMD`.
+/// A command that runs as another user cannot be stopped: write `sudo quorlock run NAME -- CMD`,
+/// not `quorlock run NAME -- sudo CMD`.
 #[derive(Args, Debug)]
 #[command(override_usage = USAGE, after_long_help = AFTER)]
 pub(crate) struct Run {
@@ -35,10 +37,12 @@ pub(crate) struct Run {
     #[arg(short = 'c', long = "shell", value_name = "STRING", conflicts_with = "command")]
     pub(crate) shell: Option<OsString>,
 
-    /// If another client holds the lock, exit 0 without running the command. For cron jobs on several machines
+    /// If another client holds the lock, exit 0 without running the command. For cron jobs on
+    /// several machines
     ///
-    /// Does not wait unless --wait is given. If several clients compete and none has a majority of the nodes for 5 s, it is
-    /// not certain that the job runs anywhere: the exit code is then 75, and the error is `contended`.
+    /// Does not wait unless --wait is given. If several clients compete and none has a majority of
+    /// the nodes for 5 s, it is not certain that the job runs anywhere: the exit code is then 75,
+    /// and the error is `contended`.
     #[arg(long, conflicts_with = "conflict_exit_code")]
     pub(crate) skip: bool,
 
@@ -46,7 +50,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) at_least: Option<Duration>,
 
-    /// Hold the lock at most this long: the command gets TERM --kill-grace before the end, then KILL
+    /// Hold the lock at most this long: the command gets TERM --kill-grace before the end, then
+    /// KILL
     ///
     /// If --max-hold is shorter than twice --kill-grace, TERM comes after half of --max-hold.
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 /// Offer locks to programs in any language over HTTP, with a dashboard
 ///
-/// Programs acquire, extend and release locks with plain requests, or hold a lock while a connection is open. On addresses
-/// of this machine, callers need no secret; other addresses need --token-file or --client-ca.
+/// Programs acquire, extend and release locks with plain requests, or hold a lock while a
+/// connection is open. On addresses of this machine, callers need no secret; other addresses need
+/// --token-file or --client-ca.
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub(crate) struct Serve {
@@ -23,12 +24,13 @@ pub(crate) struct Serve {
 
     /// A file with the secrets that callers must send; SIGHUP reloads it
     ///
-    /// One per line: SCOPE:NAME:SECRET or SCOPE:SECRET, with the scope read, lock or write. The name is for the log.
-    /// Lines that begin with # are comments.
+    /// One per line: SCOPE:NAME:SECRET or SCOPE:SECRET, with the scope read, lock or write. The
+    /// name is for the log. Lines that begin with # are comments.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// What callers without a secret may do [default: none with --token-file; else lock, and write on unix: sockets]
+    /// What callers without a secret may do [default: none with --token-file; else lock, and write
+    /// on unix: sockets]
     #[arg(long, value_name = "SCOPE")]
     pub(crate) anonymous: Option<Anonymous>,
 
@@ -38,7 +40,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) origin: Vec<Origin>,
 
-    /// Certificate of the sidecar, in PEM: switches TLS on; SIGHUP reloads it, its key and the authorities
+    /// Certificate of the sidecar, in PEM: switches TLS on; SIGHUP reloads it, its key and the
+    /// authorities
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub(crate) tls_cert: Option<PathBuf>,
 
@@ -64,8 +67,8 @@ pub(crate) struct Serve {
 
     /// How many new lock names per second each secret may use; 0 for no limit
     ///
-    /// Bursts of 100 times as many are allowed. Nodes keep a counter for each name for a week. Callers without a secret share
-    /// one limit per kind of address.
+    /// Bursts of 100 times as many are allowed. Nodes keep a counter for each name for a week.
+    /// Callers without a secret share one limit per kind of address.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) max_new_names: u32,
 

@@ -18,7 +18,8 @@ pub(crate) fn release(args: &Release, settings: &Settings, output: Output) -> Re
         let lock = locker.named(&args.name)?;
         // The release reports each node that cannot be reached.
         let _ = locker.connect().await;
-        // Nodes answer in order, so the inspection that is sent first sees the lock as it was before the release.
+        // Nodes answer in order, so the inspection that is sent first sees the lock as it was
+        // before the release.
         let (before, outcome) = tokio::join!(biased; lock.inspect(), lock.release_token(token));
         locker.flush().await;
         let before = before.ok();

@@ -43,7 +43,8 @@ fn locks_table(locks: &[Inspection], now: SystemTime) -> String {
     table::text(&table)
 }
 
-/// The values of `lock` that [`locks_table`] truncates, whole, one line each; empty if there are none.
+/// The values of `lock` that [`locks_table`] truncates, whole, one line each; empty if there are
+/// none.
 fn whole_values(lock: &Inspection) -> String {
     let reason = match &lock.holder {
         Holder::Owner { owner, .. } => owner.reason.clone(),

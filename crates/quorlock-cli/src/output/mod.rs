@@ -94,7 +94,8 @@ impl Output {
         }
     }
 
-    /// Prints what went wrong: an object on stdout with `--json`, otherwise, or if stdout fails, text on stderr.
+    /// Prints what went wrong: an object on stdout with `--json`, otherwise, or if stdout fails,
+    /// text on stderr.
     pub(crate) fn error(self, failure: &Failure) {
         if !self.json || writeln!(anstream::stdout(), "{}", failure.to_json()).is_err() {
             self.print_error(failure);

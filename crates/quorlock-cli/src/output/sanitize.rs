@@ -1,4 +1,5 @@
-//! Removes control characters from arguments, paths and configuration files. Text from nodes is printable already.
+//! Removes control characters from arguments, paths and configuration files. Text from nodes is
+//! printable already.
 
 use quorlock::printable;
 

@@ -1,4 +1,5 @@
-//! The log: what the library and the sidecar report through `tracing`, on stderr, as text or as JSON lines.
+//! The log: what the library and the sidecar report through `tracing`, on stderr, as text or as
+//! JSON lines.
 
 use crate::output::failure::Failure;
 use std::env;
@@ -29,7 +30,8 @@ enum Message {
 }
 
 impl Log {
-    /// Starts the log with the filter in `QUORLOCK_LOG`, else at the level `default`. Without either there is no log.
+    /// Starts the log with the filter in `QUORLOCK_LOG`, else at the level `default`. Without
+    /// either there is no log.
     ///
     /// # Errors
     /// The value of `QUORLOCK_LOG` is no filter.

@@ -1,4 +1,5 @@
-//! What the operating system gives a command: signals, threads, process groups, child processes, the log on stderr.
+//! What the operating system gives a command: signals, threads, process groups, child processes,
+//! the log on stderr.
 
 pub(crate) mod log;
 pub(crate) mod parent_death;

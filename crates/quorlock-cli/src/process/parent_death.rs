@@ -9,18 +9,19 @@ use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts `command`, to be killed when we die. With `terminal`, its process group gets the terminal before the
-/// command can read from it.
+/// Starts `command`, to be killed when we die. With `terminal`, its process group gets the terminal
+/// before the command can read from it.
 ///
-/// Must be called by the main thread: the kernel kills the child when the thread that started it ends.
+/// Must be called by the main thread: the kernel kills the child when the thread that started it
+/// ends.
 pub(crate) fn spawn_with_parent_death_signal(
     command: &mut Command,
     terminal: Option<RawFd>,
 ) -> io::Result<Child> {
     let parent = getpid();
     let prepare = move || prepare_child(parent, terminal);
-    // SAFETY: between fork and exec only system calls are made that are allowed there; nothing is allocated, and no
-    // lock is taken.
+    // SAFETY: between fork and exec only system calls are made that are allowed there; nothing is
+    // allocated, and no lock is taken.
     unsafe { command.pre_exec(prepare) };
     command.spawn()
 }

@@ -6,7 +6,8 @@ use std::ops::Deref;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as TokioRuntime};
 
-/// How long the end of a command waits for threads that read a disk or resolve a host name. They may be stuck.
+/// How long the end of a command waits for threads that read a disk or resolve a host name. They
+/// may be stuck.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A runtime whose stuck threads do not keep the program from ending.
@@ -30,8 +31,8 @@ impl Drop for Runtime {
     }
 }
 
-/// Starts a runtime on the main thread alone. The kernel kills a process that `run` starts when the thread that
-/// started it ends, so that must be the main thread.
+/// Starts a runtime on the main thread alone. The kernel kills a process that `run` starts when the
+/// thread that started it ends, so that must be the main thread.
 ///
 /// # Errors
 /// The system lacks the resources.

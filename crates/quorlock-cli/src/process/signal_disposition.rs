@@ -12,7 +12,8 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     result == 0 && current.sa_sigaction == libc::SIG_IGN
 }
 
-/// Calls `change` with SIGTTOU ignored: otherwise the kernel stops a background process that changes its terminal.
+/// Calls `change` with SIGTTOU ignored: otherwise the kernel stops a background process that
+/// changes its terminal.
 pub(crate) fn while_ignoring_sigttou<T>(change: impl FnOnce() -> T) -> T {
     // SAFETY: no handler is installed, and the former disposition is restored below.
     let before = unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };

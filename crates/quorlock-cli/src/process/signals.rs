@@ -32,8 +32,8 @@ pub(crate) fn is_termination(signal: Signal) -> bool {
 pub(crate) struct Signals(Vec<(Received, unix::Signal)>);
 
 impl Signals {
-    /// Starts to listen. Signals that are ignored (`nohup`, background jobs of a script) stay ignored, by the command
-    /// as well.
+    /// Starts to listen. Signals that are ignored (`nohup`, background jobs of a script) stay
+    /// ignored, by the command as well.
     ///
     /// # Errors
     /// The system lacks the resources.

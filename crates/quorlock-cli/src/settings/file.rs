@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// The name of a project's file.
 const PROJECT_FILE: &str = "quorlock.toml";
-/// The file of the machine. Unlike the others it is found under cron, where HOME may differ and the working directory
-/// is no project.
+/// The file of the machine. Unlike the others it is found under cron, where HOME may differ and the
+/// working directory is no project.
 const SYSTEM_FILE: &str = "/etc/quorlock/config.toml";
 /// A larger file is no configuration file.
 const MAX_SIZE: u64 = 1 << 20;
@@ -78,7 +78,8 @@ impl From<Guard> for RestartGuard {
     }
 }
 
-/// Reads the file that was `given`; without one the project's, the user's and the machine's, as far as they exist.
+/// Reads the file that was `given`; without one the project's, the user's and the machine's, as far
+/// as they exist.
 pub(super) fn find(given: Option<&Path>) -> Result<Vec<ConfigFile>, Failure> {
     if let Some(path) = given {
         return Ok(vec![read(path, Owners::Any)?.ok_or_else(|| missing(path))?]);
@@ -164,7 +165,8 @@ fn read(path: &Path, owners: Owners) -> Result<Option<ConfigFile>, Failure> {
             .help("settings and their meaning: quorlock config --help")
     })?;
     let is_ours = data.uid() == geteuid().as_raw();
-    // We can read another user's file through its group (a secret of Kubernetes) or an ACL, which shows as group bits.
+    // We can read another user's file through its group (a secret of Kubernetes) or an ACL, which
+    // shows as group bits.
     let readers = if is_ours { 0o044 } else { 0o004 };
     let exposed = (data.mode() & readers != 0).then_some(if is_ours { "600" } else { "640" });
     Ok(Some(ConfigFile { path: path.to_owned(), contents, exposed }))

@@ -1,4 +1,5 @@
-//! Every setting with where it came from: flag, environment, project file, user file, system file, default.
+//! Every setting with where it came from: flag, environment, project file, user file, system file,
+//! default.
 
 mod file;
 
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 /// The variable that names the nodes.
 pub(crate) const NODES: &str = "QUORLOCK_NODES";
-/// The variable that a command under `run` gets instead of a [`NODES`] with a password: without it a `quorlock` in that
-/// command would silently lock within this machine.
+/// The variable that a command under `run` gets instead of a [`NODES`] with a password: without it
+/// a `quorlock` in that command would silently lock within this machine.
 const WITHHELD: &str = "QUORLOCK_NODES_WITHHELD";
 /// The variable that names a configuration file.
 const CONFIG: &str = "QUORLOCK_CONFIG";
@@ -149,8 +150,8 @@ impl Settings {
             .help("name them with --nodes, in QUORLOCK_NODES, or as `nodes` in /etc/quorlock/config.toml"))
     }
 
-    /// A notice if the lock seems to be meant for several machines (`is_shared`) but no nodes are configured. Prints it for
-    /// people; the result is for programs.
+    /// A notice if the lock seems to be meant for several machines (`is_shared`) but no nodes are
+    /// configured. Prints it for people; the result is for programs.
     pub(crate) fn local_notice(&self, is_shared: bool, output: Output) -> Option<&'static str> {
         if !is_shared || output.quiet || self.nodes.source != Source::Default {
             return None;
@@ -159,8 +160,8 @@ impl Settings {
         Some(LOCAL_NOTICE)
     }
 
-    /// A builder for a command that acquires no lock: it changes nothing on the nodes. Its ttl is not used, so it may be
-    /// above the longest.
+    /// A builder for a command that acquires no lock: it changes nothing on the nodes. Its ttl is
+    /// not used, so it may be above the longest.
     pub(crate) fn read_only_builder(&self) -> Builder {
         self.builder().ttl(self.ttl.value.min(self.longest_ttl.value)).begin_epochs(false)
     }
@@ -267,7 +268,8 @@ fn has_password(url: &str) -> bool {
     }
 }
 
-/// The addresses in the environment, separated by commas; `None` if the variable is not set or empty.
+/// The addresses in the environment, separated by commas; `None` if the variable is not set or
+/// empty.
 ///
 /// # Errors
 /// The value is no list of addresses: falling back to other nodes would lock in the wrong place.

@@ -1,17 +1,19 @@
-//! Hostile text from nodes, servers and other clients: none of it controls the terminal or forges a line.
+//! Hostile text from nodes, servers and other clients: none of it controls the terminal or forges a
+//! line.
 #![allow(clippy::unwrap_used)]
 
-mod fake;
-#[path = "../kit/mod.rs"]
-mod kit;
+mod fake_server;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod servers;
 mod session;
-mod stored;
+mod stored_text;
 
 use session::Shown;
 
-/// Escape sequences, line breaks of all kinds, and characters that hide text or change its direction. It has no space, so that
-/// it can be an owner, and no colon, so that it can be part of an epoch.
+/// Escape sequences, line breaks of all kinds, and characters that hide text or change its
+/// direction. It has no space, so that it can be an owner, and no colon, so that it can be part of
+/// an epoch.
 pub(crate) const HOSTILE: &str = concat!(
     "x\u{1b}[2J\u{1b}]52;c;aGk=\u{7}\u{1b}]8;;http\u{1b}\\\u{9b}35m\u{8}\u{7f}\u{0}",
     "\rFORGED\nFORGED\r\nFORGED\u{b}FORGED\u{85}FORGED\u{2028}FORGED\u{2029}FORGED",
@@ -60,8 +62,9 @@ pub(crate) fn hostile_in(text: &str) -> Option<String> {
 pub(crate) struct Leaks(Vec<String>);
 
 impl Leaks {
-    /// Notes what is hostile in `shown`, or that `expected` is missing: then the hostile text may not have been printed at all.
-    pub(crate) fn note(&mut self, shown: &Shown, expected: &str) {
+    /// Records what is hostile in `shown`, or that `expected` is missing: then the hostile text may
+    /// not have been printed at all.
+    pub(crate) fn record(&mut self, shown: &Shown, expected: &str) {
         let Shown { command, text } = shown;
         match hostile_in(text) {
             Some(leak) => self.0.push(format!("{command:?}: {leak}")),

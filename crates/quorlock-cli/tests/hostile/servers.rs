@@ -1,8 +1,8 @@
 //! Servers whose errors and whose facts about themselves are hostile text.
 
-use crate::kit::Home;
+use crate::harness::Home;
 use crate::session::{Session, Shown};
-use crate::{HOSTILE, Leaks, fake, hostile_in};
+use crate::{HOSTILE, Leaks, fake_server, hostile_in};
 use rustix::process::Signal;
 
 const TOKEN: &str = "00112233445566778899aabbccddeeff";
@@ -65,24 +65,24 @@ fn log(node: &str) -> Shown {
 fn errors_of_redis_servers_cannot_forge_output() {
     let mut leaks = Leaks::default();
     for code in ["ERR", "NOAUTH", "NOPERM", "OOM", "MISCONF"] {
-        let node = fake::refusing(code);
+        let node = fake_server::refusing(code);
         for shown in every_command(&node).iter().chain([&log(&node)]) {
-            leaks.note(shown, "FORGED");
+            leaks.record(shown, "FORGED");
         }
     }
     leaks.assert_none();
 }
 
 #[test]
-fn what_redis_servers_tell_of_themselves_cannot_forge_output() {
+fn what_redis_servers_report_of_themselves_cannot_forge_output() {
     let mut leaks = Leaks::default();
     for policy in ["HOSTILE", "noeviction"] {
-        let node = fake::describing(policy);
+        let node = fake_server::describing(policy);
         for shown in every_command(&node).iter().chain(&every_command(&format!("{node}?durable=yes"))) {
-            leaks.note(shown, "");
+            leaks.record(shown, "");
         }
         let home = home_on(&node);
-        leaks.note(&Session::run(&home, &["doctor"]), "redis 7.4.x");
+        leaks.record(&Session::run(&home, &["doctor"]), "redis 7.4.x");
     }
     leaks.assert_none();
 }
@@ -92,24 +92,24 @@ fn errors_of_etcd_members_cannot_forge_output() {
     let mut leaks = Leaks::default();
     // Permission denied, unauthenticated, internal.
     for code in [7, 16, 13] {
-        for shown in every_command(&fake::refusing_etcd(code)) {
+        for shown in every_command(&fake_server::refusing_etcd(code)) {
             // A cluster keeps no record of ttls.
-            leaks.note(&shown, if shown.command.contains("--raise") { "" } else { "FORGED" });
+            leaks.record(&shown, if shown.command.contains("--raise") { "" } else { "FORGED" });
         }
     }
     leaks.assert_none();
 }
 
 #[test]
-fn what_etcd_members_tell_of_themselves_cannot_forge_output() {
+fn what_etcd_members_report_of_themselves_cannot_forge_output() {
     let mut leaks = Leaks::default();
     for is_readable in [true, false] {
-        for shown in every_command(&fake::describing_etcd(is_readable)) {
-            leaks.note(&shown, "");
+        for shown in every_command(&fake_server::describing_etcd(is_readable)) {
+            leaks.record(&shown, "");
         }
     }
-    let home = home_on(&fake::describing_etcd(true));
-    leaks.note(&Session::run(&home, &["doctor"]), "FORGED");
+    let home = home_on(&fake_server::describing_etcd(true));
+    leaks.record(&Session::run(&home, &["doctor"]), "FORGED");
     leaks.assert_none();
 }
 
@@ -132,11 +132,11 @@ fn paths_and_configuration_files_cannot_forge_output() {
     let config = path.to_str().unwrap();
     let mut leaks = Leaks::default();
     std::fs::write(&path, format!("ttl = \"{hostile}\"")).unwrap();
-    leaks.note(&Session::run(&home, &["--config", config, "config", "show"]), "cannot be used");
+    leaks.record(&Session::run(&home, &["--config", config, "config", "show"]), "cannot be used");
     std::fs::write(&path, format!("nodes = [\"redis://{hostile}\"]")).unwrap_or_default();
-    leaks.note(&Session::run(&home, &["--config", config, "config", "show"]), "FORGED");
-    leaks.note(&Session::run(&home, &["--config", config, "status"]), "error");
+    leaks.record(&Session::run(&home, &["--config", config, "config", "show"]), "FORGED");
+    leaks.record(&Session::run(&home, &["--config", config, "status"]), "error");
     std::fs::write(&path, "nodes = [\"redis://a\"]").unwrap();
-    leaks.note(&Session::run(&home, &["--config", config, "config", "show"]), "FORGED");
+    leaks.record(&Session::run(&home, &["--config", config, "config", "show"]), "FORGED");
     leaks.assert_none();
 }

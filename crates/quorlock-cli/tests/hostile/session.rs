@@ -1,12 +1,13 @@
 //! A command whose input and output are a terminal.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::Write;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A loaded machine may need long; no command of ours does.
@@ -30,17 +31,22 @@ pub(crate) struct Session {
 impl Session {
     /// Starts `quorlock` with stdin, stdout and stderr on a terminal that has colors.
     pub(crate) fn start(home: &Home, args: &[&str]) -> Self {
+        Self::spawn(home.command(args), args.join(" "))
+    }
+
+    /// Starts `command`, which is called `name` in messages, on such a terminal.
+    pub(crate) fn spawn(mut command: Command, name: String) -> Self {
         let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&user).unwrap();
         unlockpt(&user).unwrap();
-        let name = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
-        let program = File::options().read(true).write(true).open(name).unwrap();
-        let mut command = home.command(args);
+        let path = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
+        let program = File::options().read(true).write(true).open(path).unwrap();
         command.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("CLICOLOR");
         command.stdin(program.try_clone().unwrap()).stdout(program.try_clone().unwrap()).stderr(program);
-        // Our own copies of the program's end close with `command`, so that the terminal ends with the program.
+        // Our own copies of the program's end close with `command`, so that the terminal ends with
+        // the program.
         let child = Running::new(&mut command);
-        Self { user: user.into(), child, command: args.join(" "), shown: Vec::new() }
+        Self { user: user.into(), child, command: name, shown: Vec::new() }
     }
 
     /// Runs `quorlock` to its end.

@@ -1,6 +1,6 @@
 //! Taking a lock away: only from the holder that was named, only with a yes.
 
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::Servers;
 
 #[test]
@@ -8,13 +8,14 @@ fn without_a_terminal_a_yes_must_be_given() {
     let home = Home::new();
     let token = home.run(&["acquire", "job"]).text();
     let args = ["force-release", "job", "--token", token.as_str()];
-    home.run(&args).exits(2).complains(&["needs a yes", "--yes", "help:"]);
+    home.run(&args).exits(2).complains(&["needs a confirmation", "--yes", "help:"]);
     let error = home.run(&[&args[..], &["--json"]].concat()).exits(2).json();
     assert_eq!(error["error"]["kind"], "usage");
     home.run(&["acquire", "job", "-n"]).exits(75);
 }
 
-/// Goal: a running holder loses its lock to an operator who names it, and the operator learns whom it hit.
+/// Goal: a running holder loses its lock to an operator who names it, and the operator learns whom
+/// it hit.
 #[test]
 fn the_named_holder_loses_the_lock() {
     let servers = Servers::start(3);

@@ -1,6 +1,6 @@
 //! Nodes that are down: two of five change nothing, three end it.
 
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::Servers;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ fn two_of_five_nodes_may_be_down() {
     let text = home.run(&["status", "job"]).text();
     assert!(text.contains("3/5"), "{text}");
     let count = |word: &str| text.lines().filter(|line| line.contains(word)).count();
-    assert_eq!((count("holds it"), count("cannot tell")), (3, 2), "{text}");
+    assert_eq!((count("holds it"), count("no answer")), (3, 2), "{text}");
     let seen = home.run(&["status", "job", "--json"]).json();
     let states: Vec<&Value> =
         seen["per_node"].as_array().unwrap().iter().map(|node| &node["state"]).collect();

@@ -1,6 +1,6 @@
 //! What cannot be used is refused with exit code 2, before any node is asked.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 

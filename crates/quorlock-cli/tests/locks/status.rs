@@ -1,6 +1,6 @@
 //! Who holds what: for people as a table, for programs as an object.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::Servers;
 use std::fs;
 
@@ -94,7 +94,8 @@ fn locks_of_other_processes_are_listed_on_five_servers() {
     lists_all(&Home::on(&servers));
 }
 
-/// Goal: a lock of redsync and the like is seen as held, its value is not given away, and it cannot be taken.
+/// Goal: a lock of redsync and the like is seen as held, its value is not given away, and it cannot
+/// be taken.
 #[test]
 fn a_lock_of_another_program_is_shown_as_such() {
     let servers = Servers::start(3);
@@ -123,7 +124,8 @@ fn an_answer_that_cannot_be_written_is_an_error() {
     }
 }
 
-/// Goal: one lock with a long name, owner or reason leaves the table readable, and no value is lost.
+/// Goal: one lock with a long name, owner or reason leaves the table readable, and no value is
+/// lost.
 #[test]
 fn long_values_are_cut_in_tables_and_whole_for_programs_and_alone() {
     let home = Home::new();

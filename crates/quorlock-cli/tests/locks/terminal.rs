@@ -1,6 +1,6 @@
 //! What people see on a terminal: hints, a question, a page that is drawn in place.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use std::fs::File;
@@ -46,7 +46,7 @@ impl Terminal {
 }
 
 #[test]
-fn acquire_tells_people_how_to_go_on_and_keeps_the_token_off_stderr() {
+fn acquire_says_how_to_go_on_and_keeps_the_token_off_stderr() {
     let home = Home::new();
     let mut terminal = Terminal::open();
     let taken = terminal.start(&mut home.command(&["acquire", "my job"])).end();

@@ -1,6 +1,6 @@
-//! A token moves between processes: whoever has it extends and releases the lock.
+//! A token moves between processes: the process that has it extends and releases the lock.
 
-use crate::kit::{Answer, Home, Running};
+use crate::harness::{Answer, Home, Running};
 use crate::until_free;
 use quorlock_testkit::{Etcd, Servers};
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn is_token(text: &str) -> bool {
 /// Goal: acquire, extend and release in three processes act on one lock.
 fn take_keep_and_give_back(home: &Home) {
     let taken = home.run(&["acquire", "job"]).exits(0);
-    assert_eq!(taken.err, "", "nobody looks on");
+    assert_eq!(taken.err, "", "stderr is no terminal");
     let token = taken.text();
     assert!(is_token(&token), "{token}");
     home.run(&["acquire", "job", "-n"]).exits(75);
@@ -85,7 +85,7 @@ fn programs_get_name_token_fence_time_and_votes() {
 }
 
 #[test]
-fn every_node_gets_the_lock_and_lets_it_go_before_the_program_ends() {
+fn every_node_gets_the_lock_and_the_release_before_the_program_ends() {
     let servers = Servers::start(5);
     let home = Home::on(&servers);
     let stored = || servers.iter().filter(|server| server.cli(&["EXISTS", "job"]) == "1").count();
@@ -103,19 +103,19 @@ fn a_lock_whose_time_ran_out_is_lost() {
     let token = home.run(&["acquire", "job", "--ttl", "500ms"]).text();
     until_free(&home, "job");
     let args = ["extend", "job", "--token", token.as_str()];
-    home.run(&args).exits(79).complains(&["`job` is not held under that token", "time ran out", "help:"]);
+    home.run(&args).exits(79).complains(&["`job` is not held under that token", "ttl ran out", "help:"]);
     let error = home.run(&[&args[..], &["--json"]].concat()).exits(79).json();
     assert_eq!(error["error"]["kind"], "lost");
 
     let args = ["release", "job", "--token", token.as_str()];
-    home.run(&args).exits(79).complains(&["gone already", "time ran out, or somebody removed it"]);
+    home.run(&args).exits(79).complains(&["gone already", "ttl ran out, or another client removed it"]);
     let error = home.run(&[&args[..], &["--json"]].concat()).exits(79).json();
     assert_eq!(error["error"]["outcome"], "already_gone");
     assert_eq!(error["error"]["exit_code"], 79);
 }
 
 #[test]
-fn a_release_too_late_tells_who_has_the_lock_now_and_leaves_it_alone() {
+fn a_release_too_late_says_who_has_the_lock_now_and_leaves_it_alone() {
     let servers = Servers::start(3);
     let home = Home::on(&servers);
     let old = home.run(&["acquire", "job", "--ttl", "2500ms"]).text();

@@ -1,12 +1,13 @@
-//! Waiting for a lock: it ends with the lock, with the time, or with a signal; and leaves nothing behind.
+//! Waiting for a lock: it ends with the lock, with the time, or with a signal; and leaves nothing
+//! behind.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 #[test]
-fn busy_tells_who_has_the_lock_and_for_how_long() {
+fn busy_says_who_has_the_lock_and_for_how_long() {
     let home = Home::new();
     home.run(&["acquire", "job", "--reason", "spring cleaning"]).exits(0);
     let busy = home.run(&["acquire", "job", "-n"]).exits(75);
@@ -85,7 +86,7 @@ fn an_interrupted_attempt_is_undone() {
     assert!(others.iter().all(|server| server.cli(&["GET", "job"]).starts_with(&token)));
 }
 
-/// Goal: a token that nobody could read is not kept.
+/// Goal: a token that could not be written is released.
 #[test]
 fn a_token_that_cannot_be_written_is_given_back() {
     let home = Home::new();

@@ -1,12 +1,12 @@
-//! Following locks where nobody looks on: lines and objects, until a signal or the end of the reader.
+//! Following locks without a terminal: lines and objects, until a signal or the end of the reader.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::Servers;
 use rustix::process::Signal;
 use serde_json::Value;
 
 #[test]
-fn each_look_is_a_line_and_ctrl_c_is_the_way_out() {
+fn each_snapshot_is_a_line_and_ctrl_c_is_the_way_out() {
     let home = Home::new();
     home.run(&["acquire", "job"]).exits(0);
     let mut watch = home.start(&["watch", "--interval", "100ms"]);
@@ -28,7 +28,7 @@ fn term_ends_a_watch_as_it_ends_others() {
 }
 
 #[test]
-fn programs_get_an_object_per_look_with_the_nodes_that_are_down() {
+fn programs_get_an_object_per_snapshot_with_the_nodes_that_are_down() {
     let mut servers = Servers::start(3);
     let home = Home::on(&servers);
     servers[2].kill();

@@ -1,10 +1,11 @@
 //! Directories that are missing, and what else lies in them.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::fs;
 
-/// Goal: the directory of a held lock disappears, and the next command does not find the lock free in a new one.
+/// Goal: the directory of a held lock disappears, and the next command does not find the lock free
+/// in a new one.
 #[test]
 fn a_named_directory_that_disappeared_is_an_error_and_no_free_lock() {
     let home = Home::new();
@@ -20,7 +21,8 @@ fn a_named_directory_that_disappeared_is_an_error_and_no_free_lock() {
     assert!(!home.file("second").exists() && !dir.exists());
 }
 
-/// Goal: only what nobody named is made: a directory of the environment must exist, the user's own is made at first use.
+/// Goal: only the default directory is created, at first use; a directory that the environment
+/// names must exist.
 #[test]
 fn only_the_default_directory_is_made() {
     let home = Home::new();

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod directory;
-#[path = "../kit/mod.rs"]
-mod kit;
+mod fsync;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod namespaces;
 mod other_user;
 mod project_file;
-mod syncs;
 mod users;
 
 use std::process::{Command, Stdio};

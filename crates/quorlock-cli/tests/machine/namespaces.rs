@@ -1,7 +1,7 @@
 //! Holders and contenders in different containers that share a directory.
 
 use crate::allows;
-use crate::kit::{Answer, Home, Running, program};
+use crate::harness::{Answer, Home, Running, program};
 use quorlock_testkit::until_blocking;
 use std::fs;
 use std::process::Command;
@@ -35,7 +35,8 @@ fn contend(home: &Home) -> Answer {
     home.run(&["run", "x", "--no-wait", "--", "true"])
 }
 
-/// Goal: in a pid namespace whose `/proc` shows other processes under the same numbers, no lock is taken for that of a dead one.
+/// Goal: in a pid namespace whose `/proc` shows other processes under the same numbers, no lock is
+/// taken for that of a dead one.
 #[test]
 fn a_proc_of_another_namespace_makes_no_second_holder() {
     if !allows("unshare", &[&FOREIGN_PROC[..], &["true"]].concat()) {
@@ -61,7 +62,8 @@ fn a_proc_of_another_namespace_makes_no_second_holder() {
     assert!(done.out.contains("code 75") && !home.file("second").exists(), "{done:?}");
 }
 
-/// Goal: the command and what it started end with the lock, found by the numbers of our namespace and not by those of `/proc`.
+/// Goal: the command and what it started end with the lock, found by the numbers of our namespace
+/// and not by those of `/proc`.
 #[test]
 fn a_lost_lock_ends_all_that_was_started_although_proc_shows_other_numbers() {
     if !allows("unshare", &[&FOREIGN_PROC[..], &["true"]].concat()) {
@@ -77,7 +79,8 @@ fn a_lost_lock_ends_all_that_was_started_although_proc_shows_other_numbers() {
     assert!(done.out.contains("code 79") && !done.out.contains("alive"), "{done:?}");
 }
 
-/// Goal: containers that share a directory exclude each other, although none can see the other's processes.
+/// Goal: containers that share a directory exclude each other, although none can see the other's
+/// processes.
 #[test]
 fn containers_exclude_each_other_and_a_dead_one_frees_its_lock_by_the_ttl() {
     if !allows("unshare", &[&OWN_PROC[..], &["true"]].concat()) {
@@ -99,7 +102,8 @@ fn containers_exclude_each_other_and_a_dead_one_frees_its_lock_by_the_ttl() {
     until_blocking("the ttl is over", SOON, || contend(&home).code == Some(0));
 }
 
-/// Goal: a container manager that shows a boot id of its own (systemd-nspawn, LXC) makes no lock look like one of an earlier boot.
+/// Goal: a container manager that shows a boot id of its own (systemd-nspawn, LXC) makes no lock
+/// look like one of an earlier boot.
 #[test]
 fn a_boot_id_of_a_container_makes_no_second_holder() {
     if !allows("unshare", &["--mount", "true"]) {

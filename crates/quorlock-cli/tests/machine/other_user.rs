@@ -1,7 +1,8 @@
-//! A command that runs as another user, as after `sudo`: it cannot be stopped when its lock is lost.
+//! A command that runs as another user, as after `sudo`: it cannot be stopped when its lock is
+//! lost.
 
 use crate::allows;
-use crate::kit::Answer;
+use crate::harness::Answer;
 use crate::users::{ANN, GROUP, as_user, quorlock};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::Value;
@@ -10,7 +11,8 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A directory for the locks of [`ANN`], with a program that makes root of any user, as `sudo` does.
+/// A directory for the locks of [`ANN`], with a program that makes root of any user, as `sudo`
+/// does.
 struct Machine {
     dir: TempDir,
 }
@@ -77,7 +79,8 @@ impl Drop for Survivor {
     }
 }
 
-/// Goal: the user learns at once that the command goes on without its lock, and `run` does not wait for its end.
+/// Goal: the user learns at once that the command goes on without its lock, and `run` does not wait
+/// for its end.
 #[test]
 fn a_command_that_may_not_be_stopped_is_reported_and_not_waited_for() {
     let Some(machine) = Machine::new() else { return };
@@ -146,6 +149,6 @@ fn a_command_that_begins_with_sudo_gets_a_warning() {
     let sudo = machine.sudo();
     let args = ["run", "x", "--", sudo.to_str().unwrap(), "--reuid=0", "true"];
     quorlock(ANN, machine.path(), &args).end().exits(0).complains(&["warning", "`sudo quorlock run ...`"]);
-    let as_root = crate::kit::Home::new().run(&args).exits(0);
+    let as_root = crate::harness::Home::new().run(&args).exits(0);
     assert_eq!(as_root.err, "", "root may stop all");
 }

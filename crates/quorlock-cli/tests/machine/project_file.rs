@@ -1,7 +1,7 @@
 //! A project's configuration file that belongs to another user.
 
 use crate::allows;
-use crate::kit::{Answer, Home};
+use crate::harness::{Answer, Home};
 use crate::users::{ANN, BEN, GROUP, as_user, quorlock_in};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
@@ -24,7 +24,8 @@ fn show(user: &'static str, dir: &Path) -> Answer {
     quorlock_in(user, dir, &["config", "show"]).end()
 }
 
-/// Goal: no user chooses the nodes of another one, and none those of root, whatever the mode of the directory is.
+/// Goal: no user chooses the nodes of another one, and none those of root, whatever the mode of the
+/// directory is.
 #[test]
 fn a_project_file_of_another_user_is_refused_in_any_directory() {
     if !has_users() {
@@ -70,7 +71,8 @@ fn both_a_link_and_what_it_names_must_be_trusted() {
     }
 }
 
-/// Goal: a secret that root lends to a group, as Kubernetes does, is no cause for a warning; one that all may read is.
+/// Goal: a secret that root lends to a group, as Kubernetes does, is no cause for a warning; one
+/// that all may read is.
 #[test]
 fn a_file_of_root_with_a_password_may_be_read_by_a_group() {
     if !has_users() {
@@ -88,7 +90,7 @@ fn a_file_of_root_with_a_password_may_be_read_by_a_group() {
     }
 }
 
-/// Goal: a file that is named is meant, whoever it belongs to.
+/// Goal: a file that the user names is read, even if it belongs to another user.
 #[test]
 fn a_file_of_another_user_may_be_named() {
     if !has_users() {

@@ -1,7 +1,7 @@
 //! Several users with one directory.
 
 use crate::allows;
-use crate::kit::{Answer, Running, program};
+use crate::harness::{Answer, Running, program};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
@@ -49,7 +49,8 @@ fn contend(user: &'static str, dir: &Path, lock: &str) -> Answer {
     quorlock(user, dir, &["run", lock, "--no-wait", "--", "true"]).end()
 }
 
-/// Keeps users from opening files of others in sticky directories with O_CREAT, as Debian and Ubuntu do; dropped, it is as before.
+/// Keeps users from opening files of others in sticky directories with O_CREAT, as Debian and
+/// Ubuntu do; dropped, it is as before.
 struct ProtectedFiles {
     before: String,
 }
@@ -70,8 +71,8 @@ impl Drop for ProtectedFiles {
     }
 }
 
-/// Goal: users of one directory exclude each other, whoever of them made the file: in a directory of a group, and in one that
-/// every user may write to.
+/// Goal: users of one directory exclude each other, no matter which of them created the file: in a
+/// directory of a group, and in one that every user may write to.
 #[test]
 fn users_of_a_shared_directory_exclude_each_other() {
     let user: Vec<String> = as_user(ANN);

@@ -26,7 +26,7 @@ fn the_nodes_are_measured_and_no_lock_stays() {
 }
 
 #[test]
-fn people_get_a_table_and_are_told_that_it_writes() {
+fn people_get_a_table_and_a_warning_that_it_writes() {
     let (home, servers) = (home(), Servers::start(1));
     let nodes = servers.urls().join(",");
     let measured = home.run(&["bench", "--seconds", "1", "--clients", "2", "--nodes", &nodes]).exits(0);
@@ -35,7 +35,7 @@ fn people_get_a_table_and_are_told_that_it_writes() {
 }
 
 #[test]
-fn ctrl_c_ends_it_early_and_tells_what_was_measured_so_far() {
+fn ctrl_c_ends_it_early_and_prints_what_was_measured_so_far() {
     let (home, servers) = (home(), Servers::start(1));
     let nodes = servers.urls().join(",");
     let mut running = home.start(&["bench", "--seconds", "600", "--names", "one", "--nodes", &nodes]);

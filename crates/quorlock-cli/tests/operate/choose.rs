@@ -60,9 +60,9 @@ fn on_a_terminal_only_the_questions_that_matter_are_asked() {
     for (question, answer) in [
         ("one machine?", "what\n"),
         ("one machine?", "no\n"),
-        ("whatever clocks", "n\n"),
-        ("millisecond counts?", "Y\n"),
-        ("blue moon", "yes\n"),
+        ("depend on clocks", "n\n"),
+        ("millisecond count?", "Y\n"),
+        ("very rare", "yes\n"),
     ] {
         terminal.shows(question);
         terminal.types(answer);

@@ -1,6 +1,6 @@
 //! Servers to try things on: started, used, stopped, whatever happens to us.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use crate::{home, troubles};
 use quorlock_testkit::until_blocking;
 use rustix::fs::{CWD, Mode, mkfifoat};
@@ -29,10 +29,10 @@ fn left(home: &Home) -> Vec<String> {
 }
 
 fn started(running: &mut Running) -> (Vec<Pid>, String) {
-    let told: Value = serde_json::from_str(&running.answers("\n")).unwrap();
-    let nodes = told["nodes"].as_array().unwrap().iter();
+    let printed: Value = serde_json::from_str(&running.answers("\n")).unwrap();
+    let nodes = printed["nodes"].as_array().unwrap().iter();
     let pids = nodes.map(|node| Pid::from_raw(node["pid"].as_i64().unwrap().try_into().unwrap()).unwrap());
-    (pids.collect(), told["environment"]["QUORLOCK_NODES"].as_str().unwrap().to_owned())
+    (pids.collect(), printed["environment"]["QUORLOCK_NODES"].as_str().unwrap().to_owned())
 }
 
 fn is_alive(pid: Pid) -> bool {
@@ -64,8 +64,8 @@ fn the_line_to_paste_is_all_that_is_on_stdout() {
     let mut running = Running::new(&mut dev(&home, &["--count", "1"]));
     let line = running.answers("\n");
     assert!(line.starts_with("export QUORLOCK_NODES=redis://127.0.0.1:"), "{line}");
-    let told = running.says("Ctrl-C stops all");
-    assert!(told.contains("runs as process") && told.contains("quorlock doctor"), "{told}");
+    let printed = running.says("Ctrl-C stops all");
+    assert!(printed.contains("runs as process") && printed.contains("quorlock doctor"), "{printed}");
     running.signal(Signal::INT);
     assert_eq!(running.end().exits(0).out, "");
 }
@@ -78,7 +78,7 @@ fn servers_die_with_us_however_we_die_and_the_next_one_cleans_up() {
     running.signal(Signal::KILL);
     running.end();
     until_blocking("the servers are gone", SOON, || !pids.iter().any(|pid| is_alive(*pid)));
-    assert_eq!(left(&home).len(), 1, "nobody was there to remove it");
+    assert_eq!(left(&home).len(), 1, "its process was killed before it could remove it");
     Running::new(&mut dev(&home, &["--count", "1", "--", "true"])).end().exits(0);
     assert_eq!(left(&home), [""; 0]);
 }
@@ -110,7 +110,7 @@ fn a_command_gets_the_nodes_and_its_end_is_ours() {
 }
 
 #[test]
-fn a_signal_is_passed_on_to_the_command() {
+fn a_signal_is_forwarded_to_the_command() {
     let home = home();
     let script = "trap 'exit 9' TERM; echo ready; while :; do sleep 0.05; done";
     let mut running = Running::new(&mut dev(&home, &["--count", "1", "--", "sh", "-c", script]));
@@ -129,7 +129,7 @@ fn where_no_server_is_installed_it_says_how_to_get_one() {
 }
 
 #[test]
-fn a_program_that_is_no_server_is_told_so() {
+fn a_program_that_is_no_server_is_reported() {
     let home = home();
     let program = home.path().join("broken");
     fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
@@ -146,7 +146,7 @@ fn make_executable(path: &Path) {
 
 /// Goal: what others put into the directory for temporary files does not stop us.
 #[test]
-fn a_pipe_where_a_file_should_be_keeps_nobody_waiting() {
+fn a_pipe_where_a_file_should_be_blocks_nothing() {
     let home = home();
     let mut command = dev(&home, &["--count", "1", "--", "true"]);
     fs::create_dir_all(home.path().join("tmp/quorlock-dev-evil")).unwrap();

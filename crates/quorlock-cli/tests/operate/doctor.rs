@@ -19,7 +19,7 @@ fn five_good_servers_are_healthy() {
     assert_eq!((&node["state"], &node["can_vote"]), (&"votes".into(), &true.into()));
     assert!(node["found"]["version"].as_str().unwrap().starts_with("redis "), "{node}");
     assert!(node["found"]["round_trip_us"].is_u64(), "{node}");
-    // What a restart costs is told for all nodes at once, and is no reason to worry.
+    // The cost of a restart is one finding for all nodes, and only a note.
     let forgets = finding(&report, "forgets");
     assert_eq!((&forgets["severity"], forgets["nodes"].as_array().unwrap().len()), (&"note".into(), 5));
     until_blocking("no round trip is slow", SOON, || {

@@ -1,4 +1,4 @@
-//! Nodes that are new may vote once somebody has said so.
+//! New nodes may vote once the user has confirmed it.
 
 use crate::terminal::Terminal;
 use crate::{ask, home};
@@ -32,7 +32,7 @@ fn marked_nodes_vote_at_once_and_are_left_alone_the_next_time() {
 
 /// Goal: one look with other settings must not stop the locks of others.
 #[test]
-fn commands_that_look_with_a_longer_longest_ttl_change_nothing() {
+fn read_only_commands_with_a_longer_longest_ttl_change_nothing() {
     let (home, servers) = (home(), Servers::start(3));
     let urls = servers.urls();
     let looks: [(&[&str], i32, i32); 4] = [
@@ -91,8 +91,8 @@ fn it_asks_on_a_terminal_and_takes_only_yes_for_a_yes() {
     for (answer, code) in [("\n", 1), ("y\n", 1), ("no\n", 1), ("\u{4}", 1), ("yes\n", 69)] {
         let mut terminal = Terminal::open();
         let asking = terminal.start(&mut home.command(&["init", "--nodes", &nodes]));
-        let told = terminal.shows("Type yes: ");
-        assert!(told.contains("will be marked as new") && told.contains("none"), "{told}");
+        let printed = terminal.shows("Type yes: ");
+        assert!(printed.contains("will be marked as new") && printed.contains("Go on only if"), "{printed}");
         terminal.types(answer);
         let ended = asking.end().exits(code);
         assert_eq!(ended.out.contains("marked as new"), code == 69, "{ended:?}");
@@ -101,7 +101,7 @@ fn it_asks_on_a_terminal_and_takes_only_yes_for_a_yes() {
 }
 
 #[test]
-fn signs_that_nodes_are_in_use_are_told() {
+fn signs_that_nodes_are_in_use_are_reported() {
     let (home, mut servers) = (home(), Servers::start(3));
     let urls = servers.urls();
     ask(&home, &urls, &["init", "--yes"]).exits(0);
@@ -121,7 +121,7 @@ fn signs_that_nodes_are_in_use_are_told() {
 }
 
 #[test]
-fn a_restart_after_use_is_told() {
+fn a_restart_after_use_is_reported() {
     let (home, mut servers) = (home(), Servers::start_like(&Server::builder().aof(Fsync::Always), 3));
     let urls = servers.urls();
     ask(&home, &urls, &["init", "--yes"]).exits(0);

@@ -1,4 +1,4 @@
-//! Setting nodes up, trying them out and finding out what is wrong with them.
+//! Commands for operators: init, dev, bench, doctor, choose.
 #![allow(clippy::unwrap_used)]
 
 mod bench;
@@ -6,14 +6,14 @@ mod choose;
 mod clocks;
 mod dev;
 mod doctor;
-mod documents;
+mod documentation;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod init;
-#[path = "../kit/mod.rs"]
-mod kit;
 mod restarts;
 mod terminal;
 
-use kit::{Answer, Home};
+use harness::{Answer, Home};
 use serde_json::Value;
 
 /// A home whose commands are patient with a loaded machine.

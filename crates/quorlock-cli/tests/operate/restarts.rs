@@ -16,7 +16,7 @@ fn new_nodes_cannot_vote_and_are_left_as_they_are() {
 }
 
 #[test]
-fn a_server_that_restarted_is_in_quarantine_and_the_time_left_is_told() {
+fn a_server_that_restarted_is_in_quarantine_and_the_time_left_is_shown() {
     let (home, mut servers) = (home(), Servers::start(3));
     let urls = servers.urls();
     init(&home, &urls);

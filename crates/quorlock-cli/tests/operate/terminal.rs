@@ -1,6 +1,6 @@
-//! A terminal, and somebody who types there.
+//! A terminal, and a user who types there.
 
-use crate::kit::Running;
+use crate::harness::Running;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::fs::File;
 use std::io::Write;

@@ -1,6 +1,7 @@
-//! Mistakes: one clear error with cause and help on stderr, the right exit code, nothing left behind.
+//! Mistakes: one clear error with cause and help on stderr, the right exit code, nothing left
+//! behind.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::Port;
 use rustix::fs::{CWD, Mode, mkfifoat};
 use std::ffi::OsStr;
@@ -47,13 +48,13 @@ fn what_cannot_be_used_is_refused_with_2_and_a_word_why() {
 fn a_node_that_no_other_process_sees_is_refused() {
     let home = Home::with_nodes(&["memory:".to_owned()]);
     for args in [&["run", "x", "--", "touch", "ran"][..], &["acquire", "x"]] {
-        home.run(args).exits(2).complains(&["would exclude nobody", "`file:`"]);
+        home.run(args).exits(2).complains(&["would exclude no other client", "`file:`"]);
     }
     assert!(!home.file("ran").exists());
 }
 
 #[test]
-fn a_mistake_is_told_as_json_if_asked_for() {
+fn a_mistake_is_reported_as_json_if_asked_for() {
     let home = Home::new();
     for args in [&["--json", "run", "x", "--ttl", "30", "--", "true"][..], &["--json", "config"]] {
         let error = &home.run(args).exits(2).json()["error"];
@@ -61,7 +62,7 @@ fn a_mistake_is_told_as_json_if_asked_for() {
         assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
     }
     assert_eq!(home.run(&["run", "x", "--json"]).exits(2).json_aside()["error"]["kind"], "usage");
-    // What stands after the command is not ours.
+    // Arguments after the command are not ours.
     let done = home.run(&["run", "x", "--ttl", "30", "--", "echo", "--json"]).exits(2);
     assert_eq!(done.out, "");
 }
@@ -106,7 +107,7 @@ fn a_bad_configuration_file_is_named_with_line_and_key() {
     }
 }
 
-/// Goal: nobody waits for a configuration that never comes, and no password is told with a mistake next to it.
+/// Goal: a configuration file that never ends blocks nothing, and no error quotes a password.
 #[test]
 fn a_configuration_that_is_a_pipe_or_holds_a_password_is_refused_with_care() {
     let home = Home::new();

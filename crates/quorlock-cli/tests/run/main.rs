@@ -1,16 +1,16 @@
-//! `quorlock run` as homes see it: the built program, real commands, real servers.
+//! `quorlock run` as users see it: the built program, real commands, real servers.
 
 #![allow(clippy::unwrap_used)]
 
-#[path = "../kit/mod.rs"]
-mod kit;
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod bad_input;
-mod crowds;
-mod ends;
-mod losing;
+mod concurrent_runs;
+mod exit_codes;
+mod lock_loss;
 mod nodes;
+mod options;
 mod processes;
 mod signals;
 mod terminal;
-mod terms;

@@ -1,6 +1,6 @@
-//! Nodes that nobody configured: the user is warned, or the command fails where nodes are required.
+//! No nodes are configured: the user is warned, or the command fails where nodes are required.
 
-use crate::kit::{Home, Running, program};
+use crate::harness::{Home, Running, program};
 use quorlock_testkit::Servers;
 use std::fs;
 
@@ -30,7 +30,8 @@ fn a_lock_of_this_machine_that_seems_meant_for_several_is_noticed() {
     assert!(skipped["notice"].is_string() && skipped["skipped"] == true, "{skipped}");
 }
 
-/// Goal: where nodes are required no command falls back to this machine, and the error says what requires them.
+/// Goal: where nodes are required no command falls back to this machine, and the error says what
+/// requires them.
 #[test]
 fn required_nodes_that_are_missing_are_an_error() {
     let home = Home::new();
@@ -51,8 +52,8 @@ fn required_nodes_that_are_missing_are_an_error() {
     home.run(&["run", "x", "--nodes", "file:", "--", "true"]).exits(0);
 }
 
-/// Goal: a longest ttl below the default ttl is in nobody's way: commands that use no ttl do not compare it, and others
-/// lower the one that the user did not choose.
+/// Goal: a longest ttl below the default ttl works: commands that use no ttl do not compare it, and
+/// others lower the one that the user did not choose.
 #[test]
 fn a_longest_ttl_below_the_default_ttl_can_be_used() {
     let servers = Servers::start(1);
@@ -88,7 +89,8 @@ fn under_nodes(home: &Home, nodes: &str, script: &str) -> Running {
     Running::new(home.command(&args).env("QUORLOCK_NODES", nodes))
 }
 
-/// Goal: a command has no use for the passwords of the nodes, and its children and crash reports would show them.
+/// Goal: a command has no use for the passwords of the nodes, and its children and crash reports
+/// would show them.
 #[test]
 fn a_command_does_not_see_the_passwords_of_the_nodes() {
     let home = Home::new();
@@ -110,7 +112,8 @@ fn a_command_does_not_see_the_passwords_of_the_nodes() {
     assert_eq!(seen.text(), kept);
 }
 
-/// Goal: a `quorlock` of the command that misses the nodes does not fall back to a lock of this machine alone.
+/// Goal: a `quorlock` of the command that misses the nodes does not fall back to a lock of this
+/// machine alone.
 #[test]
 fn a_quorlock_under_a_quorlock_that_kept_the_nodes_for_itself_fails() {
     let home = Home::new();

@@ -1,6 +1,6 @@
 //! The command's life is tied to ours, and ours leaves no traces.
 
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::until_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -14,7 +14,8 @@ fn lives(pid: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-/// Goal: on the file node the lock is free as soon as its process is gone, so nothing that it started may go on.
+/// Goal: on the file node the lock is free as soon as its process is gone, so nothing that it
+/// started may go on.
 #[test]
 fn killing_quorlock_kills_the_command_and_what_it_started() {
     let home = Home::new();
@@ -30,7 +31,7 @@ fn killing_quorlock_kills_the_command_and_what_it_started() {
 
 /// Goal: the kernel kills the command with us even if the process that watches over it is gone.
 #[test]
-fn killing_quorlock_kills_the_command_without_the_process_that_watches_over_it() {
+fn killing_quorlock_kills_the_command_without_the_dead_man_switch() {
     let home = Home::new();
     let mut run = home.start(&["run", "x", "--", "sh", "-c", "echo $$ > command; exec sleep 600"]);
     let command = || fs::read_to_string(home.file("command")).unwrap_or_default();

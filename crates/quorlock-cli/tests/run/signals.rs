@@ -1,6 +1,6 @@
 //! Signals: passed on to the command, answered at once while waiting.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::until_blocking;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
@@ -29,7 +29,7 @@ fn signals_reach_the_command() {
 }
 
 #[test]
-fn a_command_that_a_passed_signal_ends_exits_with_128_and_the_signal() {
+fn a_command_that_a_forwarded_signal_ends_exits_with_128_and_the_signal() {
     let home = Home::new();
     let mut run = home.start(&["run", "x", "-c", "touch ready; exec sleep 600"]);
     until_blocking("it runs", SOON, || home.file("ready").exists());
@@ -40,7 +40,7 @@ fn a_command_that_a_passed_signal_ends_exits_with_128_and_the_signal() {
 
 /// Stopped, it could not hear; quorlock would keep its lock for ever.
 #[test]
-fn a_stopped_command_can_be_ended_by_a_passed_signal() {
+fn a_stopped_command_can_be_ended_by_a_forwarded_signal() {
     let home = Home::new();
     let mut run = home.start(&["run", "x", "-c", "echo $$ > pid; touch ready; exec sleep 600"]);
     until_blocking("it runs", SOON, || home.file("ready").exists());
@@ -59,7 +59,8 @@ fn while_waiting_a_signal_is_answered_at_once_and_the_lock_stays_with_its_holder
     until_blocking("it is held", SOON, || home.file("held").exists());
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let mut waiter = home.start(&["run", "x", "--wait", "10m", "--", "touch", "ran"]);
-        // Nothing shows from outside that it waits; a signal that comes before its handlers are there ends it, too.
+        // Nothing shows from outside that it waits; a signal that comes before its handlers are
+        // there ends it, too.
         std::thread::sleep(Duration::from_millis(500));
         let start = Instant::now();
         waiter.signal(signal);
@@ -73,7 +74,7 @@ fn while_waiting_a_signal_is_answered_at_once_and_the_lock_stays_with_its_holder
 #[test]
 fn what_is_ignored_stays_ignored() {
     let home = Home::new();
-    let program = crate::kit::program().display().to_string();
+    let program = crate::harness::program().display().to_string();
     let script = format!("trap '' HUP; exec {program} run x -c 'touch ready; sleep 1; echo done'");
     let mut nohup = Command::new("sh");
     nohup.args(["-c", &script]).current_dir(home.path()).env("HOME", home.path());

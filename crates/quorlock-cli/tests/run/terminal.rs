@@ -1,9 +1,10 @@
 //! Commands that talk to a person keep the terminal.
 
-use crate::kit::{Home, Running, program};
+use crate::harness::{Home, Running, program};
 use std::process::{Command, Stdio};
 
-/// Runs `line` of shell in a terminal of its own, types `typed`, and returns what the terminal shows.
+/// Runs `line` of shell in a terminal of its own, types `typed`, and returns what the terminal
+/// shows.
 fn in_terminal(home: &Home, line: &str, typed: &str) -> String {
     let ours = home.command(&[]);
     // From outside of the terminal: what stops there would stop a limit of its own, too.
@@ -28,7 +29,8 @@ fn an_interactive_command_reads_from_the_terminal() {
     assert!(shown.contains("hello ann") && shown.contains("code 0"), "{shown}");
 }
 
-/// Goal: where the process group of the shell has no number (a new pid namespace), the command still gets what is typed.
+/// Goal: where the process group of the shell has no number (a new pid namespace), the command
+/// still gets what is typed.
 #[test]
 fn an_interactive_command_reads_from_the_terminal_in_a_new_pid_namespace() {
     let home = Home::new();
@@ -56,7 +58,8 @@ fn the_command_is_in_the_foreground_and_the_terminal_comes_back() {
     assert!(shown.lines().any(|line| line.trim() == "back"), "{shown}");
 }
 
-/// A job in the background that wants to read is stopped with quorlock, and `fg` gives it the terminal.
+/// A job in the background that wants to read is stopped with quorlock, and `fg` gives it the
+/// terminal.
 #[test]
 fn a_command_in_the_background_gets_the_terminal_once_it_is_brought_to_the_foreground() {
     let home = Home::new();

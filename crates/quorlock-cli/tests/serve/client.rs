@@ -1,6 +1,6 @@
 //! A sidecar that runs, and curl to ask it.
 
-use crate::kit::{Answer, Home, Running};
+use crate::harness::{Answer, Home, Running};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -102,7 +102,7 @@ fn json((status, text): (u16, String)) -> (u16, Value) {
     (status, value)
 }
 
-/// Whether anybody holds `name`, as another command sees it.
+/// Whether any client holds `name`, as another command sees it.
 pub(crate) fn is_held(home: &Home, name: &str) -> bool {
     home.run(&["status", name, "--json"]).exits(0).json()["held"] == true
 }

@@ -1,7 +1,7 @@
 //! What the sidecar writes to its log.
 
 use crate::client::{LIMIT, Sidecar};
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
-mod ends;
-mod journeys;
-#[path = "../kit/mod.rs"]
-mod kit;
+mod end_to_end;
+#[path = "../harness/mod.rs"]
+mod harness;
 mod logs;
 mod outages;
 mod secrets;
-mod starts;
+mod shutdown;
+mod startup;
 mod tls;

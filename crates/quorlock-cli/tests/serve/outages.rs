@@ -1,7 +1,7 @@
 //! Servers that are down.
 
 use crate::client::{LIMIT, Sidecar};
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::{Servers, until_blocking};
 
 #[test]
@@ -33,9 +33,10 @@ fn the_more_servers_are_down_the_louder_it_gets() {
     until_blocking("the last list is old", LIMIT, || sidecar.get("/v1/locks").0 == 503);
 }
 
-/// A machine that hangs, or a network that swallows: connections stand, and nobody asked for a while.
+/// A machine that hangs, or a network that drops packets: connections stay open, and no client has
+/// asked for a while.
 #[test]
-fn servers_that_fall_silent_are_noticed_also_while_nobody_needs_them() {
+fn servers_that_fall_silent_are_noticed_even_while_no_client_needs_them() {
     let servers = Servers::start(3);
     let home = Home::on(&servers);
     let sidecar = Sidecar::start(&home, &[]);
@@ -55,7 +56,7 @@ fn servers_that_fall_silent_are_noticed_also_while_nobody_needs_them() {
 }
 
 #[test]
-fn a_release_that_too_few_servers_hear_is_not_confirmed() {
+fn a_release_that_too_few_servers_answer_is_not_confirmed() {
     let mut servers = Servers::start(3);
     let home = Home::on(&servers);
     let sidecar = Sidecar::start(&home, &[]);

@@ -1,7 +1,7 @@
 //! Secrets and tokens: shown to those whose they are, changed while it runs, written nowhere.
 
 use crate::client::{LIMIT, Sidecar};
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::Signal;
 use std::fs;
@@ -56,7 +56,7 @@ fn secrets_are_read_again_on_hangup() {
     assert_eq!(status(&sidecar, "the-first-of-two-secrets"), 401);
     tokens(&home, "read:short\n", 0o600);
     sidecar.running.signal(Signal::HUP);
-    sidecar.running.says("the secrets from before stay");
+    sidecar.running.says("the former secrets stay valid");
     assert_eq!(status(&sidecar, "the-other-of-two-secrets"), 200);
 }
 

@@ -1,7 +1,7 @@
 //! TLS, with and without certificates of callers.
 
 use crate::client::{LIMIT, Sidecar};
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::{Certs, until_blocking};
 use rustix::process::Signal;
 use std::fs;
@@ -41,7 +41,7 @@ fn tls_alone_does_not_say_who_calls() {
 
 /// Goal: a certificate is renewed without a restart, and a bad file changes nothing.
 #[test]
-fn certificates_are_read_again_on_hangup() {
+fn certificates_are_reloaded_on_hangup() {
     let home = Home::new();
     let [one, two] = ["one", "two"].map(|name| {
         fs::create_dir(home.file(name)).unwrap();
@@ -66,6 +66,6 @@ fn certificates_are_read_again_on_hangup() {
     until_blocking("the new certificate is shown", LIMIT, || trusts(&sidecar, &two));
     fs::write(cert, "noise").unwrap();
     sidecar.running.signal(Signal::HUP);
-    sidecar.running.says("the certificates from before stay");
+    sidecar.running.says("the former certificates stay in use");
     assert!(trusts(&sidecar, &two) && !trusts(&sidecar, &one));
 }

@@ -35,7 +35,7 @@ pub struct AddressError {
 pub enum ListenError {
     /// Other machines could reach it, and any of them could acquire locks.
     #[error(
-        "other machines can reach {address}, so callers must authenticate; give a token file or a client CA, or listen on 127.0.0.1"
+        "{address} can be reached by others, so callers must authenticate; give a token file or a client CA, or listen on 127.0.0.1"
     )]
     Unprotected {
         /// The address.

@@ -115,7 +115,7 @@ async fn a_lease_that_nobody_extends_ends_and_makes_room() {
 
 /// Goal: a waiter holds nothing, so it does not count as a session.
 #[tokio::test]
-async fn waiting_takes_no_room_from_others() {
+async fn waiters_need_no_session() {
     let lab = Lab::within(|limits| limits.sessions = 2);
     lab.post("/v1/locks/hot/acquire", &json!({ "ttl_ms": 20_000 })).await.ok();
     let waiting: Vec<_> = (0..3)

@@ -9,9 +9,7 @@ use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
 use quorlock_core::attempt::Mark;
-use quorlock_core::{
-    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Tally, Token, Wall,
-};
+use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Token, Wall};
 use std::pin::{Pin, pin};
 
 use std::time::Duration;
@@ -57,8 +55,8 @@ pub(crate) enum Cause {
     TooSlow,
 }
 
-/// Makes one attempt with a token of its own, which ends at `until` at the latest: nodes that have not answered by then
-/// count as silent.
+/// Makes one attempt with a token of its own, which ends at `until` at the latest: nodes that have not
+/// answered by then count as silent.
 ///
 /// # Cancel safety
 /// Cancel safe: dropped half-way, it releases on every node to which it sent a command.
@@ -92,25 +90,25 @@ pub(crate) async fn attempt(
     }
     let now = ctx.clock.now();
     let start = ctx.injected.lease_start(start, || now);
-    let (tally, took) = (rounds.state.votes(), now.since(start));
+    let took = now.since(start);
     match step {
         Step::Granted(fence) => {
             let (ttl, max_hold) = (params.options.ttl, params.options.max_hold);
             let lease = LeaseTerms::new(token, fence, ttl, max_hold, start, wall);
             if now >= lease.deadline() {
-                return Err(Refusal::new(Cause::TooSlow, tally, votes, took));
+                return Err(Refusal::new(Cause::TooSlow, votes, took));
             }
             undo.disarm();
-            Ok(Grant { lease, votes: tally.yes(), took, at: now, label })
+            Ok(Grant { lease, votes: votes.yes(), took, at: now, label })
         }
         _ if rounds.state.lacks_quorum() => {
             drop(undo);
             let votes = Box::pin(collect_remaining(votes, round)).await;
-            Err(Refusal::new(Cause::NoQuorum, tally, votes, took))
+            Err(Refusal::new(Cause::NoQuorum, votes, took))
         }
         _ => {
             undo.without_hint();
-            Err(Refusal::new(Cause::Held, tally, votes, took))
+            Err(Refusal::new(Cause::Held, votes, took))
         }
     }
 }
@@ -124,8 +122,8 @@ async fn collect_remaining<'a>(mut votes: Votes<'a>, mut round: Pin<&mut Round>)
 }
 
 impl Refusal {
-    fn new(cause: Cause, tally: &Tally, votes: Votes<'_>, took: Duration) -> Self {
-        let (yes, denied, missing) = (tally.yes(), tally.no(), tally.missing());
+    fn new(cause: Cause, votes: Votes<'_>, took: Duration) -> Self {
+        let (yes, denied, missing) = (votes.yes(), votes.no(), votes.failed());
         Self { cause, votes: yes, denied, missing, nodes: votes.into_report(), took }
     }
 }
@@ -150,7 +148,7 @@ impl AttemptParams<'_> {
         self.fences.lock().propose(self.name, wall)
     }
 
-    fn saw(&self, counter: Fence, wall: Wall) {
+    fn record_counter(&self, counter: Fence, wall: Wall) {
         self.fences.lock().saw(self.name, counter, wall);
     }
 }
@@ -198,7 +196,7 @@ impl AttemptRounds<'_> {
                 break;
             }
         }
-        self.params.saw(self.state.highest(), wall);
+        self.params.record_counter(self.state.highest(), wall);
         step
     }
 }

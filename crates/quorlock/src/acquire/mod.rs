@@ -289,7 +289,8 @@ impl<'a> Acquirer<'a> {
     async fn pause(&mut self) {
         let retry_state = self.retry_state.get_or_insert_default();
         let was_hinted = std::mem::take(&mut retry_state.hinted);
-        let Some(refusal) = retry_state.last_refusal.as_ref().filter(|refusal| refusal.cause == Cause::Held) else {
+        let Some(refusal) = retry_state.last_refusal.as_ref().filter(|refusal| refusal.cause == Cause::Held)
+        else {
             return self.back_off().await;
         };
         // Another client used the hint first, and its release will send the next one: no need to inspect.
@@ -332,8 +333,8 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Asks the nodes who holds the lock, for the wait and for the error; returns the latest inspection
-    /// that succeeded.
+    /// Asks the nodes who holds the lock, for the wait and for the error. Returns the last inspection that
+    /// ended in time, unless it failed.
     async fn inspect_holder(&mut self) -> Option<&Inspection> {
         let inspection = inspect(self.nodes, self.params.name, Answers::Majority);
         if let Ok(found) = timeout(self.left(), inspection).await {

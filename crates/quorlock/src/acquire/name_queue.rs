@@ -13,8 +13,8 @@ use tokio::time::timeout;
 
 /// After this many handovers in a row within this process, its next waiter pauses for other processes.
 const MAX_HANDOVERS: u32 = 16;
-/// The same if no other process is known to wait. Waiters of other programs do not register, so none may
-/// be known.
+/// The same if no other process is known to wait. Waiters of other programs do not register, so there may be
+/// some all the same.
 const MAX_HANDOVERS_ALONE: u32 = 256;
 
 /// The most tasks of one process that may wait for one name.
@@ -156,7 +156,7 @@ impl NameQueue {
     /// Frees the memory of a holder that has ended with its last user, instead of at the next acquire.
     pub(crate) fn forget(&self, ended: &dyn LocalHolder) {
         let mut holder = self.holder.lock();
-        // Another task of this process may have adopted the lock meanwhile.
+        // Another task of this process may have adopted the lock in the meantime.
         if holder.as_ref().is_some_and(|holder| std::ptr::addr_eq(holder.as_ptr(), ended)) {
             *holder = None;
         }
@@ -214,7 +214,7 @@ mod tests {
             let (queue, order) = (queues.of(&name), order.clone());
             tasks.push(tokio::spawn(async move {
                 let _turn = queue.turn(limit).await.unwrap().unwrap();
-                order.lock().unwrap().push(number);
+                order.lock().push(number);
             }));
             tokio::task::yield_now().await;
         }
@@ -222,7 +222,7 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+        assert_eq!(*order.lock(), [0, 1, 2, 3, 4]);
     }
 
     #[tokio::test]
@@ -274,6 +274,6 @@ mod tests {
         let (one, two) = (queues.of(&name), queues.of(&name));
         assert!(Arc::ptr_eq(&one, &two));
         drop((one, two));
-        assert!(queues.0.lock().unwrap().is_empty());
+        assert!(queues.0.lock().is_empty());
     }
 }

@@ -9,9 +9,11 @@ use quorlock_core::{Fence, LeaseState, LossReason, Name, Owner, Token};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
-/// A held lock, kept alive in the background and released when dropped. The blocking twin of [`crate::Guard`].
+/// A held lock, kept alive in the background and released when dropped. The blocking twin of
+/// [`crate::Guard`].
 ///
-/// A drop waits until a majority has released, for one node timeout at most: a program may end right after it.
+/// A drop waits until a majority has released, for one node timeout at most: a program may end right
+/// after it.
 #[derive(Debug)]
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
@@ -113,7 +115,8 @@ impl Guard {
         self.lease.lost_within(limit)
     }
 
-    /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of your work.
+    /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of
+    /// your work.
     pub fn lost_token(&self) -> CancellationToken {
         self.lease.lost_token()
     }

@@ -72,7 +72,8 @@ impl Lease {
         wait(async move { timeout(limit, lease.lost()).await.ok() })
     }
 
-    /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of your work.
+    /// A token that is cancelled when the lock is lost; ask it with `is_cancelled` between the steps of
+    /// your work.
     pub fn lost_token(&self) -> CancellationToken {
         self.0.lost_token()
     }

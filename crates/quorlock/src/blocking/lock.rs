@@ -36,8 +36,8 @@ impl Lock {
         wait(async move { lock.acquire().await }).map(Guard::new)
     }
 
-    /// Takes the lock without waiting for a client that has it; as [`crate::Lock::try_acquire`], it tries again, for at
-    /// most 5 s, only while no client has a majority.
+    /// Takes the lock without waiting for a client that has it; as [`crate::Lock::try_acquire`], it tries
+    /// again, for at most 5 s, only while no client has a majority.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -85,14 +85,16 @@ impl Lock {
         wait(async move { lock.release_token(token).await })
     }
 
-    /// Releases the lock that another client holds with exactly this `token`; see [`crate::Lock::force_release`].
+    /// Releases the lock that another client holds with exactly this `token`; see
+    /// [`crate::Lock::force_release`].
     pub fn force_release(&self, token: Token) -> ReleaseOutcome {
         let lock = self.0.clone();
         wait(async move { lock.force_release(token).await })
     }
 }
 
-/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with [`AcquireError::Config`].
+/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with
+/// [`AcquireError::Config`].
 impl Lock {
     /// How long the nodes keep the lock without hearing from its holder.
     pub fn ttl(self, ttl: Duration) -> Self {
@@ -139,7 +141,8 @@ impl Lock {
         Self(self.0.cancel_on(token))
     }
 
-    /// Whether the lock stays when this process ends without releasing it; see [`crate::Lock::outlives_process`].
+    /// Whether the lock stays when this process ends without releasing it; see
+    /// [`crate::Lock::outlives_process`].
     pub fn outlives_process(self, outlives: bool) -> Self {
         Self(self.0.outlives_process(outlives))
     }

@@ -28,11 +28,11 @@ impl Entropy for SystemEntropy {
 /// How many random bytes are drawn from the operating system at once.
 const BLOCK: usize = 1024;
 
-/// The operating system's random numbers, drawn in blocks of each thread: a system call for each token would cost as much as
-/// a vote.
+/// The operating system's random numbers, drawn in blocks of each thread: a system call for each token
+/// would cost as much as a vote.
 ///
-/// The time is mixed in, so that a process that was forked with a block half used does not repeat the tokens of its
-/// parent. Bytes that were given out are wiped.
+/// The time is mixed in, so that a process that was forked with a block half used does not repeat the
+/// tokens of its parent. Bytes that were given out are wiped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BufferedEntropy;
 

@@ -144,7 +144,8 @@ pub enum Event {
     ForceReleased {
         /// The lock.
         name: Name,
-        /// What became of it; [`ReleaseKind::Dropped`] if the call was dropped after the release had been sent.
+        /// What became of it; [`ReleaseKind::Dropped`] if the call was dropped after the release had been
+        /// sent.
         outcome: ReleaseKind,
     },
     /// A node became able to answer.
@@ -257,7 +258,8 @@ impl ReleaseKind {
     }
 }
 
-/// Listens to events. It is called in place, so it must be quick and must not block. A panic in it is caught and logged.
+/// Listens to events. It is called in place, so it must be quick and must not block. A panic in it is
+/// caught and logged.
 pub trait Observer: Send + Sync + 'static {
     /// Handles `event`.
     fn on_event(&self, event: &Event);

@@ -31,7 +31,8 @@ impl Event {
         }
     }
 
-    /// Whether events of this kind come by the thousand on a busy locker: single rounds, not the life of a lock.
+    /// Whether events of this kind come by the thousand on a busy locker: single rounds, not the life of
+    /// a lock.
     pub fn is_routine(&self) -> bool {
         matches!(
             self,

@@ -11,9 +11,13 @@ pub(crate) fn who() -> String {
 fn user() -> String {
     let named = ["USER", "LOGNAME"].into_iter().filter_map(|variable| env::var(variable).ok());
     let number = rustix::process::getuid().as_raw();
-    let known =
+    let from_passwd =
         || field(&fs::read_to_string("/etc/passwd").unwrap_or_default(), number, NAME).map(str::to_owned);
-    named.into_iter().find(|user| !user.is_empty()).or_else(known).unwrap_or_else(|| format!("uid{number}"))
+    named
+        .into_iter()
+        .find(|user| !user.is_empty())
+        .or_else(from_passwd)
+        .unwrap_or_else(|| format!("uid{number}"))
 }
 
 /// The field of a line of `/etc/passwd` that has the account's name.
@@ -21,7 +25,8 @@ const NAME: usize = 0;
 /// The field that has its home directory.
 pub(crate) const HOME: usize = 5;
 
-/// A field of the account with this number. Jobs of cron and of init systems often have no `USER` or `HOME` set.
+/// A field of the account with this number. Jobs of cron and of init systems often have no `USER` or
+/// `HOME` set.
 pub(crate) fn field(accounts: &str, number: u32, field: usize) -> Option<&str> {
     let number = number.to_string();
     let mut lines = accounts.lines().map(|line| line.split(':'));

@@ -1,4 +1,5 @@
-//! Bugs that the simulator switches on to prove that it finds them. Without the feature `injected-bugs` there are none.
+//! Bugs that the simulator switches on to prove that it finds them. Without the feature `injected-bugs`
+//! there are none.
 
 use quorlock_core::{Attempt, Fence, Moment, Step};
 use std::time::Duration;
@@ -21,7 +22,8 @@ pub enum InjectedBug {
     ExtendGone,
 }
 
-/// The bug that is switched on, if any. Each method returns what correct code would use, unless its bug is on.
+/// The bug that is switched on, if any. Each method returns what correct code would use, unless its bug
+/// is on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InjectedBugs {
     #[cfg(feature = "injected-bugs")]

@@ -166,7 +166,8 @@ impl ServerIdentities {
         self.0.is_disputed.store(different.len() < epochs.len(), Ordering::Release);
     }
 
-    /// Refuses a node that has the same epoch as another. Nothing says which of them is the copy, so neither votes.
+    /// Refuses a node that has the same epoch as another. Nothing says which of them is the copy, so
+    /// neither votes.
     ///
     /// # Errors
     /// [`NodeError::SameEpoch`].

@@ -4,7 +4,8 @@ use std::sync::{self, MutexGuard, PoisonError};
 
 /// `std::sync::Mutex`, except that a panic while it is locked does not poison it.
 ///
-/// No section that holds one of these leaves its value half changed: they are short and call no code of the user.
+/// No section that holds one of these leaves its value half changed: they are short and call no code of
+/// the user.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(sync::Mutex<T>);
 

@@ -11,8 +11,8 @@ const UNKNOWN: i64 = i64::MIN;
 
 /// The wall clocks of all nodes of a locker. Cheap to clone.
 ///
-/// Fences follow this clock and not our own, which may be wrong by any amount or jump: see DESIGN.md, section 2. The boot
-/// clock does not jump, and each reading of a node's clock replaces the one before.
+/// Fences follow this clock and not our own, which may be wrong by any amount or jump: see DESIGN.md,
+/// section 2. The boot clock does not jump, and each reading of a node's clock replaces the one before.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeClocks(Arc<Shared>);
 

@@ -88,7 +88,8 @@ pub enum ConfigError {
     },
 }
 
-/// Why [`Lock::acquire`](crate::Lock::acquire) gave up. The lock is not held, and nothing of the attempt stays.
+/// Why [`Lock::acquire`](crate::Lock::acquire) gave up. The lock is not held, and nothing of the attempt
+/// stays.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {

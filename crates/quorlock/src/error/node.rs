@@ -43,7 +43,8 @@ pub enum NodeError {
         /// How many may wait.
         limit: usize,
     },
-    /// It restarted or lost its memory, and must not vote until every lock that it may have forgotten is over.
+    /// It restarted or lost its memory, and must not vote until every lock that it may have forgotten is
+    /// over.
     #[error(
         "quarantined for another {}, because it restarted or is new; if it is known to be fresh, initialise it once to skip this",
         Rounded(*.left)
@@ -68,7 +69,8 @@ pub enum NodeError {
         /// What it has recorded.
         longest: Duration,
     },
-    /// Another node of this locker has the same epoch: one of them was started from a copy of the other's files.
+    /// Another node of this locker has the same epoch: one of them was started from a copy of the other's
+    /// files.
     #[error(
         "it has the same memory as {other}: one of them was started from a copy of the other's files; empty the copy"
     )]
@@ -102,7 +104,8 @@ pub enum NodeError {
         /// The other node.
         other: Arc<str>,
     },
-    /// A member in the address of an etcd cluster belongs to another cluster than the one that answered first.
+    /// A member in the address of an etcd cluster belongs to another cluster than the one that answered
+    /// first.
     #[error(
         "{member} belongs to another etcd cluster ({found:x}) than the one that answered first ({first:x}): name members of one cluster only; if it was replaced or restored, see docs/operations.md"
     )]

@@ -16,8 +16,9 @@ const DEFER: Duration = Duration::from_millis(50);
 
 /// The new holds of a locker: each gets a watchdog within [`DEFER`], unless its guard ends before.
 ///
-/// A watchdog is a task with timers, and a lock that is held for a millisecond would cost as much for it as for the
-/// votes. Holds stay with the runtime in which they were acquired: another one may be idle, or end.
+/// A watchdog is a task with timers, and a lock that is held for a millisecond would cost as much for it
+/// as for the votes. Holds stay with the runtime in which they were acquired: another one may be idle, or
+/// end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeferredWatchdogs(Arc<Mutex<Vec<RuntimeSlot>>>);
 

@@ -22,8 +22,8 @@ pub(crate) struct Stragglers {
 
 /// Asks all nodes to extend; returns as soon as a majority has.
 ///
-/// A failed round changes nothing: the old deadline stays, and nothing is deleted. Only a majority of nodes that
-/// answer that the lock is not there, or the end of its time, loses it.
+/// A failed round changes nothing: the old deadline stays, and nothing is deleted. Only a majority of
+/// nodes that answer that the lock is not there, or the end of its time, loses it.
 ///
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended, the deadline is then the old one.
@@ -44,7 +44,7 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     let mut round = Box::pin(hold.nodes.ask(hold.extend_command(ttl)));
     let mut missing_on = Vec::new();
     while votes.verdict() == Verdict::Pending {
-record_next(&mut round, &mut votes, &mut missing_on).await;
+        record_next(&mut round, &mut votes, &mut missing_on).await;
     }
     if votes.verdict() == Verdict::Granted {
         let start = ctx.injected.lease_start(start, read_clocks);
@@ -56,7 +56,11 @@ record_next(&mut round, &mut votes, &mut missing_on).await;
 }
 
 /// Records the next reply, and whether its node no longer has the lock; `false` after the last.
-async fn record_next(round: &mut Pin<Box<Round>>, votes: &mut Votes<'_>, missing_on: &mut Vec<usize>) -> bool {
+async fn record_next(
+    round: &mut Pin<Box<Round>>,
+    votes: &mut Votes<'_>,
+    missing_on: &mut Vec<usize>,
+) -> bool {
     let Some((node, reply)) = round.as_mut().next().await else { return false };
     if matches!(reply, Reply::Denied(Denied::Gone)) {
         missing_on.push(node);
@@ -76,8 +80,8 @@ async fn refused(
     if votes.is_denied() {
         return hold.lose(LossReason::Taken).into();
     }
-    // The lease is valid, so no other client can have a majority: the next round may count on these nodes. If no
-    // node has the lock, an operator may have released it by force.
+    // The lease is valid, so no other client can have a majority: the next round may count on these
+    // nodes. If no node has the lock, an operator may have released it by force.
     if votes.yes() > 0 {
         missing_on.into_iter().for_each(|node| repair(hold, node));
     }

@@ -13,8 +13,8 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtendOutcome {
-    /// How long the lock is held for sure from now on, counted from before the first send. The nodes may keep it
-    /// longer, because an extension never shortens what was there.
+    /// How long the lock is held for sure from now on, counted from before the first send. The nodes may
+    /// keep it longer, because an extension never shortens what was there.
     pub left: Duration,
     /// The holder's fence: the number that a majority of nodes stores with the token. `None` if too few nodes
     /// store the same, as after a node lost its memory; the fence of the acquire is then still the right one.

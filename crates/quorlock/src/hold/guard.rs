@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 ///
 /// Use [`Guard::release`] to learn what became of the release; a dropped guard sends it without waiting.
 ///
-/// A guard proves that the lock *was* granted, not that it still is: a process can be paused at any moment. Watch
-/// [`Guard::lost`] while you work, and let the protected resource compare [`Guard::fence`].
+/// A guard proves that the lock *was* granted, not that it still is: a process can be paused at any
+/// moment. Watch [`Guard::lost`] while you work, and let the protected resource compare [`Guard::fence`].
 ///
 /// ```
 /// # async fn pay(fence: quorlock::Fence) {}
@@ -49,8 +49,8 @@ impl Guard {
     /// Releases the lock on all nodes and returns the outcome. Never an error: the lock is not ours any
     /// more.
     ///
-    /// Returns as soon as a majority has answered; nodes that did not are asked a few times more, and those that
-    /// come back later still get the release.
+    /// Returns as soon as a majority has answered; nodes that did not are asked a few times more, and
+    /// those that come back later still get the release.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
@@ -67,8 +67,8 @@ impl Guard {
         outcome
     }
 
-    /// Stops keeping the lock alive without releasing it, and returns what another process needs to take it over
-    /// with [`Locker::adopt`](crate::Locker::adopt).
+    /// Stops keeping the lock alive without releasing it, and returns what another process needs to take
+    /// it over with [`Locker::adopt`](crate::Locker::adopt).
     ///
     /// The lock is extended once more, so that the other side has its full ttl to come.
     ///
@@ -89,8 +89,8 @@ impl Guard {
         Ok(handle)
     }
 
-    /// Stops keeping the lock alive and sends nothing to the nodes: it stays held until its ttl is over. A client that
-    /// has the [token](Guard::token) can go on to [extend](crate::Lock::extend_token) and
+    /// Stops keeping the lock alive and sends nothing to the nodes: it stays held until its ttl is over.
+    /// A client that has the [token](Guard::token) can go on to [extend](crate::Lock::extend_token) and
     /// [release](crate::Lock::force_release) it.
     ///
     /// For programs that lease locks to others by their tokens.
@@ -121,7 +121,8 @@ impl Guard {
         self.lease.token()
     }
 
-    /// The number to send with every write to the protected resource, which refuses one lower than it has seen.
+    /// The number to send with every write to the protected resource, which refuses one lower than it has
+    /// seen.
     pub fn fence(&self) -> Fence {
         self.lease.fence()
     }

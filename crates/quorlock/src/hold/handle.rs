@@ -5,12 +5,13 @@ use quorlock_core::{Fence, Name, Token, Wall};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 
-/// A held lock as data, for [serde](https://serde.rs). A client that has it can take the lock over, so keep it as secret
-/// as the token in it.
+/// A held lock as data, for [serde](https://serde.rs). A client that has it can take the lock over, so
+/// keep it as secret as the token in it.
 ///
-/// [`Guard::into_handle`](crate::Guard::into_handle) makes it, and [`Locker::adopt`](crate::Locker::adopt) takes the lock
-/// over, on the same machine or another. Adopt a handle once: two processes that adopt the same one share one lock and one
-/// fence, and nothing distinguishes them. A maximal hold starts anew with the adoption.
+/// [`Guard::into_handle`](crate::Guard::into_handle) makes it, and
+/// [`Locker::adopt`](crate::Locker::adopt) takes the lock over, on the same machine or another. Adopt a
+/// handle once: two processes that adopt the same one share one lock and one fence, and nothing
+/// distinguishes them. A maximal hold starts anew with the adoption.
 ///
 /// ```
 /// # async fn example(guard: quorlock::Guard, locker: quorlock::Locker) -> Result<(), Box<dyn std::error::Error>> {

@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A view of a held lock: its fence, how long it is held, and when it is lost. Cheap to clone.
 ///
-/// It does not keep the lock: only the [`Guard`](crate::Guard) does. Hand copies to the tasks that work under the lock.
+/// It does not keep the lock: only the [`Guard`](crate::Guard) does. Hand copies to the tasks that work
+/// under the lock.
 ///
 /// ```
 /// # async fn example(guard: quorlock::Guard) {
@@ -50,12 +51,14 @@ impl Lease {
         self.hold.token()
     }
 
-    /// The number to send with every write to the protected resource, which refuses one lower than it has seen.
+    /// The number to send with every write to the protected resource, which refuses one lower than it has
+    /// seen.
     pub fn fence(&self) -> Fence {
         self.hold.fence()
     }
 
-    /// How long the lock is held for sure, if it is not extended; zero if it is lost or must be verified first.
+    /// How long the lock is held for sure, if it is not extended; zero if it is lost or must be verified
+    /// first.
     ///
     /// Reads the clocks, asks no node.
     pub fn remaining(&self) -> Duration {
@@ -67,10 +70,10 @@ impl Lease {
 
     /// Time to the deadline, by our own boot clock.
     ///
-    /// Unlike [`Lease::remaining`] it does not become zero when a loss is announced before the deadline, nor when the
-    /// guard releases the lock: it bounds how long work that is still under way may take to stop. It does not say that
-    /// the lock is held: after [`LossReason::Taken`], [`LossReason::Suspended`] or a release another client may have it
-    /// at any time.
+    /// Unlike [`Lease::remaining`] it does not become zero when a loss is announced before the deadline,
+    /// nor when the guard releases the lock: it bounds how long work that is still under way may take to
+    /// stop. It does not say that the lock is held: after [`LossReason::Taken`],
+    /// [`LossReason::Suspended`] or a release another client may have it at any time.
     ///
     /// Reads the clock, asks no node.
     pub fn time_left(&self) -> Duration {
@@ -107,8 +110,8 @@ impl Lease {
         }
     }
 
-    /// Waits until the lock is lost. A local timer announces it before the deadline, whatever the nodes do, so that
-    /// there is time to stop.
+    /// Waits until the lock is lost. A local timer announces it before the deadline, whatever the nodes
+    /// do, so that there is time to stop.
     ///
     /// Also returns when the guard releases the lock, so that tasks with a copy of this do not wait for ever.
     ///
@@ -131,8 +134,8 @@ impl Lease {
     /// Extends the lock by its ttl from now. Not needed while the watchdog is on.
     ///
     /// # Errors
-    /// [`ExtendError::Lost`] if it is lost for good; [`ExtendError::NoQuorum`] if too few nodes answered: it is
-    /// then held until the deadline that it had, and can be tried again.
+    /// [`ExtendError::Lost`] if it is lost for good; [`ExtendError::NoQuorum`] if too few nodes answered:
+    /// it is then held until the deadline that it had, and can be tried again.
     ///
     /// # Cancel safety
     /// Cancel safe: the nodes may have extended, the deadline is then the old one.

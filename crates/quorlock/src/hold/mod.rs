@@ -272,8 +272,8 @@ impl HeldLock {
     /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process.
     /// `None` if it was ended before.
     ///
-    /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The acquire of
-    /// the next waiter is enqueued behind the release on every node.
+    /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The
+    /// acquire of the next waiter is enqueued behind the release on every node.
     pub(crate) fn end<T>(&self, send: impl FnOnce(&Self) -> T) -> Option<Ended<T>> {
         let lost = {
             let mut inner = self.inner();

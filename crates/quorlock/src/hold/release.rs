@@ -24,8 +24,8 @@ pub enum ReleaseOutcome {
     Released,
     /// A majority of nodes did not have it: it expired, or another client removed it.
     AlreadyGone,
-    /// Too few nodes answered. Those that did not still get the release when they come back; at the latest the
-    /// ttl frees the lock.
+    /// Too few nodes answered. Those that did not still get the release when they come back; at the
+    /// latest the ttl frees the lock.
     Unconfirmed {
         /// What each node answered.
         nodes: Vec<NodeReport>,

@@ -46,8 +46,8 @@ pub enum ListError {
 
 /// Asks the nodes for their names and inspects each.
 ///
-/// A lock that is held has a majority of nodes, and each of them knows its name: so the names that any majority knows
-/// are enough.
+/// A lock that is held has a majority of nodes, and each of them knows its name: so the names that any
+/// majority knows are enough.
 pub(crate) async fn list(nodes: &Nodes) -> Result<Listing, ListError> {
     let names = names(nodes).await?;
     let mut waiting = names.known.into_iter();

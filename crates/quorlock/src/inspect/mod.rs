@@ -74,7 +74,11 @@ pub(crate) enum Answers {
 ///
 /// # Cancel safety
 /// Cancel safe: nothing is changed anywhere.
-pub(crate) async fn inspect(nodes: &Nodes, name: &Name, answers: Answers) -> Result<Inspection, InspectError> {
+pub(crate) async fn inspect(
+    nodes: &Nodes,
+    name: &Name,
+    answers: Answers,
+) -> Result<Inspection, InspectError> {
     let mut round = Box::pin(nodes.ask(Command::Inspect { name: name.clone() }));
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
     while let Some((node, reply)) = round.as_mut().next().await {
@@ -183,12 +187,12 @@ mod tests {
     #[test]
     fn the_fence_of_a_majority_is_shown_even_if_one_node_was_raised_further() {
         let quorum = Quorum::of(3).unwrap();
-        let likely = |stored: &[u64]| {
+        let granted = |stored: &[u64]| {
             let stored: Vec<Fence> = stored.iter().map(|number| Fence::new(*number)).collect();
             granted_fence(&stored, quorum).map(Fence::get)
         };
-        assert_eq!(granted_fence(&[11, 10, 10]), Some(10));
-        assert_eq!(granted_fence(&[10, 11]), Some(11));
-        assert_eq!(granted_fence(&[]), None);
+        assert_eq!(granted(&[11, 10, 10]), Some(10));
+        assert_eq!(granted(&[10, 11]), Some(11));
+        assert_eq!(granted(&[]), None);
     }
 }

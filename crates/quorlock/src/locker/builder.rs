@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// The settings of a [`Locker`]. Each has a sane default; the nodes have none.
 ///
-/// [`Builder::build`] checks them all: nothing else that configures a locker can fail. `build_blocking` does the same for
-/// code without async.
+/// [`Builder::build`] checks them all: nothing else that configures a locker can fail. `build_blocking`
+/// does the same for code without async.
 ///
 /// ```
 /// use quorlock::Locker;
@@ -100,12 +100,12 @@ impl Builder {
         Ok(Self::default().nodes(urls))
     }
 
-    /// Adds nodes by their URLs: `redis://[user:password@]host[:port][/db]`, `rediss://` (TLS), `unix://path`,
-    /// `valkey://`, `etcd://host,host,host` (a cluster), `file:` (this machine, no server) or `memory:` (this process, for
-    /// tests); see [`NodeUrl`](crate::node::NodeUrl).
+    /// Adds nodes by their URLs: `redis://[user:password@]host[:port][/db]`, `rediss://` (TLS),
+    /// `unix://path`, `valkey://`, `etcd://host,host,host` (a cluster), `file:` (this machine, no server)
+    /// or `memory:` (this process, for tests); see [`NodeUrl`](crate::node::NodeUrl).
     ///
-    /// One node is a single-instance lock; 3 or 5 independent servers are Redlock. An etcd cluster is one node: its own
-    /// consensus does the rest.
+    /// One node is a single-instance lock; 3 or 5 independent servers are Redlock. An etcd cluster is one
+    /// node: its own consensus does the rest.
     pub fn nodes<U: Into<String>>(mut self, urls: impl IntoIterator<Item = U>) -> Self {
         self.urls.extend(urls.into_iter().map(Into::into));
         self
@@ -129,8 +129,8 @@ impl Builder {
     /// The longest ttl that any client of these nodes uses (default 30 s). A node that restarted does not
     /// vote for that time and 10 s more.
     ///
-    /// Nodes record it when they are first used, and what they have recorded counts from then on: a longer ttl is refused
-    /// there until [`Locker::raise_longest_ttl`] has recorded it on all of them.
+    /// Nodes record it when they are first used, and what they have recorded counts from then on: a
+    /// longer ttl is refused there until [`Locker::raise_longest_ttl`] has recorded it on all of them.
     pub fn longest_ttl(mut self, longest: Duration) -> Self {
         self.ctx.longest_ttl = longest;
         self
@@ -156,7 +156,8 @@ impl Builder {
 
     /// How long one node may take to answer. Far below the ttl, so that a dead node costs little.
     ///
-    /// Default: 50 ms; for `file:` and `etcd:`, whose answers may wait for a slow disk, a twentieth of the ttl up to 500 ms.
+    /// Default: 50 ms; for `file:` and `etcd:`, whose answers may wait for a slow disk, a twentieth of
+    /// the ttl up to 500 ms.
     pub fn node_timeout(mut self, timeout: Duration) -> Self {
         self.node_timeout = Some(timeout);
         self
@@ -169,8 +170,8 @@ impl Builder {
         self
     }
 
-    /// Whether nodes that restarted or forgot are kept from voting. Default: strict with two or more nodes, off
-    /// with one.
+    /// Whether nodes that restarted or forgot are kept from voting. Default: strict with two or more
+    /// nodes, off with one.
     pub fn restart_guard(mut self, guard: RestartGuard) -> Self {
         self.guard = Some(guard);
         self
@@ -242,8 +243,8 @@ impl Builder {
         self
     }
 
-    /// Feeds the `metrics` facade with everything that happens to locks and nodes, and with the health of the nodes;
-    /// see [`metrics`](crate::metrics).
+    /// Feeds the `metrics` facade with everything that happens to locks and nodes, and with the health of
+    /// the nodes; see [`metrics`](crate::metrics).
     #[cfg(feature = "metrics")]
     pub fn metrics(mut self, metrics: crate::metrics::Metrics) -> Self {
         let watch = metrics.node_watch();

@@ -8,7 +8,8 @@ use quorlock_core::Quorum;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The limit of one node's answer, if none was set: a disk takes longer than a network, and a consensus waits for disks.
+/// The limit of one node's answer, if none was set: a disk takes longer than a network, and a consensus
+/// waits for disks.
 pub(crate) fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
     let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
     let on_disk = urls.iter().any(|url| matches!(url.kind(), NodeKind::File | NodeKind::Etcd));

@@ -28,14 +28,15 @@ use tokio_util::sync::CancellationToken;
 
 /// A lock by its name. It is not held: [`Lock::acquire`] takes it. Cheap to clone.
 ///
-/// The settings come from the [`Locker`] and can be changed for this lock alone; each setter gives the changed lock back.
+/// The settings come from the [`Locker`] and can be changed for this lock alone; each setter gives the
+/// changed lock back.
 ///
 /// | you want to | call |
 /// |---|---|
 /// | wait for it, bounded | [`Lock::acquire`] |
 /// | have it now or know who has it | [`Lock::try_acquire`] |
 /// | run something while it is held, and stop when it is lost | [`Lock::run`] |
-/// | look without taking | [`Lock::inspect`] |
+/// | inspect it without taking it | [`Lock::inspect`] |
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
@@ -87,8 +88,8 @@ impl Lock {
     /// validity of the ttl at most.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`AcquireError::Held`] says which client has it, [`AcquireError::Contended`] that no client
-    /// had a majority until the last attempt.
+    /// As [`Lock::acquire`]; [`AcquireError::Held`] says which client has it, [`AcquireError::Contended`]
+    /// that no client had a majority until the last attempt.
     ///
     /// # Cancel safety
     /// As [`Lock::acquire`].
@@ -148,9 +149,9 @@ impl Lock {
     /// process that it was tied to.
     ///
     /// # Errors
-    /// [`ExtendError::Lost`] if a majority does not hold `token`, or agreed too late; [`ExtendError::NoQuorum`] if
-    /// too few nodes answered: it is then held until the deadline that it had, and can be tried again;
-    /// [`ExtendError::Config`] if the ttl cannot be used.
+    /// [`ExtendError::Lost`] if a majority does not hold `token`, or agreed too late;
+    /// [`ExtendError::NoQuorum`] if too few nodes answered: it is then held until the deadline that it
+    /// had, and can be tried again; [`ExtendError::Config`] if the ttl cannot be used.
     ///
     /// # Cancel safety
     /// Cancel safe: the nodes may have extended.
@@ -160,8 +161,8 @@ impl Lock {
         extend_token(self.locker.nodes(), &self.name, token, ttl).await
     }
 
-    /// Releases the lock that the caller holds with exactly this `token`: for a program that knows only name and token.
-    /// The counterpart of [`Lock::extend_token`].
+    /// Releases the lock that the caller holds with exactly this `token`: for a program that knows only
+    /// name and token. The counterpart of [`Lock::extend_token`].
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
@@ -171,11 +172,12 @@ impl Lock {
         await_release(nodes, &mut self.send_release(token)).await.0
     }
 
-    /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`] returns it. Observers
-    /// get [`Event::ForceReleased`], even if the call is dropped half-way.
+    /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`]
+    /// returns it. Observers get [`Event::ForceReleased`], even if the call is dropped half-way.
     ///
-    /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached takes the lock back
-    /// from it. A client that acquired the lock in the meantime has another token and is not touched.
+    /// The holder is not asked; it learns of the loss at its next extension, and no node that was reached
+    /// takes the lock back from it. A client that acquired the lock in the meantime has another token and
+    /// is not touched.
     ///
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the release is on its way to every node.
@@ -270,7 +272,8 @@ impl Lock {
     }
 }
 
-/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with [`AcquireError::Config`].
+/// Settings of this lock alone. A value that cannot be used makes [`Lock::acquire`] fail with
+/// [`AcquireError::Config`].
 impl Lock {
     /// How long the nodes keep the lock without hearing from its holder.
     pub fn ttl(self, ttl: Duration) -> Self {
@@ -278,7 +281,8 @@ impl Lock {
         self.set_checked(checked, |options, ttl| options.ttl = ttl)
     }
 
-    /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the nodes do.
+    /// How long [`Lock::acquire`] waits at most. It is kept to within one node timeout, whatever the
+    /// nodes do.
     pub fn wait_timeout(mut self, limit: Duration) -> Self {
         self.set().wait = limit;
         self
@@ -301,7 +305,8 @@ impl Lock {
         self.set_checked(check_max_hold(hold), |options, hold| options.max_hold = Some(hold))
     }
 
-    /// How long before the deadline a loss is announced: at most half of the validity, 2 % of the ttl by default.
+    /// How long before the deadline a loss is announced: at most half of the validity, 2 % of the ttl by
+    /// default.
     pub fn loss_margin(self, margin: Duration) -> Self {
         let checked = check_margin(margin, self.options.ttl);
         self.set_checked(checked, |options, margin| options.loss_margin = Some(margin))
@@ -327,8 +332,9 @@ impl Lock {
         self
     }
 
-    /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that another
-    /// process can [adopt](Locker::adopt) it. Only the file node distinguishes; on servers it is always so.
+    /// Whether the lock stays when this process ends without releasing it, until its ttl is over, so that
+    /// another process can [adopt](Locker::adopt) it. Only the file node distinguishes; on servers it is
+    /// always so.
     pub fn outlives_process(mut self, outlives: bool) -> Self {
         self.set().tied = !outlives;
         self

@@ -70,8 +70,8 @@ impl Locker {
     }
 
     /// Takes over a lock that another process gave away with
-    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held. Adopt a handle
-    /// once: see [`LockHandle`].
+    /// [`Guard::into_handle`](crate::Guard::into_handle). The nodes decide whether it is still held.
+    /// Adopt a handle once: see [`LockHandle`].
     ///
     /// # Errors
     /// [`ExtendError`] if a majority no longer has it, or too few nodes answer.
@@ -121,7 +121,8 @@ impl Locker {
 
     /// Declares all nodes fresh: nothing that they may have forgotten matters, so they may vote at once.
     ///
-    /// For new nodes only. On nodes that restarted while locks were held this can give one lock to two holders.
+    /// For new nodes only. On nodes that restarted while locks were held this can give one lock to two
+    /// holders.
     ///
     /// # Cancel safety
     /// Dropped half-way, some nodes may have been declared fresh.
@@ -190,10 +191,10 @@ impl Locker {
 
     /// Examines each node: what it is, how it is set up, and what we may do there.
     ///
-    /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with one connect
-    /// timeout to connect and another to answer. Nothing that a node keeps is changed, its epoch included:
-    /// permissions are tried on keys that do not exist and are not made. On the file node one small file is
-    /// written, synced and removed.
+    /// Asks all nodes at the same time, each on a connection of its own that does not delay votes, with
+    /// one connect timeout to connect and another to answer. Nothing that a node keeps is changed, its
+    /// epoch included: permissions are tried on keys that do not exist and are not made. On the file node
+    /// one small file is written, synced and removed.
     ///
     /// # Cancel safety
     /// Cancel safe.

@@ -196,9 +196,9 @@ impl Slot {
 
 impl Series {
     fn record(&self, counted: Counted) {
-        let mut known = self.0.lock();
-        if !known.contains(&counted) {
-            known.push(counted);
+        let mut used = self.0.lock();
+        if !used.contains(&counted) {
+            used.push(counted);
         }
     }
 

@@ -50,11 +50,12 @@ impl Metrics {
         }
     }
 
-    /// How many names of locks get a label `resource` of their own: those that are held, or were used within 10 minutes. All
-    /// others share `other`, as does a lock of that very name. A name of over 100 characters is cut, and ends with its hash.
+    /// How many names of locks get a label `resource` of their own: those that are held, or were used
+    /// within 10 minutes. All others share `other`, as does a lock of that very name. A name of over 100
+    /// characters is cut, and ends with its hash.
     ///
-    /// Series of names that are not used any more are no longer updated. An exporter that drops idle series, such as one
-    /// with an `idle_timeout` of 20 minutes, keeps their number bounded.
+    /// Series of names that are not used any more are no longer updated. An exporter that drops idle
+    /// series, such as one with an `idle_timeout` of 20 minutes, keeps their number bounded.
     #[must_use]
     pub fn with_names(self, most: usize) -> Self {
         Self { names: Arc::new(Names::up_to(most)), ..self }

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 
 /// Brings the gauges of nodes up to date from what [`Locker::health`](crate::Locker::health) returns.
 ///
-/// [`Builder::metrics`](crate::Builder::metrics) does so every few seconds. A node of which nothing is known yet gets
-/// no gauges; those of a node that is down are 0.
+/// [`Builder::metrics`](crate::Builder::metrics) does so every few seconds. A node of which nothing is
+/// known yet gets no gauges; those of a node that is down are 0.
 pub fn record_health(nodes: &[NodeHealth]) {
     for node in nodes {
         record(&node.node, &node.health);

@@ -74,7 +74,8 @@ impl Command {
 /// counter to `proposal` if it is below; a node that is never one of several may leave it unchanged if
 /// the name was not taken. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
 ///
-/// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by [`Done::Raised`].
+/// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by
+/// [`Done::Raised`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acquire {
     /// The lock.
@@ -101,7 +102,8 @@ impl Acquire {
     }
 }
 
-/// What an extension does to the tie between a lock and a process, where the node can see processes (the file node).
+/// What an extension does to the tie between a lock and a process, where the node can see processes (the
+/// file node).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tie {
@@ -187,7 +189,8 @@ pub enum Content {
     Free,
     /// A lock of quorlock.
     Lock(StoredLock),
-    /// Something that another program wrote: its first few characters, printable. The rest may be that program's secret.
+    /// Something that another program wrote: its first few characters, printable. The rest may be that
+    /// program's secret.
     Foreign(String),
 }
 

@@ -15,13 +15,13 @@ pub(crate) struct HandClock(Mutex<Duration>);
 
 impl HandClock {
     pub(crate) fn advance(&self, span: Duration) {
-        *self.0.lock().unwrap() += span;
+        *self.0.lock() += span;
     }
 }
 
 impl Clock for HandClock {
     fn now(&self) -> Moment {
-        Moment::from_boot(Duration::from_secs(1_000) + *self.0.lock().unwrap())
+        Moment::from_boot(Duration::from_secs(1_000) + *self.0.lock())
     }
 
     fn wall_time(&self) -> std::time::SystemTime {

@@ -50,8 +50,8 @@ pub struct ServerFacts {
     pub persistence: Persistence,
     /// What it remembers after a restart, by its persistence.
     pub recall: Recall,
-    /// The mark by which the restart guard knows whether it remembers; `None` if it has none, as a server that is
-    /// new, was flushed, or is used without restart guard.
+    /// The mark by which the restart guard knows whether it remembers; `None` if it has none, as a server
+    /// that is new, was flushed, or is used without restart guard.
     pub epoch: Option<EpochFacts>,
     /// How far its wall clock is ahead of ours, in microseconds, to within half a round trip.
     pub clock_ahead_micros: Option<i64>,
@@ -60,7 +60,8 @@ pub struct ServerFacts {
     pub round_trip: Option<Duration>,
     /// The user that we are logged in as, if it reports that.
     pub user: Option<String>,
-    /// What this user cannot do of what we need. Not tried on a server that cannot be a node whatever its settings.
+    /// What this user cannot do of what we need. Not tried on a server that cannot be a node whatever its
+    /// settings.
     pub denied: Vec<Denial>,
     /// A command of its own to delete a key by its value, which newer servers have.
     pub fast_release: Option<FastRelease>,
@@ -113,7 +114,8 @@ pub enum Recall {
     /// Everything but what it answered while it saved or rewrote its file, if it crashed then: it did not
     /// sync in the meantime.
     AllButTheLastSave,
-    /// What its last snapshot had, or what the kernel had written by then: anything from seconds to hours is lost.
+    /// What its last snapshot had, or what the kernel had written by then: anything from seconds to hours
+    /// is lost.
     Partly,
     /// Nothing at all.
     Nothing,
@@ -168,8 +170,8 @@ pub enum Purpose {
     RestartGuard,
     /// Waking waiters: without it they poll from time to time.
     Hints,
-    /// Ending our old connections: without it a server that was stopped may take a lock once it wakes, which then
-    /// stays until its ttl is over.
+    /// Ending our old connections: without it a server that was stopped may take a lock once it wakes,
+    /// which then stays until its ttl is over.
     Reconnecting,
     /// Listing locks.
     Listing,
@@ -199,11 +201,12 @@ pub struct DirectoryFacts {
     pub file_system: Option<String>,
     /// How much room is left for us, in bytes.
     pub free_bytes: Option<u64>,
-    /// How long it took to write a file and to sync it to disk, as an acquire does. Give the node timeout several
-    /// times as long.
+    /// How long it took to write a file and to sync it to disk, as an acquire does. Give the node timeout
+    /// several times as long.
     #[serde(rename = "sync_us", serialize_with = "micros")]
     pub sync: Duration,
-    /// What it remembers after a crash of the machine. Locks end with a reboot, so it is the fences that matter.
+    /// What it remembers after a crash of the machine. Locks end with a reboot, so it is the fences that
+    /// matter.
     pub recall: Recall,
 }
 
@@ -267,11 +270,11 @@ mod tests {
             false    -         -          Unknown";
         for row in table.lines().skip(2) {
             let cells: Vec<&str> = row.split_whitespace().collect();
-            let told = |cell: &str| (cell != "-").then(|| cell.replace("none", ""));
+            let reported = |cell: &str| (cell != "-").then(|| cell.replace("none", ""));
             let persistence = Persistence {
                 appends: cells[0] == "true",
-                append_sync: told(cells[1]),
-                snapshots: told(cells[2]),
+                append_sync: reported(cells[1]),
+                snapshots: reported(cells[2]),
                 ..Persistence::default()
             };
             assert_eq!(format!("{:?}", persistence.recall()), cells[3], "{row}");

@@ -1,4 +1,4 @@
-//! The memory node: names state inside this process, for users' own tests.
+//! The memory node: names kept inside this process, for users' own tests.
 
 use crate::context::clock::Clock;
 use crate::context::mutex::Mutex;
@@ -39,11 +39,11 @@ impl MemoryNode {
     /// brings the clock.
     pub fn shared(label: &str, clock: Arc<dyn Clock>) -> Self {
         static STORAGES: Mutex<BTreeMap<String, Weak<Storage>>> = Mutex::new(BTreeMap::new());
-        let mut shelves = STORAGES.lock();
-        shelves.retain(|_, storage| storage.strong_count() > 0);
-        let storage = shelves.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
+        let mut storages = STORAGES.lock();
+        storages.retain(|_, storage| storage.strong_count() > 0);
+        let storage = storages.get(label).and_then(Weak::upgrade).unwrap_or_else(|| {
             let storage = Arc::new(Storage::new(clock));
-            shelves.insert(label.to_owned(), Arc::downgrade(&storage));
+            storages.insert(label.to_owned(), Arc::downgrade(&storage));
             storage
         });
         Self::on(format!("memory:{label}").into(), storage)
@@ -196,8 +196,8 @@ mod tests {
     }
 
     fn is_notified(wakeup: &Wakeup) -> bool {
-        let mut heard = Box::pin(wakeup.notified());
-        let poll = heard.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let mut notified = Box::pin(wakeup.notified());
+        let poll = notified.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         poll == Poll::Ready(())
     }
 
@@ -227,6 +227,6 @@ mod tests {
         ask(&a, &acquire("x", 1, 5, TTL, false)).await;
         assert!(!wakeups.iter().any(is_notified), "nothing was released");
         ask(&a, &release("x", 1)).await;
-        assert_eq!(wakeups.each_ref().map(rang), [true, false, false]);
+        assert_eq!(wakeups.each_ref().map(is_notified), [true, false, false]);
     }
 }

@@ -49,19 +49,19 @@ use url::Place;
 /// A boxed future, as trait objects need it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One voter: a Redis or Valkey server, an etcd cluster, a directory of the file engine, or anything else that can keep a
-/// name.
+/// One voter: a Redis or Valkey server, an etcd cluster, a directory of the file engine, or anything else
+/// that can keep a name.
 ///
 /// # The contract
 /// - **Ordered.** Commands for one name take effect in the order of the [`Node::send`] calls, and an
 ///   inspection comes after all commands before it. A release that follows an acquire can never overtake
 ///   it, even if no caller waited for the answer to the acquire.
-/// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes of the
-///   caller.
-/// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command. A node never
-///   calls back into locks, guards or lockers.
-/// - **One answer.** Each [`Request`] is answered once. An error, a timeout or garbage is [`Reply::Failed`]: no vote,
-///   and what happened is unknown.
+/// - **Cancel-safe.** `send` is synchronous: when it returns, the command is on its way, whatever becomes
+///   of the caller.
+/// - **Never blocks.** Not in `send`, not in `watch`. Queues are bounded; a full queue fails the command.
+///   A node never calls back into locks, guards or lockers.
+/// - **One answer.** Each [`Request`] is answered once. An error, a timeout or garbage is
+///   [`Reply::Failed`]: no vote, and what happened is unknown.
 /// - **Owner only.** Stamp, extend and release change nothing unless the node still stores that token.
 pub trait Node: fmt::Debug + Send + Sync + 'static {
     /// A short text that names the node to people: its address without secrets.

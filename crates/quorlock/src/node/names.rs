@@ -2,7 +2,8 @@
 
 use quorlock_core::Name;
 
-/// The names that a node may know, in order: every lock that it holds, and others that it has not forgotten yet.
+/// The names that a node may know, in order: every lock that it holds, and others that it has not
+/// forgotten yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Names {

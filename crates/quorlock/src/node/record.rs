@@ -201,7 +201,8 @@ mod tests {
         assert!(!hold(1_000_000, 10, 0).has_lapsed(at(999_995), BootId(0)));
     }
 
-    /// Goal: a container that hides the kernel's boot id does not take the locks of the others for those of an earlier boot.
+    /// Goal: a container that hides the kernel's boot id does not take the locks of the others for those
+    /// of an earlier boot.
     #[test]
     fn a_boot_that_is_not_known_is_not_another_boot() {
         for (holder, reader) in [(1, 0), (0, 1)] {

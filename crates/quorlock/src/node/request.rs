@@ -139,7 +139,8 @@ impl RoundReplies {
         }
     }
 
-    /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once there are enough.
+    /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once
+    /// there are enough.
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
         let mut collected = self.collected.lock();
         if collected.replies.is_empty() {

@@ -61,7 +61,8 @@ impl Nodes {
         self.ask_within(command, self.ctx.node_timeout)
     }
 
-    /// Sends `command` to all nodes. The round wakes its reader once a majority has done it, or can no longer.
+    /// Sends `command` to all nodes. The round wakes its reader once a majority has done it, or can no
+    /// longer.
     pub(crate) fn ask_within(&self, command: Command, limit: Duration) -> Round {
         Round::send(&self.all, self.set(), command, limit, WakeThreshold::majority(self.quorum))
     }
@@ -101,7 +102,8 @@ impl Nodes {
 
     async fn connect_majority(&self) {
         let mut tried = JoinSet::new();
-        for node in self.all.iter().cloned() {
+        for node in self.all.iter() {
+            let node = node.clone();
             tried.spawn(async move {
                 node.wait_connected().await;
                 node.health().trouble.is_none()

@@ -50,7 +50,8 @@ impl Round {
         self.replies.command()
     }
 
-    /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after the last.
+    /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after
+    /// the last.
     ///
     /// # Cancel safety
     /// Cancel safe: a reply that is not returned is not taken.

@@ -64,6 +64,10 @@ impl<'a> Votes<'a> {
         self.no.len()
     }
 
+    pub(crate) fn failed(&self) -> usize {
+        self.failed.len()
+    }
+
     fn quorum(&self) -> Quorum {
         self.nodes.quorum
     }

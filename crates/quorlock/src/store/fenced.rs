@@ -1,8 +1,8 @@
 //! Fencing at the resource: values in Redis or Valkey that refuse the write of an outdated holder.
 //!
-//! A lock with a time limit can end under a paused holder. What then saves the data is the resource: it remembers the
-//! highest fence that wrote and refuses lower ones. This is that check for a value kept in Redis or Valkey; for SQL
-//! see `examples/fenced-sql` in the repository.
+//! A lock with a time limit can end under a paused holder. What then saves the data is the resource: it
+//! remembers the highest fence that wrote and refuses lower ones. This is that check for a value kept in
+//! Redis or Valkey; for SQL see `examples/fenced-sql` in the repository.
 //!
 //! ```no_run
 //! # async fn example(guard: quorlock::Guard) -> Result<(), Box<dyn std::error::Error>> {
@@ -19,11 +19,13 @@
 use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
 use crate::node::{MAX_BULK, NodeError, NodeUrl, RedisNode, Value};
+use quorlock_core::Fence;
 use std::time::Duration;
 
 /// Writes `ARGV[2]` to `KEYS[1]` if no fence above `ARGV[1]` was seen in `KEYS[2]`.
 ///
-/// Answers 1, or the higher fence as text. For use with any other client: `EVAL script 2 key fence_key fence value`.
+/// Answers 1, or the higher fence as text. For use with any other client: `EVAL script 2 key fence_key
+/// fence value`.
 pub const FENCED_SET: &str = include_str!("fenced_set.lua");
 
 /// How long one call may take.
@@ -37,9 +39,6 @@ pub struct FencedStore {
     node: RedisNode,
 }
 
-/// The highest number that Lua, whose numbers are doubles, distinguishes from the next.
-const EXACT: u64 = 1 << 53;
-
 /// What became of a fenced write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a stale write means that another client holds the lock now"]
@@ -49,7 +48,7 @@ pub enum Written {
     /// A later holder has written. The value was left alone: stop the work.
     Stale {
         /// The highest fence that wrote.
-        seen: u64,
+        seen: Fence,
     },
 }
 
@@ -68,21 +67,19 @@ impl FencedStore {
         Ok(Self { node: node.map_err(|source| ConfigError::Node { node: url.to_string(), source })? })
     }
 
-    /// Writes `value` of at most 64 KiB under `key` if no fence above `fence` has written it. One atomic step on the server.
+    /// Writes `value` of at most 64 KiB under `key` if no fence above `fence` has written it. One atomic
+    /// step on the server.
     ///
     /// # Errors
-    /// [`NodeError`] if the server did not answer: the value may or may not have been written. The same call can be
-    /// made again. A value that is too long, and a fence above 2^53, which no lock has, are refused.
+    /// [`NodeError`] if the server did not answer: the value may or may not have been written. The same
+    /// call can be made again. A value that is too long is refused.
     ///
     /// # Cancel safety
     /// Dropped half-way, the value may or may not have been written.
-    pub async fn set(&self, key: &str, value: impl AsRef<[u8]>, fence: u64) -> Result<Written, NodeError> {
-        let refused = |reason: &str| Err(NodeError::Protocol { reason: reason.into() });
+    pub async fn set(&self, key: &str, value: impl AsRef<[u8]>, fence: Fence) -> Result<Written, NodeError> {
         if value.as_ref().len() > MAX_BULK {
-            return refused("a value of over 64 KiB could not be read again; nothing was written");
-        }
-        if fence > EXACT {
-            return refused("a fence above 2^53 is not compared exactly; nothing was written");
+            let reason = "a value of over 64 KiB could not be read again; nothing was written".into();
+            return Err(NodeError::Protocol { reason });
         }
         let (seen, fence) = (fence_key(key), fence.to_string());
         let words: [&[u8]; 7] = [
@@ -97,7 +94,7 @@ impl FencedStore {
         match self.node.call(&words).await? {
             Value::Integer(1) => Ok(Written::Yes),
             other => match other.number() {
-                Some(seen) => Ok(Written::Stale { seen }),
+                Some(seen) => Ok(Written::Stale { seen: Fence::new(seen) }),
                 None => {
                     Err(NodeError::Protocol { reason: "a fenced write is answered by another shape".into() })
                 }
@@ -123,8 +120,9 @@ impl FencedStore {
     ///
     /// # Cancel safety
     /// Cancel safe: nothing is changed.
-    pub async fn seen(&self, key: &str) -> Result<Option<u64>, NodeError> {
-        Ok(self.node.call(&[b"GET", fence_key(key).as_bytes()]).await?.number())
+    pub async fn seen(&self, key: &str) -> Result<Option<Fence>, NodeError> {
+        let seen = self.node.call(&[b"GET", fence_key(key).as_bytes()]).await?.number();
+        Ok(seen.map(Fence::new))
     }
 }
 

@@ -30,18 +30,18 @@
 //! never win.
 //!
 //! # What is promised
-//! - An update is written only over the very value that its closure saw, on one server. A server that fails over or
-//!   forgets takes its values with it; there is no quorum here.
-//! - Nothing is tried again unless it certainly did not happen. A connection that breaks before the answer to `EXEC`
-//!   is [`UpdateError::Unknown`].
-//! - `WATCH` belongs to a connection, so a store has one of its own, which serves one update at a time. It never
-//!   writes on another connection than the one that watched. Whatever ends an update early, be it a dropped future, an
-//!   error or a panic of the closure, closes the connection, and with it ends all that was watched or queued.
+//! - An update is written only over the very value that its closure saw, on one server. A server that
+//!   fails over or forgets takes its values with it; there is no quorum here.
+//! - Nothing is tried again unless it certainly did not happen. A connection that breaks before the
+//!   answer to `EXEC` is [`UpdateError::Unknown`].
+//! - `WATCH` belongs to a connection, so a store has one of its own, which serves one update at a time.
+//!   It never writes on another connection than the one that watched. Whatever ends an update early, be
+//!   it a dropped future, an error or a panic of the closure, closes the connection, and with it ends all
+//!   that was watched or queued.
 
 mod attempt;
 
 use crate::context::entropy;
-use crate::context::options::check_attempts;
 use crate::context::{Context, RestartGuard};
 use crate::error::ConfigError;
 use crate::node::{MAX_BULK, NodeError, NodeUrl, SessionCell};
@@ -161,13 +161,11 @@ impl OptimisticStore {
         Ok(Self { cell, ctx, attempts: 16, limit: Duration::from_secs(5) })
     }
 
-    /// How many attempts an update makes at most; 16 unless set.
-    ///
-    /// # Errors
-    /// [`ConfigError::Setting`] for 0.
-    pub fn attempts(mut self, attempts: u32) -> Result<Self, ConfigError> {
-        self.attempts = check_attempts(attempts)?;
-        Ok(self)
+    /// How many attempts an update makes at most; 16 unless set. Zero counts as one.
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
     }
 
     /// For how long an update waits for the connection and begins new attempts; 5 s unless set.
@@ -188,11 +186,12 @@ impl OptimisticStore {
     /// that the key has stays.
     ///
     /// # Errors
-    /// [`UpdateError`], each variant with what to do. All but [`UpdateError::Unknown`] mean that nothing was written.
+    /// [`UpdateError`], each variant with what to do. All but [`UpdateError::Unknown`] mean that nothing
+    /// was written.
     ///
     /// # Cancel safety
-    /// Dropped half-way, the value may or may not have been written, as a whole and only over the value that `change`
-    /// saw. The connection is closed; nothing of it affects later updates.
+    /// Dropped half-way, the value may or may not have been written, as a whole and only over the value
+    /// that `change` saw. The connection is closed; nothing of it affects later updates.
     pub async fn update<E>(
         &self,
         key: &str,
@@ -234,7 +233,7 @@ impl OptimisticStore {
         let Ok(mut cell) = timeout(self.limit, self.cell.lock()).await else {
             return Err(self.late(key, 0, started));
         };
-        let (session, value) = read(&mut cell, key, Purpose::Look).await?;
+        let (session, value) = read(&mut cell, key, Purpose::Read).await?;
         cell.keep(session);
         Ok(value)
     }

@@ -51,7 +51,8 @@ impl Histogram {
     }
 }
 
-/// Durations below [`PARTS`] microseconds have a bucket each; above, each power of two has [`PARTS`].
+/// Durations below [`PARTS`] microseconds have a bucket each; above, each power of two has
+/// [`PARTS`].
 fn bucket(micros: u64) -> usize {
     if micros < PARTS {
         return usize::try_from(micros).unwrap_or(0);

@@ -13,7 +13,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
 
-/// Runs `line` with the nodes in its environment, forwards signals to it, and returns its exit code.
+/// Runs `line` with the nodes in its environment, forwards signals to it, and returns its exit
+/// code.
 ///
 /// # Errors
 /// As in shells: exit 127 if there is no such command, 126 if it cannot be run.

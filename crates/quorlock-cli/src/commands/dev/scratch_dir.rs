@@ -1,4 +1,5 @@
-//! The working directory of the servers. It is removed when we end, or by the next `quorlock dev` if we are killed.
+//! The working directory of the servers. It is removed when we end, or by the next `quorlock dev`
+//! if we are killed.
 
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 const PREFIX: &str = "quorlock-dev-";
-/// A file that is locked while its directory is in use; the kernel unlocks it when we end, in whatever way.
+/// A file that is locked while its directory is in use; the kernel unlocks it when we end, in
+/// whatever way.
 const IN_USE: &str = "in-use";
 
 /// A directory of our own. Dropping it removes it.
@@ -42,7 +44,8 @@ impl ScratchDir {
     }
 }
 
-/// Removes directories that no process uses any more. A directory that cannot be removed does no harm.
+/// Removes directories that no process uses any more. A directory that cannot be removed does no
+/// harm.
 fn remove_abandoned() {
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else { return };
     for entry in entries.flatten() {
@@ -53,8 +56,8 @@ fn remove_abandoned() {
     }
 }
 
-/// Whether the file in `dir` exists and is not locked. A directory without the file is just being created, or is not ours.
-/// A pipe in its place would block us.
+/// Whether the file in `dir` exists and is not locked. A directory without the file is just being
+/// created, or is not ours. A pipe in its place would block us.
 fn is_abandoned(dir: &Path) -> bool {
     let is_file = fs::symlink_metadata(dir.join(IN_USE)).is_ok_and(|found| found.is_file());
     is_file && File::open(dir.join(IN_USE)).is_ok_and(|file| file.try_lock().is_ok())

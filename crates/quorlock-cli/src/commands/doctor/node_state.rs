@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) enum NodeState {
     Votes,
-    /// It is new or has forgotten, and no client has connected since: the next client begins its quarantine.
+    /// It is new or has forgotten, and no client has connected since: the next client begins its
+    /// quarantine.
     Unmarked,
     /// It may not vote yet.
     Quarantined {

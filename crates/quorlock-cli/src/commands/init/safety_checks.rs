@@ -37,8 +37,8 @@ pub(super) async fn warnings(settings: &Settings, plan: &Plan) -> Vec<String> {
     warnings
 }
 
-/// The locks that any node stores. Each node is asked alone: together, nodes that forgot a lock would outvote the one
-/// that stores it.
+/// The locks that any node stores. Each node is asked alone: together, nodes that forgot a lock
+/// would outvote the one that stores it.
 async fn held_locks(settings: &Settings, plan: &Plan) -> BTreeSet<String> {
     let mut held = BTreeSet::new();
     for node in &plan.nodes {

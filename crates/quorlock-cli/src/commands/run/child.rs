@@ -70,8 +70,8 @@ impl Child {
             command.process_group(0);
         }
         let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
-        // Orphans become our children, so that none escapes when the lock is lost. If this fails, only processes of the
-        // command's group are found.
+        // Orphans become our children, so that none escapes when the lock is lost. If this fails,
+        // only processes of the command's group are found.
         let _ = set_child_subreaper(Some(getpid()));
         let mut switch = DeadManSwitch::start().ok();
         if let Some(switch) = &switch {
@@ -103,7 +103,8 @@ impl Child {
         Ok(child)
     }
 
-    /// Sets when the dead man's switch kills the command: after `left`, or never. Replaces the former deadline.
+    /// Sets when the dead man's switch kills the command: after `left`, or never. Replaces the
+    /// former deadline.
     pub(super) fn set_kill_deadline(&mut self, left: Option<Duration>) {
         let has_own_group = self.terminal.gives_own_group();
         let target = if has_own_group { KillTarget::Group(self.pid) } else { KillTarget::Process(self.pid) };
@@ -138,8 +139,8 @@ impl Child {
         changes
     }
 
-    /// Forwards a signal that we received, and continues a stopped command that it is meant to end. Returns `false` if
-    /// the command runs as another user, so that the kernel refused.
+    /// Forwards a signal that we received, and continues a stopped command that it is meant to end.
+    /// Returns `false` if the command runs as another user, so that the kernel refused.
     pub(super) fn forward(&self, signal: Signal) -> bool {
         let signals = [Some(signal), is_termination(signal).then_some(Signal::CONT)];
         let mut is_refused = false;
@@ -152,8 +153,9 @@ impl Child {
         !is_refused
     }
 
-    /// Stops us together with the command if the terminal stopped it, until we are continued: so that the shell gets the
-    /// terminal (Ctrl-Z), or can give it to us (a background job that wants to read). `false` if it was not the terminal.
+    /// Stops us together with the command if the terminal stopped it, until we are continued: so
+    /// that the shell gets the terminal (Ctrl-Z), or can give it to us (a background job that wants
+    /// to read). `false` if it was not the terminal.
     pub(super) fn stop_with_command(&mut self, by: Option<i32>) -> bool {
         let wants_terminal = [Signal::TTIN, Signal::TTOU].iter().any(|signal| by == Some(signal.as_raw()));
         match self.terminal {
@@ -161,7 +163,8 @@ impl Child {
             Terminal::None if wants_terminal => {}
             Terminal::None | Terminal::Shared => return false,
         }
-        // The whole group, because the terminal would have stopped the script that we may be part of.
+        // The whole group, because the terminal would have stopped the script that we may be part
+        // of.
         let _ = kill_current_process_group(Signal::STOP);
         // We may have been continued in the background.
         self.terminal = Terminal::regain();
@@ -174,7 +177,8 @@ impl Child {
         let _ = kill_process_group(self.pid, Signal::CONT);
     }
 
-    /// Sends TERM to the command and its descendants, and CONT, because a stopped process could not end.
+    /// Sends TERM to the command and its descendants, and CONT, because a stopped process could not
+    /// end.
     pub(super) fn terminate(&mut self) {
         self.signal_all(Signal::TERM);
         self.signal_all(Signal::CONT);
@@ -235,8 +239,8 @@ impl Child {
         }
     }
 
-    /// Signals the process group of the command, or the command alone if it shares our group. A group refuses a signal if
-    /// we may signal none of its processes.
+    /// Signals the process group of the command, or the command alone if it shares our group. A
+    /// group refuses a signal if we may signal none of its processes.
     fn signal_command(&self, signal: Signal) -> rustix::io::Result<()> {
         match self.terminal.gives_own_group() {
             true => kill_process_group(self.pid, signal),

@@ -67,7 +67,8 @@ impl RunConfig {
         })
     }
 
-    /// The settings of the locker, with a loss margin that leaves time to end the command before the lock ends.
+    /// The settings of the locker, with a loss margin that leaves time to end the command before
+    /// the lock ends.
     pub(super) fn builder(&self) -> Builder {
         let margin = match self.on_lost {
             OnLost::Term => self.kill_grace + self.kill_slack,
@@ -77,11 +78,12 @@ impl RunConfig {
         self.settings.builder().max_attempts(u32::MAX).loss_margin(margin)
     }
 
-    /// When the dead man's switch kills the command unless the lock is extended; `None` if the command may go on without
-    /// the lock.
+    /// When the dead man's switch kills the command unless the lock is extended; `None` if the
+    /// command may go on without the lock.
     ///
-    /// We kill it ourselves when `kill_slack` is left, or earlier; the switch acts when half of that is left. After a short
-    /// hold it is an eighth of the time left, so that the switch does not act before us.
+    /// We kill it ourselves when `kill_slack` is left, or earlier; the switch acts when half of
+    /// that is left. After a short hold it is an eighth of the time left, so that the switch does
+    /// not act before us.
     pub(super) fn time_to_kill(&self, guard: &Guard) -> Option<Duration> {
         let left = guard.time_left();
         match self.on_lost {
@@ -119,8 +121,8 @@ impl RunConfig {
     }
 }
 
-/// Refuses `quorlock run -- CMD ARG`, which would run ARG under a lock named CMD. A name that begins with a dash can only
-/// be given after the `--`.
+/// Refuses `quorlock run -- CMD ARG`, which would run ARG under a lock named CMD. A name that
+/// begins with a dash can only be given after the `--`.
 fn check_name(args: &Run) -> Result<(), Failure> {
     let before = env::args_os().take_while(|arg| arg != "--");
     let is_missing = matches!(Cli::try_parse_from(before), Err(error) if error.kind() == ErrorKind::MissingRequiredArgument);
@@ -148,7 +150,8 @@ fn kill_slack(ttl: Duration) -> Duration {
     (ttl / 50).clamp(Duration::from_millis(30), Duration::from_millis(500))
 }
 
-/// The time from TERM to KILL. It must fit twice into the ttl, so that enough time is left to work in.
+/// The time from TERM to KILL. It must fit twice into the ttl, so that enough time is left to work
+/// in.
 fn kill_grace(settings: &Settings) -> Result<Duration, Failure> {
     let ttl = settings.ttl.value;
     let Some(grace) = settings.kill_grace.value else {

@@ -1,8 +1,10 @@
-//! A helper process that kills the command if we cannot: if we were killed, or are stopped when the lock ends.
+//! A helper process that kills the command if we cannot: if we were killed, or are stopped when the
+//! lock ends.
 //!
-//! The kernel kills the command itself when we die (parent-death signal), but not the processes that the command
-//! started, and it kills nothing when we are stopped (`kill -STOP`, or TSTP). So a child of ours waits for the end of a
-//! pipe whose other end only we hold, and for the end of the lock.
+//! The kernel kills the command itself when we die (parent-death signal), but not the processes
+//! that the command started, and it kills nothing when we are stopped (`kill -STOP`, or TSTP). So a
+//! child of ours waits for the end of a pipe whose other end only we hold, and for the end of the
+//! lock.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -12,7 +14,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-/// The helper process. It kills nothing before [`DeadManSwitch::arm`] and after [`DeadManSwitch::disarm`].
+/// The helper process. It kills nothing before [`DeadManSwitch::arm`] and after
+/// [`DeadManSwitch::disarm`].
 #[derive(Debug)]
 pub(super) struct DeadManSwitch {
     pub(super) pid: Pid,
@@ -37,7 +40,8 @@ impl KillTarget {
     }
 }
 
-/// A message to the helper process. A pipe takes it in one piece, so it arrives whole or not at all.
+/// A message to the helper process. A pipe takes it in one piece, so it arrives whole or not at
+/// all.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Message {
@@ -71,7 +75,8 @@ impl DeadManSwitch {
     pub(super) fn start() -> io::Result<Self> {
         let (reader, pipe) = io::pipe()?;
         let (from, to) = (reader.as_raw_fd(), pipe.as_raw_fd());
-        // SAFETY: the new process makes system calls only, which is allowed whatever our other threads do.
+        // SAFETY: the new process makes system calls only, which is allowed whatever our other
+        // threads do.
         let forked = unsafe { libc::fork() };
         match forked {
             -1 => Err(io::Error::last_os_error()),
@@ -84,12 +89,14 @@ impl DeadManSwitch {
         }
     }
 
-    /// Arms the switch for the process of `command` before the command begins: there is no moment at which we could die
-    /// and leave behind what the command has started. With `is_group` the target is the process group of that process.
+    /// Arms the switch for the process of `command` before the command begins: there is no moment
+    /// at which we could die and leave behind what the command has started. With `is_group` the
+    /// target is the process group of that process.
     pub(super) fn arm_from_start(&self, command: &mut Command, is_group: bool) {
         let to = self.pipe.as_raw_fd();
         let send_target = move || {
-            // SAFETY: plain system calls. The descriptor is ours until the process becomes the command.
+            // SAFETY: plain system calls. The descriptor is ours until the process becomes the
+            // command.
             unsafe {
                 let pid = libc::getpid();
                 let message = Message { at: i64::MAX, target: if is_group { -pid } else { pid } }.to_bytes();
@@ -102,7 +109,8 @@ impl DeadManSwitch {
         unsafe { command.pre_exec(send_target) };
     }
 
-    /// Kills `target` when we die, or after `left` unless it is armed anew before. Replaces the former target and time.
+    /// Kills `target` when we die, or after `left` unless it is armed anew before. Replaces the
+    /// former target and time.
     pub(super) fn arm(&mut self, target: KillTarget, left: Option<Duration>) {
         let left = left.and_then(|left| i64::try_from(left.as_millis()).ok());
         let at = left.map_or(i64::MAX, |left| boot_millis().saturating_add(left));
@@ -121,7 +129,8 @@ impl DeadManSwitch {
     }
 }
 
-/// Reads messages. Kills the target at our death, which ends the pipe, or when the time of the last message comes.
+/// Reads messages. Kills the target at our death, which ends the pipe, or when the time of the last
+/// message comes.
 ///
 /// # Safety
 /// Only for a process that was just forked and does nothing else.
@@ -131,7 +140,8 @@ unsafe fn serve_messages(from: RawFd, to: RawFd) -> ! {
     unsafe {
         // A name of its own, so that `killall quorlock` spares it.
         libc::prctl(libc::PR_SET_NAME, c"ql-dead-man".as_ptr());
-        // Out of reach of the terminal, and without the files that another process may wait to be closed.
+        // Out of reach of the terminal, and without the files that another process may wait to be
+        // closed.
         libc::setsid();
         let _ = libc::chdir(c"/".as_ptr());
         libc::close(to);
@@ -163,7 +173,8 @@ unsafe fn serve_messages(from: RawFd, to: RawFd) -> ! {
     }
 }
 
-/// How long to wait for the next message, as the argument of `poll`. At most an hour: -1 would be for ever.
+/// How long to wait for the next message, as the argument of `poll`. At most an hour: -1 would be
+/// for ever.
 fn poll_timeout(message: Message) -> i32 {
     const HOUR: i64 = 3_600_000;
     i32::try_from(message.at.saturating_sub(boot_millis()).clamp(0, HOUR)).unwrap_or(0)

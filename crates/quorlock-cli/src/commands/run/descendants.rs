@@ -6,7 +6,8 @@ use std::fs;
 
 /// Every living process that descends from us.
 ///
-/// We are the reaper of orphans, so processes that detached themselves from the command are found as well.
+/// We are the reaper of orphans, so processes that detached themselves from the command are found
+/// as well.
 pub(super) fn alive() -> Vec<Pid> {
     // `/proc` may belong to a pid namespace around ours, so we start with our pid in `/proc`.
     let Some((me, depth)) = own_pid() else { return Vec::new() };

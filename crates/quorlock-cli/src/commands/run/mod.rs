@@ -74,7 +74,8 @@ async fn run_under_lock(config: &RunConfig, notice: Option<&str>, output: Output
     Ok(report.print(&end, output))
 }
 
-/// Holds the lock until `--at-least` is over or a signal comes. Returns whether it held the lock after the command ended.
+/// Holds the lock until `--at-least` is over or a signal comes. Returns whether it held the lock
+/// after the command ended.
 async fn hold_at_least(guard: &Guard, config: &RunConfig, end: &CommandEnd, signals: &mut Signals) -> bool {
     let left = config.at_least.unwrap_or_default().saturating_sub(end.held);
     if end.lost.is_some() || left.is_zero() {

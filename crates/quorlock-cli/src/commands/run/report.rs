@@ -35,8 +35,8 @@ impl RunReport {
         Self(object)
     }
 
-    /// Adds the outcome of the release. If it finds no lock, another client removed the lock: while the command ran,
-    /// unless we `held_on` after the command ended.
+    /// Adds the outcome of the release. If it finds no lock, another client removed the lock: while
+    /// the command ran, unless we `held_on` after the command ended.
     pub(super) fn add_release(&mut self, outcome: &ReleaseOutcome, held_on: bool) {
         self.0["release"] = outcome.kind().into();
         if matches!(outcome, ReleaseOutcome::AlreadyGone) && self.0["lost"].is_null() && !held_on {

@@ -57,7 +57,8 @@ pub(super) async fn supervise(
                 return CommandEnd { exit: ended, lost, held: start.elapsed(), unstoppable: Vec::new() };
             }
         }
-        // KILL was sent, and we may not kill the processes that still run: waiting would not end them.
+        // KILL was sent, and we may not kill the processes that still run: waiting would not end
+        // them.
         if lost.is_some() && kill_at.is_none() && config.on_lost != OnLost::Warn && child.is_out_of_reach() {
             return CommandEnd { exit: ended, lost, held: start.elapsed(), unstoppable: child.unstoppable() };
         }
@@ -70,7 +71,8 @@ pub(super) async fn supervise(
                 Received::ChildChanged => for change in child.poll_changes() {
                     match change {
                         Change::Ended(exit) => ended = Some(exit),
-                        // It resumes only if the lock is still held: we could not extend it while stopped.
+                        // It resumes only if the lock is still held: we could not extend it while
+                        // stopped.
                         Change::Stopped(by) => if child.stop_with_command(by) && guard.is_held() {
                             child.resume();
                         }

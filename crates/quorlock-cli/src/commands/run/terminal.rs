@@ -9,10 +9,11 @@ use std::io;
 /// How the command shares the terminal with us.
 #[derive(Debug)]
 pub(super) enum Terminal {
-    /// There is no terminal, or we are in its background: the command gets a process group of its own.
+    /// There is no terminal, or we are in its background: the command gets a process group of its
+    /// own.
     None,
-    /// We are part of a pipeline in the foreground: the command stays in our process group, because other parts may
-    /// read the terminal, too.
+    /// We are part of a pipeline in the foreground: the command stays in our process group, because
+    /// other parts may read the terminal, too.
     Shared,
     /// We alone have the terminal: the command gets a process group of its own and the terminal.
     Ours(File),

@@ -1,4 +1,5 @@
-//! The terminal's alternate screen: pages are drawn in place, and the terminal is restored at the end.
+//! The terminal's alternate screen: pages are drawn in place, and the terminal is restored at the
+//! end.
 
 use anstream::adapter::strip_str;
 use anstream::{AutoStream, ColorChoice};
@@ -98,7 +99,8 @@ impl Drop for Keyboard {
     }
 }
 
-/// The bytes that draw `page` over the one before. If it is longer than `rows`, the last row says by how much.
+/// The bytes that draw `page` over the one before. If it is longer than `rows`, the last row says
+/// by how much.
 fn frame(page: &str, rows: usize) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let fits = if lines.len() < rows { lines.len() } else { rows.saturating_sub(2) };

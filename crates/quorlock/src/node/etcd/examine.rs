@@ -1,4 +1,5 @@
-//! A look at a cluster from all sides: is it there, who of it, and may we do what locks need?
+//! Examining a cluster: whether it answers, which of its members do, and whether we may do what locks
+//! need.
 
 use crate::node::etcd::client::json::{Txn, is_above, put, read};
 use crate::node::etcd::lock_store::Store;
@@ -6,12 +7,12 @@ use crate::node::{NodeError, StoreFacts};
 use std::time::Instant;
 
 impl Store {
-    /// Looks at the cluster from all sides, without changing what it keeps.
+    /// Examines the cluster, without changing what it keeps.
     pub(crate) async fn examine(&self) -> Result<StoreFacts, NodeError> {
-        // First, so that what follows does not wait for a member that stands still.
+        // First, so that what follows does not wait for a member that is stalled.
         let silent = self.api.check_all_members().await?;
         let status = self.api.status().await?;
-        self.try_rights().await?;
+        self.check_permissions().await?;
         let start = Instant::now();
         self.api.read(format!("{}/lock/", self.prefix).as_bytes()).await?;
         let round_trip = start.elapsed();
@@ -26,8 +27,9 @@ impl Store {
         })
     }
 
-    /// Whether we may read and write: both branches of a transaction are checked, and the one that writes is not taken.
-    async fn try_rights(&self) -> Result<(), NodeError> {
+    /// Whether we may read and write: both branches of a transaction are checked, and the one that writes
+    /// is not taken.
+    async fn check_permissions(&self) -> Result<(), NodeError> {
         let [lock, counter] = ["lock", "fence"].map(|kind| format!("{}/{kind}/", self.prefix).into_bytes());
         let never = is_above(&lock, b"\xff");
         let txn = Txn::default()

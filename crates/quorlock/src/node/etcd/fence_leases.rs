@@ -14,22 +14,22 @@ use tokio::sync::Mutex;
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 /// How long a lease of counters is granted for. A counter that is raised gets the lease of the current week.
 const GRANTED: Duration = DAY.saturating_mul(28);
-/// A lease that ends sooner is not used any more. No lock lives longer than 7 days without a word.
+/// A lease that ends sooner is not used any more. No lock lives longer than 7 days without an extension.
 const LEAST: Duration = DAY.saturating_mul(15);
-/// How long one that was looked at is used before the next look.
+/// How long a lease that was read is used before it is read again.
 const TRUSTED: Duration = DAY;
-/// So many leases share the counters of a week: what ends with one ends at one moment.
+/// This many leases share the counters of a week: all counters of a lease end at the same moment.
 const SHARES: usize = 16;
 
-/// The leases that counters end with. All clients share those of a week, so that programs which run once a minute do not leave
-/// one each.
+/// The leases that counters end with. All clients share those of a week, so that programs which run once
+/// a minute do not leave one each.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FenceLeases(Arc<[Mutex<Option<Known>>; SHARES]>);
+pub(crate) struct FenceLeases(Arc<[Mutex<Option<CachedLease>>; SHARES]>);
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct CachedLease {
     lease: i64,
-    /// When to look again.
+    /// When to read it again.
     until: Moment,
 }
 
@@ -42,35 +42,35 @@ impl FenceLeases {
         clock: &dyn Clock,
         entropy: &dyn Entropy,
     ) -> Result<i64, NodeError> {
-        let mut known = self.share(counter).lock().await;
+        let mut cached = self.share(counter).lock().await;
         let now = clock.now();
-        if let Some(Known { lease, .. }) = known.filter(|known| now < known.until) {
+        if let Some(CachedLease { lease, .. }) = cached.filter(|cached| now < cached.until) {
             return Ok(lease);
         }
         let lease = find(api, weekly_lease_id(counter, clock.wall()), entropy).await?;
-        *known = Some(Known { lease, until: now + TRUSTED });
+        *cached = Some(CachedLease { lease, until: now + TRUSTED });
         Ok(lease)
     }
 
-    /// Looks again next time: the lease is not there any more.
+    /// Makes the next call read the lease again: it does not exist any more.
     pub(crate) async fn forget(&self, counter: &[u8]) {
         *self.share(counter).lock().await = None;
     }
 
-    fn share(&self, counter: &[u8]) -> &Mutex<Option<Known>> {
+    fn share(&self, counter: &[u8]) -> &Mutex<Option<CachedLease>> {
         &self.0[share_of(counter)]
     }
 }
 
-/// The lease `shared` if it lasts long enough, made if it is not there; else one of our own.
+/// The lease `shared` if it lasts long enough, made if it does not exist; else one of our own.
 async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, NodeError> {
-    // Somebody else may make it between the look and the grant.
+    // Another client may make it between the read and the grant.
     for _ in 0..2 {
         let left = api.left(shared).await?;
         if left >= LEAST {
             return Ok(shared);
         }
-        // One that is there and ends soon is of a clock that was weeks off.
+        // One that exists and ends soon was made by a clock that was weeks off.
         if !left.is_zero() {
             break;
         }

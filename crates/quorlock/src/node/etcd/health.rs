@@ -1,4 +1,4 @@
-//! What is known of a cluster without asking it, and how much waits for it.
+//! What is known of a cluster without asking it, and how many commands wait for it.
 
 use crate::context::mutex::Mutex;
 use crate::node::{Health, NodeError};
@@ -6,56 +6,58 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// The most releases that are kept to be tried again, for all names together; the locks of others end with their ttl.
-const MOST_OWED: usize = 4096;
+/// The most releases that are kept to be tried again, for all names together; the locks of further ones
+/// end with their ttl.
+const MAX_FAILED_RELEASES: usize = 4096;
 
-/// What is known of the cluster, for whoever asks.
+/// What is known of the cluster.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SharedHealth(Arc<Known>);
+pub(crate) struct SharedHealth(Arc<Counters>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct Counters {
     queued: AtomicUsize,
-    owed: AtomicUsize,
+    failed_releases: AtomicUsize,
     is_closed: AtomicBool,
     health: Mutex<Health>,
 }
 
 impl SharedHealth {
-    /// One more waits, until what is returned is dropped.
-    pub(crate) fn count(&self) -> Counted {
+    /// Counts one more waiting command, until the returned value is dropped.
+    pub(crate) fn count_queued(&self) -> QueuedCount {
         self.0.queued.fetch_add(1, Ordering::Relaxed);
-        Counted(self.clone())
+        QueuedCount(self.clone())
     }
 
-    /// One more release is to be tried again, until what is returned is dropped; `None` if there are too many.
-    pub(crate) fn owe(&self) -> Option<UnsentRelease> {
-        let more = |owed| (owed < MOST_OWED).then_some(owed + 1);
-        self.0.owed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(UnsentRelease(self.clone()))
+    /// Counts one more release to be tried again, until the returned value is dropped; `None` if there
+    /// are too many.
+    pub(crate) fn count_failed_release(&self) -> Option<FailedReleaseCount> {
+        let more = |count| (count < MAX_FAILED_RELEASES).then_some(count + 1);
+        self.0.failed_releases.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(FailedReleaseCount(self.clone()))
     }
 
-    /// The node is gone.
+    /// Records that the node was dropped.
     pub(crate) fn close(&self) {
         self.0.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the node is still there.
+    /// Whether the node still exists.
     pub(crate) fn is_open(&self) -> bool {
         !self.0.is_closed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_well(&self, took: Duration) {
+    pub(crate) fn record_success(&self, took: Duration) {
         let mut health = self.lock();
         health.trouble = None;
         health.round_trip = Some(took);
     }
 
-    pub(crate) fn note_trouble(&self, error: &NodeError) {
+    pub(crate) fn record_failure(&self, error: &NodeError) {
         self.lock().trouble = Some(error.clone());
     }
 
-    pub(crate) fn note_version(&self, version: &str) {
+    pub(crate) fn set_version(&self, version: &str) {
         self.lock().version = Some(format!("etcd {version}"));
     }
 
@@ -73,23 +75,23 @@ impl SharedHealth {
     }
 }
 
-/// One of those that wait.
+/// One waiting command.
 #[derive(Debug)]
-pub(crate) struct Counted(SharedHealth);
+pub(crate) struct QueuedCount(SharedHealth);
 
-impl Drop for Counted {
+impl Drop for QueuedCount {
     fn drop(&mut self) {
         self.0.0.queued.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// One of the releases that are to be tried again.
+/// One release that is to be tried again.
 #[derive(Debug)]
-pub(crate) struct UnsentRelease(SharedHealth);
+pub(crate) struct FailedReleaseCount(SharedHealth);
 
-impl Drop for UnsentRelease {
+impl Drop for FailedReleaseCount {
     fn drop(&mut self) {
-        self.0.0.owed.fetch_sub(1, Ordering::Relaxed);
+        self.0.0.failed_releases.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -98,11 +100,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_releases_are_owed_and_no_more_until_one_is_paid() {
+    fn failed_releases_are_kept_up_to_the_bound_and_more_once_one_is_done() {
         let health = SharedHealth::default();
-        let mut owed: Vec<_> = (0..MOST_OWED).map(|_| health.owe().unwrap()).collect();
-        assert!(health.owe().is_none() && health.owe().is_none());
-        owed.pop();
-        assert!(health.owe().is_some());
+        let mut counts: Vec<_> =
+            (0..MAX_FAILED_RELEASES).map(|_| health.count_failed_release().unwrap()).collect();
+        assert!(health.count_failed_release().is_none() && health.count_failed_release().is_none());
+        counts.pop();
+        assert!(health.count_failed_release().is_some());
     }
 }

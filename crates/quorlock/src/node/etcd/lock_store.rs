@@ -1,8 +1,8 @@
-//! What each command does to the store of a cluster. All that decides is one transaction.
+//! What each command does to the store of a cluster. Every decision is one transaction.
 //!
-//! A name has two keys: the lock, which ends with a lease of its own, and the counter of its fences, which ends long after the
-//! last lock. A lease ends no earlier than its ttl after it was granted, whoever leads the cluster; extending means a new
-//! lease under the same lock.
+//! A name has two keys: the lock, which ends with a lease of its own, and the counter of its fences,
+//! which ends long after the last lock. A lease ends no earlier than its ttl after it was granted,
+//! whichever member leads the cluster; extending means a new lease under the same lock.
 
 use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
-/// How often a change is tried that others came before.
+/// How often a change is tried while other clients change the lock first.
 const MOST_TRIES: usize = 16;
-/// So many attempts that were refused are remembered until they are undone.
+/// How many refused attempts are remembered until they are undone.
 const MOST_REFUSED: usize = 512;
-/// What etcd cuts off when it tells how long a lease lasts is less.
+/// The part of a second that etcd cuts off when it reports how long a lease lasts is less than this.
 const SECOND: Duration = Duration::from_secs(1);
 /// As many digits as the highest fence has, so that counters are ordered as texts, too.
 const DIGITS: usize = 16;
@@ -41,20 +41,20 @@ pub(crate) struct Store {
     pub(crate) refused: Arc<Mutex<VecDeque<Token>>>,
     /// Leases that are being ended.
     pub(crate) ending: TaskTracker,
-    /// How long whoever asks waits for an answer.
+    /// How long a caller waits for an answer.
     pub(crate) limit: Duration,
     /// No lock lives longer without an extension.
     pub(crate) longest_ttl: Duration,
 }
 
-/// Where one name stands.
+/// The keys of one name.
 struct Keys {
     lock: Vec<u8>,
     counter: Vec<u8>,
 }
 
 impl Keys {
-    /// The lease of the attempt that has `token`: any number that nobody else comes by.
+    /// The lease of the attempt that has `token`: a number that no other attempt has.
     fn lease(&self, token: &Token) -> i64 {
         positive(fnv1a(&[&token.as_bytes()[..], &self.lock].concat()))
     }
@@ -93,7 +93,7 @@ impl Store {
             return Ok(Reply::Denied(Denied::Taken));
         }
         if let Err(error) = self.api.check_members(self.limit).await {
-            self.note_unsent(command);
+            self.record_unsent(command);
             return Err(error);
         }
         let keys = self.keys(command.name());
@@ -128,18 +128,19 @@ impl Store {
     async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
         self.forget_refused(&acquire.token);
         if acquire.repair {
-            return Err(NodeError::Server { message: "a cluster needs no refill".into() });
+            return Err(NodeError::Server { message: "a cluster needs no repair".into() });
         }
         let counters = match self.prepare(keys, acquire).await {
             Ok(Some(Prepared { counters })) => counters,
-            // No lease, and nothing written, for what is not to be had. The counter need not rise for those who lose either:
-            // there are no other nodes on which they might win.
+            // No lease, and nothing written, for a lock that is not available. The counter need not rise
+            // for the clients that lose either: there are no other nodes on which they might win.
             refused => {
-                self.note_refused(acquire.token);
+                self.record_refused(acquire.token);
                 return refused.map(|_| Reply::Denied(Denied::Taken));
             }
         };
-        // Whoever releases knows it without having heard of it: its end makes sure that no acquire follows which is on its way.
+        // The release computes the same number without an answer to the acquire. Ending this lease makes
+        // sure that no acquire which is still on its way takes effect later.
         let lease = keys.lease(&acquire.token);
         self.api.grant(lease, acquire.ttl).await?;
         let mut txn =
@@ -150,7 +151,7 @@ impl Store {
         let answer = self.api.execute(&txn).await?;
         if !answer.succeeded {
             self.end(lease);
-            self.note_refused(acquire.token);
+            self.record_refused(acquire.token);
             return Ok(Reply::Denied(Denied::Taken));
         }
         if counters.is_none() {
@@ -163,7 +164,7 @@ impl Store {
         Ok(Reply::Done(Done::Unraised { counter: raised.read(0).map(counter_of).transpose()? }))
     }
 
-    /// What an acquire needs to know before it writes anything; `None` if another client has the lock.
+    /// What an acquire needs before it writes anything; `None` if another client has the lock.
     async fn prepare(&self, keys: &Keys, acquire: &Acquire) -> Result<Option<Prepared>, NodeError> {
         if self.api.read(&keys.lock).await?.is_some() {
             return Ok(None);
@@ -177,12 +178,12 @@ impl Store {
 
     async fn stamp(&self, keys: &Keys, token: &Token, at_least: Fence) -> Result<Reply, NodeError> {
         for _ in 0..MOST_TRIES {
-            let seen = self.look(keys).await?;
-            let held = match seen.held_by(token) {
+            let entries = self.read_keys(keys).await?;
+            let held = match entries.held_by(token) {
                 Ok(held) => held,
                 Err(denied) => return Ok(Reply::Denied(denied)),
             };
-            let above = seen.counter()?.map_or(Some(at_least), Fence::next);
+            let above = entries.counter()?.map_or(Some(at_least), Fence::next);
             let Some(to) = above.map(|above| above.max(at_least)) else {
                 return Err(NodeError::Server {
                     message: "the fence counter of this name is used up".into(),
@@ -193,7 +194,7 @@ impl Store {
                 .when(is_unchanged(&keys.lock, held.mod_revision))
                 .when(is_unchanged(
                     &keys.counter,
-                    seen.counter.as_ref().map_or(0, |entry| entry.mod_revision),
+                    entries.counter.as_ref().map_or(0, |entry| entry.mod_revision),
                 ))
                 .then(put(&keys.lock, &stamped(&held.value, to), held.lease))
                 .then(put(&keys.counter, digits(to).as_bytes(), counters));
@@ -201,17 +202,18 @@ impl Store {
                 return Ok(Reply::Done(Done::Stamped { to }));
             }
         }
-        Err(crowded())
+        Err(conflict())
     }
 
     async fn extend(&self, keys: &Keys, token: &Token, ttl: Duration) -> Result<Reply, NodeError> {
         for _ in 0..MOST_TRIES {
-            let seen = self.look(keys).await?;
-            let held = match seen.held_by(token) {
+            let entries = self.read_keys(keys).await?;
+            let held = match entries.held_by(token) {
                 Ok(held) => held,
                 Err(denied) => return Ok(Reply::Denied(denied)),
             };
-            // Always a new one, also where the old one is said to last: only what a majority agreed on is to be relied on.
+            // Always a new lease, even if the old one is reported to last: only what a majority agreed on
+            // can be relied on.
             let left = if held.lease == 0 { Duration::ZERO } else { self.api.left(held.lease).await? };
             let lease = self.new_lease();
             self.api.grant(lease, ttl.max(left + SECOND)).await?;
@@ -221,7 +223,7 @@ impl Store {
                 lease,
             ));
             // A counter must outlive a lock that is held for weeks.
-            if let Some(counter) = &seen.counter {
+            if let Some(counter) = &entries.counter {
                 let counters = self.counter_lease(keys).await?;
                 if counter.lease != counters {
                     txn = txn.when(is_unchanged(&keys.counter, counter.mod_revision)).then(put(
@@ -237,7 +239,7 @@ impl Store {
                 return Ok(Reply::Done(Done::Plain));
             }
         }
-        Err(crowded())
+        Err(conflict())
     }
 
     async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
@@ -245,7 +247,8 @@ impl Store {
             let held = match held_by(self.api.read(&keys.lock).await?, token) {
                 Ok(held) => held,
                 Err(denied) => {
-                    // An acquire that was given up may be on its way still, and finds its lease gone then.
+                    // An acquire that was given up may still be on its way, and then finds that its lease
+                    // ended.
                     self.api.revoke(keys.lease(token)).await?;
                     return Ok(Reply::Denied(denied));
                 }
@@ -256,28 +259,28 @@ impl Store {
                 return Ok(Reply::Done(Done::Plain));
             }
         }
-        Err(crowded())
+        Err(conflict())
     }
 
     async fn inspect(&self, keys: &Keys) -> Result<Reply, NodeError> {
-        let seen = self.look(keys).await?;
-        let left = match seen.lock.as_ref().map_or(0, |entry| entry.lease) {
+        let entries = self.read_keys(keys).await?;
+        let left = match entries.lock.as_ref().map_or(0, |entry| entry.lease) {
             0 => None,
             lease => Some(self.api.left(lease).await?),
         };
-        let content = seen.lock.as_ref().map_or(Content::Free, |entry| Content::from_value(&entry.value));
-        Ok(Reply::Done(Done::Seen(Box::new(View { content, left, counter: seen.counter()? }))))
+        let content = entries.lock.as_ref().map_or(Content::Free, |entry| Content::from_value(&entry.value));
+        Ok(Reply::Done(Done::Seen(Box::new(View { content, left, counter: entries.counter()? }))))
     }
 
     async fn counter_lease(&self, keys: &Keys) -> Result<i64, NodeError> {
         self.counters.lease(&self.api, &keys.counter, self.clock.as_ref(), self.entropy.as_ref()).await
     }
 
-    /// Both keys at one moment.
-    async fn look(&self, keys: &Keys) -> Result<Seen, NodeError> {
+    /// Reads both keys at one moment.
+    async fn read_keys(&self, keys: &Keys) -> Result<Entries, NodeError> {
         let answer =
             self.api.execute(&Txn::default().then(read(&keys.lock)).then(read(&keys.counter))).await?;
-        Ok(Seen { lock: answer.read(0).cloned(), counter: answer.read(1).cloned() })
+        Ok(Entries { lock: answer.read(0).cloned(), counter: answer.read(1).cloned() })
     }
 
     /// Ends a lease that nothing needs any more, without waiting for it: if that fails, its ttl ends it.
@@ -288,18 +291,18 @@ impl Store {
         }
     }
 
-    /// An acquire that was never sent has nothing to undo either.
-    pub(crate) fn note_unsent(&self, command: &Command) {
+    /// Records an acquire that was never sent: it has nothing to undo.
+    pub(crate) fn record_unsent(&self, command: &Command) {
         if let Command::Acquire(acquire) = command
-            // The token of a refill is that of a lock which is held.
+            // The token of a repair is that of a lock which is held.
             && !acquire.repair
         {
-            self.note_refused(acquire.token);
+            self.record_refused(acquire.token);
         }
     }
 
-    /// An attempt that was refused for sure left nothing that its undo would have to take back.
-    fn note_refused(&self, token: Token) {
+    /// Records an attempt that was refused for sure: it left nothing to undo.
+    fn record_refused(&self, token: Token) {
         let mut refused = self.refused.lock();
         refused.push_back(token);
         if refused.len() > MOST_REFUSED {
@@ -326,13 +329,13 @@ struct Prepared {
     counters: Option<i64>,
 }
 
-/// What stands under both keys of a name.
-struct Seen {
+/// What is stored under both keys of a name.
+struct Entries {
     lock: Option<Entry>,
     counter: Option<Entry>,
 }
 
-impl Seen {
+impl Entries {
     fn held_by(&self, token: &Token) -> Result<Entry, Denied> {
         held_by(self.lock.clone(), token)
     }
@@ -352,7 +355,7 @@ fn held_by(lock: Option<Entry>, token: &Token) -> Result<Entry, Denied> {
     }
 }
 
-/// Raises the counter to `proposal` if it is below; succeeds, and tells the counter, if it is not.
+/// Raises the counter to `proposal` if it is below; succeeds, and returns the counter, if it is not.
 fn raise(counter: &[u8], proposal: Fence, lease: i64) -> Txn {
     let below = Fence::new(proposal.get().saturating_sub(1));
     Txn::default().when(is_above(counter, digits(below).as_bytes())).then(read(counter)).otherwise(put(
@@ -387,7 +390,7 @@ pub(crate) fn positive(random: u64) -> i64 {
     ((random >> 1) as i64).max(1)
 }
 
-fn crowded() -> NodeError {
+fn conflict() -> NodeError {
     NodeError::Server { message: "others changed the lock again and again".into() }
 }
 

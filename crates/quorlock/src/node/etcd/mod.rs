@@ -25,14 +25,14 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio_util::task::TaskTracker;
 
-/// How much longer than its answer may take for whoever asks a request is waited for: the command goes on.
+/// How many node timeouts one request may take: the caller stops waiting after one, the command goes on.
 const REQUEST_TIMEOUT_FACTOR: u32 = 4;
 
 /// An etcd cluster as a node: its consensus decides, so it is one voter, however many members it has.
 ///
-/// A lock is a key with a lease. etcd counts leases in whole seconds and lets none end sooner than after about two, so the lock
-/// of a holder that died is free up to two seconds later than its ttl says; never sooner. Fence counters are keys that stay for
-/// two weeks at least after the last lock of their name.
+/// A lock is a key with a lease. etcd counts leases in whole seconds and lets none end sooner than after
+/// about two, so the lock of a holder that died is free up to two seconds later than its ttl says; never
+/// sooner. Fence counters are keys that stay for two weeks at least after the last lock of their name.
 ///
 /// It speaks the JSON interface of etcd 3.4 and later on the client port, from a thread of its own.
 ///
@@ -43,7 +43,7 @@ pub(crate) struct EtcdNode {
 }
 
 impl EtcdNode {
-    /// The node of the cluster that `url` names. Connects to nobody yet.
+    /// The node of the cluster that `url` names. Connects to no member yet.
     ///
     /// # Errors
     /// [`NodeError::Tls`] if a certificate cannot be used.
@@ -52,10 +52,10 @@ impl EtcdNode {
             Ok(http::Endpoint { authority: endpoint.to_string(), address: Address::new(endpoint)? })
         };
         let endpoints = url.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, NodeError>>()?;
-        let patience = ctx.node_timeout * REQUEST_TIMEOUT_FACTOR;
+        let request_timeout = ctx.node_timeout * REQUEST_TIMEOUT_FACTOR;
         let login = url.login.clone().map(|(user, password)| Login { user, password });
         let store = Store {
-            api: Arc::new(Api::new(Http::new(endpoints, ctx.connect_timeout, patience), login)),
+            api: Arc::new(Api::new(Http::new(endpoints, ctx.connect_timeout, request_timeout), login)),
             entropy: ctx.entropy.clone(),
             clock: ctx.clock.clone(),
             counters: FenceLeases::default(),
@@ -65,15 +65,15 @@ impl EtcdNode {
             limit: ctx.node_timeout,
             longest_ttl: ctx.longest_ttl,
         };
-        Ok(Self { id: url.to_string().into(), worker: Worker::new(store, patience) })
+        Ok(Self { id: url.to_string().into(), worker: Worker::new(store, request_timeout) })
     }
 
-    /// Asks whether the cluster is there.
-    async fn look(&self) -> Result<(), NodeError> {
+    /// Checks whether the cluster answers.
+    async fn probe(&self) -> Result<(), NodeError> {
         let start = Instant::now();
-        let status = self.worker.find(|store| async move { store.status().await }).await?;
-        self.worker.health().note_version(&status.version);
-        self.worker.health().note_well(start.elapsed());
+        let status = self.worker.run_task(|store| async move { store.status().await }).await?;
+        self.worker.health().set_version(&status.version);
+        self.worker.health().record_success(start.elapsed());
         Ok(())
     }
 }
@@ -84,7 +84,7 @@ impl Node for EtcdNode {
     }
 
     fn send(&self, request: Request) {
-        self.worker.ask(request);
+        self.worker.enqueue(request);
     }
 
     fn watch(&self, name: &Name, wakeup: &Wakeup) {
@@ -96,16 +96,16 @@ impl Node for EtcdNode {
     }
 
     fn wait_connected(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async { drop(self.look().await) })
+        Box::pin(async { drop(self.probe().await) })
     }
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
-        Box::pin(self.worker.find(|store| async move { store.names().await }))
+        Box::pin(self.worker.run_task(|store| async move { store.names().await }))
     }
 
     fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
         Box::pin(async {
-            let facts = self.worker.find(|store| async move { store.examine().await }).await?;
+            let facts = self.worker.run_task(|store| async move { store.examine().await }).await?;
             Ok(Facts::Store(facts))
         })
     }

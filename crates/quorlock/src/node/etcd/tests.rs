@@ -23,7 +23,7 @@ fn node(url: &str) -> Arc<dyn Node> {
     node_within(url, Duration::from_secs(2))
 }
 
-/// A node that has so long to answer.
+/// A node with `node_timeout` to answer.
 fn node_within(url: &str, node_timeout: Duration) -> Arc<dyn Node> {
     open(&url.parse().unwrap(), &Context { node_timeout, ..Context::default() }).unwrap()
 }
@@ -82,7 +82,7 @@ async fn extending_never_shortens_and_leaves_one_lease_for_each_lock() {
     assert_eq!(inspect(&node, "a").await, "free, counter 5");
     ask(&node, &acquire("a", 1, 6, TTL, false)).await;
     assert_eq!(ask(&node, &acquire("a", 2, 7, TTL, false)).await, "taken");
-    assert_eq!(leases(&etcd), 2, "who is refused leaves nothing behind");
+    assert_eq!(leases(&etcd), 2, "a client that is refused leaves nothing behind");
 }
 
 /// The answer to an acquire was not waited for, and it comes to the cluster after its release.
@@ -120,7 +120,7 @@ async fn counters_are_kept_for_weeks_by_one_lease_for_all_and_a_lost_lease_is_re
     assert!(left > Duration::from_secs(27 * 86_400), "{left:?}");
 
     assert!(one.api.revoke(shared).await.unwrap());
-    assert!(one.execute(&acquire("a", 4, 50, TTL, false)).await.is_err(), "it was told of the lease before");
+    assert!(one.execute(&acquire("a", 4, 50, TTL, false)).await.is_err(), "it knew of the lease before");
     let reply = one.execute(&acquire("a", 5, 51, TTL, false)).await.unwrap();
     assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
 }
@@ -152,7 +152,7 @@ async fn what_others_wrote_is_foreign_and_stays() {
 }
 
 #[tokio::test]
-async fn a_lease_that_ends_rings_the_bell() {
+async fn the_end_of_a_lease_notifies() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
     let wakeup = Wakeup::new();
@@ -160,13 +160,14 @@ async fn a_lease_that_ends_rings_the_bell() {
     ask(&node, &acquire("a", 1, 5, Duration::from_secs(6), false)).await;
     node.watch(&name("a"), &wakeup);
     assert!(inspect(&node, "a").await.starts_with("ann1"), "the watch came first");
-    tokio::time::timeout(SOON, wakeup.notified()).await.expect("the end of a lease rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("the end of a lease notifies");
     node.unwatch(&name("a"));
 }
 
-/// Many give up while the cluster stands still: it must not have to work them all off when it is back.
+/// Many callers give up while the cluster is stalled: it must not have to execute all their commands when
+/// it is back.
 #[tokio::test]
-async fn what_nobody_waits_for_any_more_is_not_carried_out() {
+async fn a_command_whose_caller_gave_up_is_not_executed() {
     let etcd = Etcd::start(1);
     let node = node_within(&etcd.url(), Duration::from_millis(250));
     node.wait_connected().await;
@@ -182,7 +183,7 @@ async fn what_nobody_waits_for_any_more_is_not_carried_out() {
     }
     until("all have failed", SOON, async || node.health().queued == 0).await;
     etcd.resume(0);
-    // But for those that were on their way when it stood still.
+    // Except for those that were on their way when it stalled.
     until("it answers", SOON, async || inspect(&node, "a").await.contains("counter")).await;
     let seen = inspect(&node, "a").await;
     assert!(!seen.contains("counter 1199"), "{seen}");
@@ -201,7 +202,7 @@ async fn a_release_that_failed_is_made_up_for_when_the_cluster_is_back() {
     until("it is free", SOON, async || inspect(&node, "a").await == "free, counter 5").await;
 }
 
-/// What one member says of a lease is not to be relied on, so an extension never does without a new one.
+/// What one member reports about a lease cannot be relied on, so every extension makes a new one.
 #[tokio::test]
 async fn every_extension_is_a_new_lease_and_takes_the_counter_along() {
     let etcd = Etcd::start(1);
@@ -224,11 +225,11 @@ async fn every_extension_is_a_new_lease_and_takes_the_counter_along() {
 }
 
 #[tokio::test]
-async fn who_is_refused_writes_nothing() {
+async fn a_client_that_is_refused_writes_nothing() {
     let etcd = Etcd::start(1);
     let node = node(&etcd.url());
     ask(&node, &acquire("a", 1, 5, 30 * TTL, false)).await;
-    // All that members must agree on, also what changes nothing in the end.
+    // All that members must agree on, even what changes nothing in the end.
     let agreed = || etcd.post("/v3/maintenance/status", "{}")["raftIndex"].clone();
     // Members agree on things of their own in their first seconds, so there may be something else at first.
     until("nothing is written", SOON, async || {
@@ -264,8 +265,8 @@ async fn a_member_that_answers_nonsense_is_left_for_another() {
         while let Ok((mut stream, _)) = proxy.accept().await {
             let nonsense =
                 b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno";
-            let mut heard = [0; 4096];
-            let _ = stream.read(&mut heard).await;
+            let mut read = [0; 4096];
+            let _ = stream.read(&mut read).await;
             let _ = stream.write_all(nonsense).await;
         }
     });
@@ -279,7 +280,7 @@ async fn a_member_that_answers_nonsense_is_left_for_another() {
 }
 
 #[tokio::test]
-async fn a_watch_leaves_a_member_that_stands_still() {
+async fn a_watch_leaves_a_member_that_is_stalled() {
     let etcd = Etcd::start(3);
     // Its first member is the one that is watched; one that leads would cost an election.
     let still = (etcd.leader() + 1) % 3;
@@ -292,10 +293,10 @@ async fn a_watch_leaves_a_member_that_stands_still() {
     inspect(&node, "a").await;
     etcd.pause(still);
     until("another member answers", SOON, async || inspect(&node, "a").await.starts_with("ann1")).await;
-    // The ring of the watch that was begun anew.
+    // The notification of the watch that was begun again.
     tokio::time::timeout(SOON, wakeup.notified()).await.expect("it may have missed something");
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
-    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release notifies");
     etcd.resume(still);
 }
 
@@ -312,7 +313,7 @@ async fn a_watch_that_could_not_begin_is_begun_later() {
     etcd.restart(0);
     tokio::time::timeout(SOON, wakeup.notified()).await.expect("it may have missed something");
     assert_eq!(ask(&node, &release("a", 1)).await, "done");
-    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release rings");
+    tokio::time::timeout(SOON, wakeup.notified()).await.expect("a release notifies");
 }
 
 /// Another process takes the lock away while its holder extends it.
@@ -373,7 +374,7 @@ impl Proxy {
     }
 
     fn lead_to(&self, etcd: &Etcd) {
-        *self.upstream.lock().unwrap() = etcd.url().trim_start_matches("etcd://").to_owned();
+        *self.upstream.lock() = etcd.url().trim_start_matches("etcd://").to_owned();
     }
 
     /// Its address.
@@ -383,15 +384,15 @@ impl Proxy {
         let proxy = self.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let upstream = proxy.upstream.lock().unwrap().clone();
+                let upstream = proxy.upstream.lock().clone();
                 let server = TcpStream::connect(upstream).await.unwrap();
-                tokio::spawn(proxy.clone().auth_token(client, server));
+                tokio::spawn(proxy.clone().forward(client, server));
             }
         });
         address
     }
 
-    async fn auth_token(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
+    async fn forward(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
         let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         let mut is_late = false;
         loop {
@@ -400,7 +401,7 @@ impl Proxy {
                     let text = String::from_utf8_lossy(&asked[..length]);
                     is_late = text.contains(&json::text("late"));
                     let writes = ["request_put", "request_delete_range"].iter().any(|step| text.contains(step));
-                    if let Some(meddle) = self.meddle.lock().unwrap().take_if(|_| writes) {
+                    if let Some(meddle) = self.meddle.lock().take_if(|_| writes) {
                         meddle();
                     }
                     server.write_all(&asked[..length]).await.unwrap();
@@ -423,16 +424,17 @@ impl Proxy {
 /// The address of a proxy to `etcd`, which calls `meddle` right before the first request that writes a key.
 async fn meddled(etcd: &Etcd, meddle: impl FnOnce() + Send + 'static) -> String {
     let proxy = Proxy::to(etcd);
-    *proxy.meddle.lock().unwrap() = Some(Box::new(meddle));
+    *proxy.meddle.lock() = Some(Box::new(meddle));
     format!("etcd://{}", proxy.listen().await)
 }
 
-/// Another client, which writes without a look.
+/// Another client, which writes without reading first.
 fn write(etcd: &Etcd, key: &str, value: &str) {
     etcd.post("/v3/kv/put", &format!(r#"{{"key":"{}","value":"{}"}}"#, json::text(key), json::text(value)));
 }
 
-/// Goal: whatever comes between the look and the change of a command, it changes no lock of another client.
+/// Goal: whatever comes between the read and the write of a command, it changes no lock of another
+/// client.
 #[tokio::test]
 async fn a_lock_that_comes_between_look_and_change_stays() {
     let Command::Acquire(theirs) = acquire("a", 2, 7, TTL, false) else { unreachable!() };
@@ -462,7 +464,7 @@ async fn a_lock_that_comes_between_look_and_change_stays() {
     }
 }
 
-/// Goal: whatever comes between the look and the change of a command, no counter goes back.
+/// Goal: whatever comes between the read and the write of a command, no counter goes back.
 #[tokio::test]
 async fn a_counter_that_rises_between_look_and_change_is_not_set_back() {
     for (command, highest) in [(stamp("a", 1, 9), "91"), (extend("a", 1, TTL, false), "90")] {
@@ -485,9 +487,9 @@ async fn a_counter_that_rises_between_look_and_change_is_not_set_back() {
     }
 }
 
-/// Each acquire of an outage would be owed a release that has to be tried before the next acquire.
+/// Each acquire of an outage would need a release that has to be tried before the next acquire.
 #[tokio::test]
-async fn an_acquire_that_was_never_sent_leaves_no_release_owed() {
+async fn an_acquire_that_was_never_sent_leaves_no_failed_release() {
     let mut etcd = Etcd::start(1);
     let node = node(&etcd.url());
     assert_eq!(ask(&node, &acquire("a", 1, 5, 30 * TTL, false)).await, "raised");
@@ -589,9 +591,9 @@ async fn a_lease_lasts_no_shorter_than_it_was_asked_for() {
     }
 }
 
-/// A lease that was looked at once may be gone weeks later.
+/// A lease that was read once may have ended weeks later.
 #[tokio::test]
-async fn the_lease_of_a_counter_is_looked_at_again_after_a_day() {
+async fn the_lease_of_a_counter_is_read_again_after_a_day() {
     let (etcd, clock) = (Etcd::start(1), Arc::new(HandClock::default()));
     let store = Store { clock: clock.clone(), ..store(&etcd.url()) };
     let lease = async || {
@@ -621,13 +623,13 @@ async fn clients_that_need_the_lease_of_a_week_at_one_moment_share_it() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_refill_is_still_to_be_released() {
+async fn the_token_of_a_repair_is_still_to_be_released() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
-    let Command::Acquire(refill) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
-    store.note_unsent(&Command::Acquire(crate::node::Acquire { repair: true, ..refill }));
+    let Command::Acquire(repair) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
+    store.record_unsent(&Command::Acquire(crate::node::Acquire { repair: true, ..repair }));
     assert!(!store.was_refused(&token(1)));
-    store.note_unsent(&acquire("a", 1, 5, TTL, false));
+    store.record_unsent(&acquire("a", 1, 5, TTL, false));
     assert!(store.was_refused(&token(1)));
     store.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
     let reply = store.execute(&release("a", 1)).await.unwrap();
@@ -649,7 +651,8 @@ async fn a_list_that_is_cut_off_says_so() {
     assert_eq!((names.known.len(), names.complete), (Names::MOST, false));
 }
 
-/// Goal: what is sent to a cluster that stands still takes no more memory than it may, and leaves room for undoing it.
+/// Goal: what is sent to a stalled cluster takes no more memory than it may, and leaves room for undoing
+/// it.
 #[tokio::test]
 async fn a_full_queue_refuses_all_but_releases() {
     let etcd = Etcd::start(1);

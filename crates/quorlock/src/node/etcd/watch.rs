@@ -1,4 +1,4 @@
-//! Hints: a name that is deleted, by its holder or by the end of its lease, rings.
+//! Hints: the deletion of a name's key, by its holder or by the end of its lease, notifies its waiter.
 
 use crate::node::etcd::client::api::Api;
 use crate::node::etcd::client::cluster::Header;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// How long after a watch broke the next one is tried, at first and at most.
 const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A watch that told nothing for so long is begun anew: its member may be cut off.
+/// A watch that reported nothing for this long is begun again: its member may be cut off.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// The longest line of a watch that is read.
 const LONGEST_LINE: usize = 1 << 20;
@@ -27,7 +27,7 @@ const LONGEST_LINE: usize = 1 << 20;
 pub(crate) struct Watch {
     api: Arc<Api>,
     body: Incoming,
-    /// The member that tells.
+    /// The member that reports the changes.
     endpoint: usize,
     read: BytesMut,
 }
@@ -36,13 +36,13 @@ pub(crate) struct Watch {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WatchLine {
-    result: News,
+    result: WatchResult,
     error: Option<serde_json::Value>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct News {
+struct WatchResult {
     header: Header,
     created: bool,
     canceled: bool,
@@ -50,7 +50,7 @@ struct News {
 }
 
 impl Watch {
-    /// Watches `name`. What happens after this returned is told.
+    /// Watches `name`. What happens after this returned is reported.
     pub(crate) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
         let begun = async {
             let Opened { body, endpoint, .. } = store.api.watch(&store.lock_key(name)).await?;
@@ -67,18 +67,18 @@ impl Watch {
         begun.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 
-    /// Rings `wakeup` for every deletion, until nothing more is to be heard here.
+    /// Notifies `wakeup` of every deletion, until this watch reports nothing more.
     async fn listen(mut self, wakeup: &Wakeup, member_changes: &mut watch::Receiver<Vec<u64>>) {
         let before = member_changes.borrow_and_update()[self.endpoint];
         loop {
             tokio::select! {
                 biased;
-                news = timeout(LONGEST_SILENCE, self.line()) => match news {
-                    Ok(Ok(news)) if !news.events.is_empty() => wakeup.notify(),
+                result = timeout(LONGEST_SILENCE, self.line()) => match result {
+                    Ok(Ok(result)) if !result.events.is_empty() => wakeup.notify(),
                     Ok(Ok(_)) => {}
                     Ok(Err(_)) | Err(_) => return,
                 },
-                // The member that is listened to does not answer others.
+                // The member that is watched does not answer other calls.
                 Ok(()) = member_changes.changed() => {
                     if member_changes.borrow_and_update()[self.endpoint] != before {
                         return;
@@ -89,12 +89,12 @@ impl Watch {
     }
 
     /// The next line.
-    async fn line(&mut self) -> Result<News, NodeError> {
+    async fn line(&mut self) -> Result<WatchResult, NodeError> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let news = news(&self.read.split_to(end + 1))?;
-                self.api.accept(news.header, self.endpoint, 0)?;
-                return Ok(news);
+                let result = parse_line(&self.read.split_to(end + 1))?;
+                self.api.accept(result.header, self.endpoint, 0)?;
+                return Ok(result);
             }
             if self.read.len() > LONGEST_LINE {
                 return Err(protocol("a line of a watch does not end"));
@@ -112,8 +112,8 @@ impl Watch {
     }
 }
 
-/// Rings `wakeup` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it could be begun; one that
-/// broke, or may be deaf, is begun anew.
+/// Notifies `wakeup` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it
+/// could be begun; one that broke, or may be cut off, is begun again.
 pub(crate) async fn notify(
     mut watch: Option<Watch>,
     store: Store,
@@ -127,7 +127,7 @@ pub(crate) async fn notify(
         if let Some(watch) = watch.take() {
             let since = Instant::now();
             watch.listen(&wakeup, &mut member_changes).await;
-            // One that ends at once is not to be begun again and again.
+            // One that ends at once must not be begun again and again.
             if since.elapsed() >= DELAYS.1 {
                 delay = DELAYS.0;
             }
@@ -136,13 +136,13 @@ pub(crate) async fn notify(
         delay = (delay * 2).min(DELAYS.1);
         watch = Watch::begin(&store, &name, limit).await.ok();
         if watch.is_some() {
-            // Whatever happened in between was not told.
+            // Whatever happened in between was not reported.
             wakeup.notify();
         }
     }
 }
 
-fn news(line: &[u8]) -> Result<News, NodeError> {
+fn parse_line(line: &[u8]) -> Result<WatchResult, NodeError> {
     let line: WatchLine = serde_json::from_slice(line)
         .map_err(|error| protocol(&format!("a watch cannot be read: {}", server_text(error.to_string()))))?;
     match line.error {
@@ -161,12 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_watch_are_told_apart() {
-        assert!(news(br#"{"result":{"header":{"revision":"1"},"created":true}}"#).unwrap().created);
-        let freed = news(br#"{"result":{"header":{},"events":[{"type":"DELETE","kv":{"key":"YQ=="}}]}}"#);
+    fn lines_of_a_watch_are_distinguished() {
+        assert!(parse_line(br#"{"result":{"header":{"revision":"1"},"created":true}}"#).unwrap().created);
+        let freed =
+            parse_line(br#"{"result":{"header":{},"events":[{"type":"DELETE","kv":{"key":"YQ=="}}]}}"#);
         assert_eq!(freed.unwrap().events.len(), 1);
         for bad in [r#"{"error":{"code":14}}"#, r#"{"result":{"canceled":true}}"#, "x"] {
-            assert!(news(bad.as_bytes()).is_err(), "{bad}");
+            assert!(parse_line(bad.as_bytes()).is_err(), "{bad}");
         }
     }
 }

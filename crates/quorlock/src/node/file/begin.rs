@@ -1,4 +1,4 @@
-//! Making a state file, so that it is whole from the first moment that others see it.
+//! Creating a state file, so that it is whole from the first moment that other processes see it.
 
 use crate::node::NodeError;
 use crate::node::file::failed;
@@ -15,25 +15,27 @@ use std::time::Duration;
 /// How the name of a file ends that is not whole yet.
 const UNFINISHED: &str = ".new";
 
-/// Makes the state file `path` of `name` in `dir` unless it is there. Its content is on the disk, its place in the directory
-/// may not be yet.
+/// Makes the state file `path` of `name` in `dir` unless it exists. Its content is on the disk, its entry
+/// in the directory may not be yet.
 ///
-/// A crash leaves no file or a whole one, so a file that is shorter was cut by somebody and is never taken for a new one.
-pub(crate) fn begin(dir: &Path, path: &Path, name: &Name, patience: Duration) -> Result<(), NodeError> {
+/// A crash leaves no file or a whole one, so a file that is shorter was truncated by another program and
+/// is never taken for a new one.
+pub(crate) fn begin(dir: &Path, path: &Path, name: &Name, lock_timeout: Duration) -> Result<(), NodeError> {
     let wrong = |error| failed("create", path, error);
     // A missing directory is not made: no state, and so no grant.
-    let turn = File::open(dir).map_err(wrong)?;
+    let dir_lock = File::open(dir).map_err(wrong)?;
     // One process at a time, or the second would replace what the first made and has locked by now.
-    wait_for_lock(&turn, FlockOperation::NonBlockingLockExclusive, patience, dir)?;
+    wait_for_lock(&dir_lock, FlockOperation::NonBlockingLockExclusive, lock_timeout, dir)?;
     let made = if path.symlink_metadata().is_ok() { Ok(()) } else { make(dir, path, name) };
-    // Closing is not enough if a child was forked meanwhile.
-    let _ = rustix::fs::flock(&turn, FlockOperation::Unlock);
+    // Closing is not enough if a child was forked in the meantime.
+    let _ = rustix::fs::flock(&dir_lock, FlockOperation::Unlock);
     made.map_err(wrong)
 }
 
 fn make(dir: &Path, path: &Path, name: &Name) -> io::Result<()> {
     let unfinished = unfinished(path);
-    // What a crash left. It stays if another user left it in a sticky directory, and is then named in the error.
+    // What a crash left. It stays if another user left it in a sticky directory, and is then named in the
+    // error.
     let _ = std::fs::remove_file(&unfinished);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
     share_like(dir, &file);
@@ -48,7 +50,8 @@ fn unfinished(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Lets every user who may change the directory change the file: a group that shares the one shares the other.
+/// Lets every user that may change the directory change the file: a group that shares the one shares the
+/// other.
 fn share_like(dir: &Path, file: &File) {
     if let Ok(dir) = dir.metadata() {
         // File systems without permissions refuse.

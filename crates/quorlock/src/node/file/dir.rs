@@ -33,7 +33,8 @@ pub(crate) fn prepare(directory: &Directory) -> Result<PathBuf, NodeError> {
     Ok(path)
 }
 
-/// A directory that was named and is not there may have disappeared with locks in it: made again, it would grant them twice.
+/// A directory that was named and does not exist may have been removed with locks in it: made again, it
+/// would grant them twice.
 fn must_exist(path: &Path) -> Result<(), NodeError> {
     match path.metadata() {
         Ok(found) if found.is_dir() => Ok(()),
@@ -54,7 +55,7 @@ fn make(path: &Path) -> Result<(), NodeError> {
     made.map_err(|error| failed("create the state directory", path, error))
 }
 
-/// Any user may have put something else there before us.
+/// Another user may have put something else there before us.
 fn must_be_private(path: &Path, uid: u32) -> Result<(), NodeError> {
     let found = path.symlink_metadata().map_err(|error| failed("read the state directory", path, error))?;
     if is_private(&found, uid) {
@@ -68,7 +69,7 @@ fn must_be_private(path: &Path, uid: u32) -> Result<(), NodeError> {
 enum Choice {
     /// Named by the user: it must exist.
     Named(PathBuf),
-    /// Where this user's programs keep such files: made if missing.
+    /// The default place for files of this user's programs: made if missing.
     Default(PathBuf),
     /// In the directory for temporary files, where any user may write.
     Temporary(PathBuf),
@@ -82,7 +83,8 @@ impl Choice {
     }
 }
 
-/// The directory of the user's files. Services and cron jobs without `HOME` must find the same as the user's shell.
+/// The directory of the user's files. Services and cron jobs without `HOME` must find the same as the
+/// user's shell.
 fn choose(
     explicit: Option<&Path>,
     var: impl Fn(&str) -> Option<OsString>,
@@ -135,7 +137,7 @@ const LOCAL: [(u32, &str); 13] = [
     (0x8584_58f6, "ramfs"),
 ];
 
-/// Others that people know by a name. What is in neither list is refused, too.
+/// Other file systems that people know by a name. What is in neither list is refused, too.
 const OTHER: [(u32, &str); 18] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -166,7 +168,7 @@ pub(crate) fn file_system(path: &Path) -> Result<Option<String>, NodeError> {
     Ok(Some(known.map_or_else(|| format!("{magic:#x}"), |(_, name)| (*name).to_owned())))
 }
 
-/// Elsewhere magic numbers mean nothing.
+/// On other systems magic numbers mean nothing.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(crate) fn file_system(_path: &Path) -> Result<Option<String>, NodeError> {
     Ok(None)
@@ -191,7 +193,7 @@ fn must_be_local(path: &Path) -> Result<(), NodeError> {
     }
 }
 
-/// Elsewhere magic numbers mean nothing: the user must see to it.
+/// On other systems magic numbers mean nothing: the user must make sure.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn must_be_local(_path: &Path) -> Result<(), NodeError> {
     Ok(())

@@ -1,4 +1,4 @@
-//! What a directory is like: its file system, its room and its speed.
+//! Examining a directory: its file system, its free space and its speed.
 
 use crate::context::clock::Clock;
 use crate::node::file::dir;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How much is written to see how long a sync takes: as much as a state.
+/// How much is written to measure a sync: as much as a state.
 const PROBE: [u8; 1024] = [b'.'; 1024];
 
-/// Looks at `path`, where it writes and removes one small file. BufferedEntropy for the disk.
+/// Examines `path`, where it writes and removes one small file. Blocks for the disk.
 pub(crate) fn examine(path: &Path, clock: &dyn Clock) -> Result<DirectoryFacts, NodeError> {
     let file_system = dir::file_system(path)?;
     let forgets = matches!(file_system.as_deref(), Some("tmpfs" | "ramfs"));
@@ -39,7 +39,7 @@ fn time_a_sync(dir: &Path, clock: &dyn Clock) -> Result<Duration, NodeError> {
     Ok(clock.now().since(start))
 }
 
-/// A file that goes when this is dropped.
+/// A file that is removed when this is dropped.
 struct Probe(PathBuf);
 
 impl Probe {

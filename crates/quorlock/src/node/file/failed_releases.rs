@@ -1,14 +1,15 @@
-//! Releases that could not be carried out, to be tried again.
+//! Releases that failed, to be tried again.
 
 use crate::node::Command;
 use crate::node::limits::RELEASE_RETRY as DELAYS;
 use quorlock_core::{Name, Token};
 use std::time::{Duration, Instant};
 
-/// The most that are kept.
+/// The most releases that are kept.
 const MOST: usize = 4096;
 
-/// Releases that failed, because a file was locked for too long or the disk was full. Their callers got the failure.
+/// Releases that failed, because a file was locked for too long or the disk was full. Their callers got
+/// the failure.
 #[derive(Debug)]
 pub(crate) struct FailedReleases {
     releases: Vec<FailedRelease>,
@@ -53,8 +54,8 @@ impl FailedReleases {
         self.releases.iter().map(|failed| failed.due).min()
     }
 
-    /// Tries the one that is due first, by `release`, which tells whether it went well. If it did not, what else is failed for that
-    /// name has to wait, too.
+    /// Tries the one that is due first, by `release`, which returns whether it succeeded. If it did not,
+    /// the other failed releases of that name wait, too.
     pub(crate) fn retry_due(&mut self, now: Instant, release: impl FnOnce(&Command) -> bool) {
         let due = |failed: &&mut FailedRelease| failed.due <= now;
         let Some(failed) = self.releases.iter_mut().filter(due).min_by_key(|failed| failed.due) else {

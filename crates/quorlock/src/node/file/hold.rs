@@ -1,4 +1,4 @@
-//! Whether a hold is over: by time, by reboot, or because its process is gone.
+//! Whether a hold is over: by time, by reboot, or because its process ended.
 
 use crate::node::record::{BootId, Hold, Place, Process};
 use quorlock_core::Moment;
@@ -21,8 +21,9 @@ pub(crate) fn here() -> Place {
     Place { boot: boot_id(), process: this_process() }
 }
 
-/// This process; `None` where `/proc` is missing or belongs to another pid namespace (`unshare --pid` without
-/// `--mount-proc`): numbers cannot be judged by it, so locks are neither tied nor found to be over by them.
+/// This process; `None` if `/proc` is missing or belongs to another pid namespace (`unshare --pid`
+/// without `--mount-proc`): process ids cannot be judged by it, so locks are neither tied nor found to be
+/// over by them.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn this_process() -> Option<Process> {
     let pid = std::process::id();
@@ -51,14 +52,14 @@ fn is_own_proc(pid: u32, named: &Path, status: &str) -> bool {
 }
 
 fn is_gone(process: Process, me: Process) -> bool {
-    // A number from another container's space says nothing here.
+    // A process id of another container's namespace means nothing here.
     if process.space != me.space {
         return false;
     }
     let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else {
         return false;
     };
-    // Asked first, as /proc may hide the processes of other users.
+    // Checked first, because /proc may hide the processes of other users.
     if test_kill_process(pid) == Err(Errno::SRCH) {
         return true;
     }
@@ -66,10 +67,10 @@ fn is_gone(process: Process, me: Process) -> bool {
         .is_some_and(|stat| stat.ended || (process.started != 0 && stat.started != process.started))
 }
 
-/// What the kernel tells about a process.
+/// What the kernel reports about a process.
 struct Stat {
     started: u64,
-    /// It is a zombie: it runs no more, although its parent has not looked yet.
+    /// It is a zombie: it no longer runs, although its parent has not waited for it yet.
     ended: bool,
 }
 
@@ -86,14 +87,14 @@ fn parse_stat(line: &str) -> Option<Stat> {
     Some(Stat { started: fields.nth(18)?.parse().ok()?, ended: matches!(state, "Z" | "X" | "x") })
 }
 
-/// The kernel's name for this boot; 0 where there is none (see [`Hold::span`] for what helps then).
+/// The kernel's name for this boot; 0 if there is none (see [`Hold::span`] for what helps then).
 fn boot_id() -> BootId {
     let text = read_boot_id(Path::new("/proc/sys/kernel/random/boot_id")).unwrap_or_default();
     BootId(u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or_default())
 }
 
-/// What the kernel writes at `path`. Container managers (systemd-nspawn, LXC) put a file of their own there, which differs
-/// between containers of one boot.
+/// What the kernel writes at `path`. Container managers (systemd-nspawn, LXC) put a file of their own
+/// there, which differs between containers of one boot.
 fn read_boot_id(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     if !is_written_by_kernel(&file) {
@@ -139,9 +140,9 @@ mod tests {
         assert!(!is_over(&tied(me), now, &here));
         let reused = Process { started: me.started + 1, ..me };
         assert!(is_over(&tied(reused), now, &here), "the number went to another process");
-        let nobody = Process { pid: i32::MAX.unsigned_abs(), ..me };
-        assert!(is_over(&tied(nobody), now, &here));
-        let elsewhere = Process { space: me.space + 1, ..nobody };
+        let ended = Process { pid: i32::MAX.unsigned_abs(), ..me };
+        assert!(is_over(&tied(ended), now, &here));
+        let elsewhere = Process { space: me.space + 1, ..ended };
         assert!(!is_over(&tied(elsewhere), now, &here), "another container's process cannot be judged");
         assert!(is_over(&tied(elsewhere), Moment::from_boot(Duration::from_secs(20)), &here));
         let rebooted = Place { boot: BootId(here.boot.0 ^ 1), ..here };

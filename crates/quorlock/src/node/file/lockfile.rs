@@ -14,18 +14,19 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first and the longest pause between two tries to get the lock. Others keep it for microseconds, or for
-/// one sync of the disk.
+/// The first and the longest pause between two tries to get the lock. Other processes keep it for
+/// microseconds, or for one sync of the disk.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
-/// How often a file may be removed under us before we give up. Nobody should remove one at all.
+/// How often a file may be removed while we open it before we give up. No program should remove one at
+/// all.
 const MOST_REOPENS: usize = 8;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Reading; others may read, too.
-    Look,
+    /// Reading; other processes may read, too.
+    Read,
     /// Changing what is there.
     Change,
     /// Changing, and making the file first if there is none.
@@ -35,7 +36,7 @@ pub(crate) enum Mode {
 impl Mode {
     fn operation(self) -> FlockOperation {
         match self {
-            Mode::Look => FlockOperation::NonBlockingLockShared,
+            Mode::Read => FlockOperation::NonBlockingLockShared,
             Mode::Change | Mode::Create => FlockOperation::NonBlockingLockExclusive,
         }
     }
@@ -54,12 +55,12 @@ impl LockFile {
         dir: &Path,
         name: &Name,
         mode: Mode,
-        patience: Duration,
+        lock_timeout: Duration,
     ) -> Result<Option<Self>, NodeError> {
         let path = dir.join(file_name(name));
         for _ in 0..MOST_REOPENS {
-            match Self::open_path(path.clone(), mode, patience)? {
-                None if mode == Mode::Create => begin(dir, &path, name, patience)?,
+            match Self::open_path(path.clone(), mode, lock_timeout)? {
+                None if mode == Mode::Create => begin(dir, &path, name, lock_timeout)?,
                 found => return Ok(found),
             }
         }
@@ -70,7 +71,7 @@ impl LockFile {
     pub(crate) fn open_path(
         path: PathBuf,
         mode: Mode,
-        patience: Duration,
+        lock_timeout: Duration,
     ) -> Result<Option<Self>, NodeError> {
         for _ in 0..MOST_REOPENS {
             let file = match open(&path, mode) {
@@ -78,10 +79,10 @@ impl LockFile {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(failed("open", &path, error)),
             };
-            wait_for_lock(&file, mode.operation(), patience, &path)?;
+            wait_for_lock(&file, mode.operation(), lock_timeout, &path)?;
             let found = file.metadata().map_err(|error| failed("read", &path, error))?;
             match found.nlink() {
-                // A lock on a removed file excludes nobody.
+                // A lock on a removed file excludes no process.
                 0 => {}
                 1 => return Ok(Some(Self { path, file })),
                 // Another name or directory would share its state.
@@ -109,7 +110,7 @@ impl LockFile {
         Err(failed("use", &self.path, io::Error::other(other)))
     }
 
-    /// The name that the file belongs to, if it is held or was when last looked at.
+    /// The name that the file belongs to, if it is held or was when last written.
     pub(crate) fn held_name(&self) -> Result<Option<Name>, NodeError> {
         let state = self.image()?.state;
         Ok(state.record.hold.is_some().then_some(state.name))
@@ -120,8 +121,8 @@ impl LockFile {
         Image::read(&bytes).map_err(|reason| failed("understand", &self.path, invalid(reason)))
     }
 
-    /// Brings everything, the file's very existence included, to the disk.
-    pub(crate) fn settle(&self, dir: &Path) -> Result<(), NodeError> {
+    /// Syncs everything, the file's entry in the directory included, to the disk.
+    pub(crate) fn sync_all(&self, dir: &Path) -> Result<(), NodeError> {
         let all = self.file.sync_all().and_then(|()| File::open(dir)?.sync_all());
         all.map_err(|error| failed("sync", &self.path, error))
     }
@@ -140,7 +141,8 @@ impl LockFile {
 }
 
 impl Drop for LockFile {
-    /// Closing is not enough: a child that was forked meanwhile has the same open file, and would keep the lock.
+    /// Closing is not enough: a child that was forked in the meantime has the same open file, and would
+    /// keep the lock.
     fn drop(&mut self) {
         // What is not locked any more needs no unlocking.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
@@ -149,7 +151,7 @@ impl Drop for LockFile {
 
 /// The newest state of a file, read without its lock: it may be one change old, or unreadable for a moment.
 pub(crate) fn peek(path: &Path) -> io::Result<Image> {
-    let bytes = read(&open(path, Mode::Look)?)?;
+    let bytes = read(&open(path, Mode::Read)?)?;
     Image::read(&bytes).map_err(invalid)
 }
 
@@ -161,24 +163,25 @@ fn removed_too_often(path: &Path) -> NodeError {
     failed("lock", path, io::Error::other("it is removed again and again"))
 }
 
-/// Opens what is there, and only a regular file. It is never made here: in a sticky directory Linux may refuse to open the
-/// file of another user for a caller that would make it (`fs.protected_regular`).
+/// Opens what is there, and only a regular file. It is never made here: in a sticky directory Linux may
+/// refuse to open the file of another user for a caller that would make it (`fs.protected_regular`).
 fn open(path: &Path, mode: Mode) -> io::Result<File> {
     let access = match mode {
-        Mode::Look => OFlags::RDONLY,
+        Mode::Read => OFlags::RDONLY,
         Mode::Change | Mode::Create => OFlags::RDWR,
     };
-    // A link to somewhere else is never one of ours. A pipe would be waited for, a terminal would become ours.
+    // A link to another place is never one of ours. Opening a pipe would block, and a terminal could
+    // become ours.
     let flags = access | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file: File = rustix::fs::open(path, flags, Permissions::empty())?.into();
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
-/// Locks `file`, which is at `path`. Waits for at most `patience`.
+/// Locks `file`, which is at `path`. Waits for at most `lock_timeout`.
 pub(crate) fn wait_for_lock(
     file: &File,
     operation: FlockOperation,
-    patience: Duration,
+    lock_timeout: Duration,
     path: &Path,
 ) -> Result<(), NodeError> {
     let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
@@ -186,8 +189,8 @@ pub(crate) fn wait_for_lock(
         match rustix::fs::flock(file, operation) {
             Ok(()) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if waited >= patience => {
-                return Err(NodeError::Timeout { after: patience });
+            Err(Errno::WOULDBLOCK) if waited >= lock_timeout => {
+                return Err(NodeError::Timeout { after: lock_timeout });
             }
             Err(Errno::WOULDBLOCK) => {
                 std::thread::sleep(pause);

@@ -33,33 +33,34 @@ use store::Store;
 use watch::Watches;
 use worker::Worker;
 
-/// How much longer than a node's answer may take the kernel lock of a file is waited for: a disk sync of another
-/// process may take that long.
-const PATIENCE: u32 = 4;
+/// How much longer than one answer of the node the wait for a file's kernel lock may take: a disk sync of
+/// another process may take that long.
+const LOCK_TIMEOUT_FACTOR: u32 = 4;
 
-/// A directory on a local disk as a node: no server, and every process of the machine that can write there takes
-/// part.
+/// A directory on a local disk as a node: no server, and every process of the machine that can write
+/// there takes part.
 ///
-/// Every user who can write there is trusted. Only local file systems are, unless the address says `?filesystem=any`.
+/// Every user who can write there is trusted. Only local file systems are, unless the address has
+/// `?filesystem=any`.
 ///
-/// Each name has a small file that is changed only under its kernel lock and is never removed. The fence counter
-/// is on disk before a number is handed out, so it survives a power cut. A lock ends at its deadline, with a
-/// reboot, and, if it is tied to its process, when that process is gone, however it went.
+/// Each name has a small file that is changed only under its kernel lock and is never removed. The fence
+/// counter is on disk before a number is handed out, so it survives a power cut. A lock ends at its
+/// deadline, with a reboot, and, if it is tied to its process, when that process ends, in whatever way.
 ///
-/// All processes must see the same boot clock: time namespaces with an offset of their own are not supported.
-/// Ties are judged only inside one pid namespace, and only if `/proc` belongs to it; seen from elsewhere, a tied lock ends at
-/// its deadline.
+/// All processes must see the same boot clock: time namespaces with an offset of their own are not
+/// supported. Ties are judged only inside one pid namespace, and only if `/proc` belongs to it; seen from
+/// elsewhere, a tied lock ends at its deadline.
 ///
 /// An acquire waits for one disk sync. Where syncs are slow, raise the node timeout above their duration.
 ///
-/// Dropping the node does not wait. Commands sent before are still executed, unless the process ends first: then
-/// a tied lock is free at once as its process is gone, and any other ends at its deadline.
+/// Dropping the node does not wait. Commands sent before are still executed, unless the process ends
+/// first: then a tied lock is free at once because its process ended, and any other ends at its deadline.
 #[derive(Debug)]
 pub(crate) struct FileNode {
     id: Arc<str>,
     dir: PathBuf,
     clock: Arc<dyn Clock>,
-    patience: Duration,
+    lock_timeout: Duration,
     watches: Arc<Watches>,
     worker: Worker,
 }
@@ -67,32 +68,34 @@ pub(crate) struct FileNode {
 impl FileNode {
     /// The node of `directory`.
     ///
-    /// Where it names no path: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else `.local/state/quorlock` in the home
-    /// directory, `$HOME` or that of the account; without one `/var/lib/quorlock` for root, and a private directory among
-    /// the temporary files for others. Only these defaults are made if missing, a directory that was named is not.
+    /// If it names no path: `$QUORLOCK_STATE_DIR`, else `$XDG_STATE_HOME/quorlock`, else
+    /// `.local/state/quorlock` in the home directory, `$HOME` or that of the account; without one
+    /// `/var/lib/quorlock` for root, and a private directory among the temporary files for others. Only
+    /// these defaults are made if missing; a directory that was named is not.
     ///
     /// # Errors
-    /// [`NodeError::FileSystem`] if it is not on a local file system, [`NodeError::File`] if it cannot be used,
-    /// [`NodeError::SameServer`] if another node of the locker is the same directory.
+    /// [`NodeError::FileSystem`] if it is not on a local file system, [`NodeError::File`] if it cannot be
+    /// used, [`NodeError::SameServer`] if another node of the locker is the same directory.
     pub(crate) fn open(directory: &Directory, ctx: Context) -> Result<Self, NodeError> {
         let dir = dir::prepare(directory)?;
         let id: Arc<str> = format!("file:{}", dir.display()).into();
         let found = dir.metadata().map_err(|error| failed("read", &dir, error))?;
         let identity = format!("file {}:{}", found.dev(), found.ino());
         ctx.identities.claim(&id, &identity)?;
-        let (patience, longest_ttl) = (ctx.node_timeout * PATIENCE, ctx.longest_ttl);
+        let (lock_timeout, longest_ttl) = (ctx.node_timeout * LOCK_TIMEOUT_FACTOR, ctx.longest_ttl);
         let watches = Watches::new(dir.clone(), ctx.clock.clone());
         let (store_dir, clock) = (dir.clone(), ctx.clock.clone());
-        // Opened by the thread, so that a program that forks before its first lock is tied by its new number.
+        // Opened by the thread, so that a program that forks before its first lock is tied to its new
+        // process id.
         let store = move || Store {
             dir: store_dir,
             clock: ctx.clock,
             here: hold::here(),
-            patience,
+            lock_timeout,
             synced: BTreeMap::new(),
         };
         let worker = Worker::new(store, watches.clone(), longest_ttl);
-        Ok(Self { id, dir, clock, patience, watches, worker })
+        Ok(Self { id, dir, clock, lock_timeout, watches, worker })
     }
 }
 
@@ -114,14 +117,14 @@ impl Node for FileNode {
     }
 
     fn names(&self) -> BoxFuture<'_, Result<Names, NodeError>> {
-        let (dir, patience) = (self.dir.clone(), self.patience);
-        Box::pin(off_thread(move || list::names(&dir, patience)))
+        let (dir, lock_timeout) = (self.dir.clone(), self.lock_timeout);
+        Box::pin(off_thread(move || list::names(&dir, lock_timeout)))
     }
 
     fn examine(&self) -> BoxFuture<'_, Result<Facts, NodeError>> {
         let (dir, clock) = (self.dir.clone(), self.clock.clone());
-        let look = off_thread(move || examine::examine(&dir, clock.as_ref()));
-        Box::pin(async move { Ok(Facts::Directory(look.await?)) })
+        let examination = off_thread(move || examine::examine(&dir, clock.as_ref()));
+        Box::pin(async move { Ok(Facts::Directory(examination.await?)) })
     }
 
     fn health(&self) -> Health {
@@ -136,7 +139,7 @@ impl Drop for FileNode {
     }
 }
 
-/// Runs `work`, which waits for the disk, where it blocks no task.
+/// Runs `work`, which waits for the disk, on a thread where it blocks no task.
 async fn off_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
 ) -> Result<T, NodeError> {

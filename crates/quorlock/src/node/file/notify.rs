@@ -1,14 +1,14 @@
-//! The kernel's news about changed files in a directory, where the system has such.
+//! The kernel's notifications about changed files in a directory, if the system has them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-/// Files that changed in one span of waiting.
+/// Files that changed while waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     files: BTreeSet<String>,
-    /// So much happened that news were dropped.
+    /// The kernel dropped notifications, so any file may have changed.
     all: bool,
 }
 
@@ -33,49 +33,50 @@ mod with_inotify {
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
     use std::mem::MaybeUninit;
 
-    /// Room for some news at a time, each up to a file name long.
-    const NEWS_BYTES: usize = 4096;
-    /// The most news taken in one go; the rest waits for the next.
-    const MOST_NEWS: usize = 1024;
+    /// The buffer for notifications, each up to a file name long.
+    const BUFFER_BYTES: usize = 4096;
+    /// The most notifications read in one call; the rest waits for the next.
+    const MAX_EVENTS: usize = 1024;
 
-    /// News about one directory.
+    /// Notifications about one directory.
     #[derive(Debug)]
     pub(in super::super) struct Changes(Option<OwnedFd>);
 
     impl Changes {
-        /// News from now on. Without any if the user's limit of such watches is reached: waiting is all it does then.
+        /// Notifications from now on. None come if the user's limit of such watches is reached: then it
+        /// only waits.
         pub(in super::super) fn of(dir: &Path) -> Self {
             let open = || {
-                let news = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-                inotify::add_watch(&news, dir, WatchFlags::MODIFY)?;
-                rustix::io::Result::Ok(news)
+                let inotify_fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+                inotify::add_watch(&inotify_fd, dir, WatchFlags::MODIFY)?;
+                rustix::io::Result::Ok(inotify_fd)
             };
             Self(open().ok())
         }
 
         /// Waits for a change, at most for `limit`.
         pub(in super::super) fn wait(&mut self, limit: Duration) -> Touched {
-            let Some(news) = &self.0 else {
+            let Some(inotify_fd) = &self.0 else {
                 std::thread::sleep(limit);
                 return Touched::default();
             };
-            let mut ready = [PollFd::new(news, PollFlags::IN)];
+            let mut ready = [PollFd::new(inotify_fd, PollFlags::IN)];
             let limit = Timespec {
                 tv_sec: limit.as_secs().try_into().unwrap_or(1),
                 tv_nsec: limit.subsec_nanos().into(),
             };
             match poll(&mut ready, Some(&limit)) {
-                Ok(count) if count > 0 => take(news),
+                Ok(count) if count > 0 => read_events(inotify_fd),
                 _ => Touched::default(),
             }
         }
     }
 
-    fn take(news: &OwnedFd) -> Touched {
+    fn read_events(inotify_fd: &OwnedFd) -> Touched {
         let mut touched = Touched::default();
-        let mut room = [MaybeUninit::uninit(); NEWS_BYTES];
-        let mut reader = inotify::Reader::new(news, &mut room);
-        for _ in 0..MOST_NEWS {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
+        let mut reader = inotify::Reader::new(inotify_fd, &mut buffer);
+        for _ in 0..MAX_EVENTS {
             let Ok(event) = reader.next() else { break };
             touched.all |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             let file = event.file_name().and_then(|file| file.to_str().ok());
@@ -89,7 +90,7 @@ mod with_inotify {
 #[derive(Debug)]
 pub(crate) struct Changes;
 
-/// No news here: the regular look is all there is.
+/// No notifications on this system: only the regular poll finds changes.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Changes {
     pub(crate) fn of(_dir: &Path) -> Self {

@@ -1,4 +1,4 @@
-//! Which file keeps a name.
+//! The name of the file that keeps a lock's name.
 
 use crate::node::file::bytes::fnv128;
 use quorlock_core::Name;
@@ -14,7 +14,7 @@ const KEPT: usize = 160;
 
 /// The file name for `name`: percent-encoded, or its beginning and a hash if that is too long.
 ///
-/// Two names could share a hash, so the file holds the full name and who reads it compares.
+/// Two names could share a hash, so the file holds the full name and its reader compares.
 pub(crate) fn file_name(name: &Name) -> String {
     let mut encoded = String::with_capacity(name.as_str().len() + SUFFIX.len());
     for byte in name.as_str().bytes() {
@@ -28,7 +28,7 @@ pub(crate) fn file_name(name: &Name) -> String {
     }
     if encoded.len() > MAX_ENCODED {
         encoded.truncate(KEPT);
-        // No encoded name has a `~`, so the two kinds never meet.
+        // No encoded name has a `~`, so the two kinds never collide.
         write!(encoded, "~{:032x}", fnv128(name.as_str().as_bytes())).unwrap_or_default();
     }
     encoded.push_str(SUFFIX);

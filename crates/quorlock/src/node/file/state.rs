@@ -1,10 +1,10 @@
 //! The bytes of a state file: three slots, of which the newest valid one counts.
 //!
-//! A hold never outlives the boot, so only the counter must survive a power cut, and only once its number was
-//! handed out. Therefore a change is synced only if it confirmed a number; all others just reach the page cache,
-//! which every process of this boot shares. Each state names an *anchor*: an earlier state known to be on disk. A
-//! change overwrites neither the newest state nor the anchor, so that a crash leaves the newest and a power cut at
-//! least the anchor.
+//! A hold never outlives the boot, so only the counter must survive a power cut, and only once its number
+//! was handed out. Therefore a change is synced only if it confirmed a number; all others just reach the
+//! page cache, which every process of this boot shares. Each state names an *anchor*: an earlier state
+//! known to be on disk. A change overwrites neither the newest state nor the anchor, so that a crash
+//! leaves the newest and a power cut at least the anchor.
 
 use crate::node::file::bytes::{Reader, Writer};
 use crate::node::record::{BootId, Hold, Process, Record};
@@ -24,7 +24,7 @@ const MAX_PAYLOAD: usize = SLOT_BYTES - HEADER_BYTES - CHECKSUM_BYTES;
 /// The sequence number of the empty state that a file begins with.
 const FIRST: u64 = 1;
 
-/// One state of a name, as it stands in a slot.
+/// One state of a name, as a slot stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// Grows by one with each change.
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) record: Record,
 }
 
-/// Why a state file tells nothing.
+/// Why a state file cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
     /// No slot is valid.
@@ -82,7 +82,7 @@ impl State {
         Some(slot.into_bytes())
     }
 
-    /// Reads a slot. Magic, version, length and checksum stand alike in every version.
+    /// Reads a slot. Magic, version, length and checksum have the same places in every version.
     fn decode(slot: &[u8]) -> Result<Self, Unreadable> {
         let frame = Frame::of(slot).ok_or(Unreadable::Corrupt)?;
         if frame.version != VERSION {
@@ -174,9 +174,9 @@ impl Image {
 
     /// The slot for the next state: neither the newest one nor the anchor.
     pub(crate) fn next_slot(&self, anchor: u64) -> usize {
-        let kept = [Some(self.state.sequence), Some(anchor)];
-        let free = self.sequences.iter().position(|sequence| !kept.contains(sequence));
-        // Two of three slots are kept at most, so there is always one.
+        let in_use = [Some(self.state.sequence), Some(anchor)];
+        let free = self.sequences.iter().position(|sequence| !in_use.contains(sequence));
+        // Two of three slots are in use at most, so there is always one.
         free.unwrap_or_default()
     }
 }

@@ -88,7 +88,8 @@ proptest! {
         }
     }
 
-    /// Goal: a power cut that loses any part of what was not synced leaves a state not older than the last synced.
+    /// Goal: a power cut that loses any part of what was not synced leaves a state not older than the
+    /// last synced.
     #[test]
     fn a_power_cut_never_leaves_less_than_what_was_synced(
         changes in prop::collection::vec(any::<bool>(), 1..12), lost in prop::collection::vec(any::<bool>(), FILE_BYTES / 64)
@@ -112,7 +113,8 @@ proptest! {
         }
     }
 
-    /// Goal: a file is whole from its first moment on, so one that is shorter was cut, whatever is left of it.
+    /// Goal: a file is whole from its first moment on, so one that is shorter was cut, whatever is left
+    /// of it.
     #[test]
     fn a_file_that_was_cut_short_is_never_read(length in 0..FILE_BYTES, count in 0u64..5) {
         let mut file = Image::beginning(&name());

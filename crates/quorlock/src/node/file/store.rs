@@ -25,7 +25,7 @@ pub(crate) struct Store {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) here: Place,
     /// How long to wait for a file's kernel lock.
-    pub(crate) patience: Duration,
+    pub(crate) lock_timeout: Duration,
     /// The newest state of a name that this store synced.
     pub(crate) synced: BTreeMap<Name, u64>,
 }
@@ -49,7 +49,7 @@ impl Store {
     }
 
     fn inspect(&self, name: &Name, command: &Command) -> Result<Executed, NodeError> {
-        let file = LockFile::open(&self.dir, name, Mode::Look, self.patience)?;
+        let file = LockFile::open(&self.dir, name, Mode::Read, self.lock_timeout)?;
         let record = match file {
             Some(file) => file.load(name)?.state.record,
             None => Record::default(),
@@ -64,7 +64,7 @@ impl Store {
             Command::Acquire(_) => Mode::Create,
             _ => Mode::Change,
         };
-        let Some(file) = LockFile::open(&self.dir, name, mode, self.patience)? else {
+        let Some(file) = LockFile::open(&self.dir, name, mode, self.lock_timeout)? else {
             let (reply, _) = self.apply(&Record::default(), command);
             return Ok(Executed { reply, freed: false });
         };
@@ -97,10 +97,10 @@ impl Store {
         confirmed: bool,
     ) -> Result<(), NodeError> {
         let last = &image.state;
-        let known = self.synced.get(&last.name).copied();
-        let mut anchor = known.filter(|known| image.has(*known)).unwrap_or_default().max(last.anchor);
+        let synced = self.synced.get(&last.name).copied();
+        let mut anchor = synced.filter(|synced| image.has(*synced)).unwrap_or_default().max(last.anchor);
         if last.is_first() || !image.has(anchor) {
-            file.settle(&self.dir)?;
+            file.sync_all(&self.dir)?;
             anchor = last.sequence;
         }
         let next = State { sequence: last.sequence + 1, anchor, name: last.name.clone(), record };

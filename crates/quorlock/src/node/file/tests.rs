@@ -16,19 +16,19 @@ const LONG: Duration = Duration::from_secs(600);
 const SURELY: Duration = Duration::from_secs(60);
 
 fn open(dir: &Path) -> Arc<dyn Node> {
-    // Generous, as the disk of a test machine is shared with everything else that runs there.
+    // Generous, because the disk of a test machine is shared with everything else that runs there.
     let ctx = Context { node_timeout: Duration::from_secs(5), ..Context::default() };
     Arc::new(FileNode::open(&Directory::at(dir), ctx).unwrap())
 }
 
-/// Waits until the state of `x` is `expected`, by looking.
+/// Waits until the state of `x` is `expected`, by polling.
 async fn until(node: &Arc<dyn Node>, expected: &str) {
-    let looks = async {
+    let polls = async {
         while inspect(node, "x").await != expected {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(SURELY, looks).await.unwrap_or_else(|_| panic!("never {expected}"));
+    tokio::time::timeout(SURELY, polls).await.unwrap_or_else(|_| panic!("never {expected}"));
 }
 
 #[tokio::test]
@@ -64,20 +64,21 @@ async fn the_fence_survives_a_re_open_and_a_drop_finishes_what_was_sent() {
     assert_eq!(ask(&node, &acquire("x", 1, 50, LONG, false)).await, "unraised 50");
 }
 
-/// Goal: S8. Nobody hears of a release that a dropped guard sent and the node could not carry out: it is for the node to try again.
+/// Goal: S8. No caller learns of a release that a dropped guard sent and the node could not execute: the
+/// node must try again.
 #[tokio::test]
-async fn a_release_that_failed_is_carried_out_once_it_can_be() {
+async fn a_release_that_failed_is_executed_once_it_can_be() {
     let dir = tempfile::tempdir().unwrap();
     let ctx = Context { node_timeout: Duration::from_millis(10), ..Context::default() };
     let node: Arc<dyn Node> = Arc::new(FileNode::open(&Directory::at(dir.path()), ctx).unwrap());
-    let asked = open(dir.path());
-    assert_eq!(ask(&asked, &acquire("x", 1, 50, LONG, false)).await, "raised");
+    let other = open(dir.path());
+    assert_eq!(ask(&other, &acquire("x", 1, 50, LONG, false)).await, "raised");
     let busy = std::fs::File::open(dir.path().join("x.lock")).unwrap();
     busy.lock().unwrap();
     assert!(ask(&node, &release("x", 1)).await.contains("no answer"), "the file is locked");
     assert_eq!(inspect(&node, "y").await, "free, counter none");
-    assert!(node.health().trouble.is_some(), "that it can be looked at does not mend it");
-    // Each further try that fails is seen after a change that went well.
+    assert!(node.health().trouble.is_some(), "an inspection that succeeds does not clear it");
+    // Each further try that fails is seen after a change that succeeded.
     for proposal in [1, 2] {
         assert_eq!(ask(&node, &acquire("y", 1, proposal, LONG, false)).await, "raised");
         assert_eq!(ask(&node, &release("y", 1)).await, "done");
@@ -89,7 +90,7 @@ async fn a_release_that_failed_is_carried_out_once_it_can_be() {
         tokio::time::timeout(SURELY, tried_again).await.expect("it is tried again");
     }
     busy.unlock().unwrap();
-    until(&asked, "free, counter 50").await;
+    until(&other, "free, counter 50").await;
 }
 
 #[tokio::test]
@@ -100,9 +101,9 @@ async fn odd_names_have_files_of_their_own_and_are_listed() {
     let mut names = vec!["a/b", "../a", ".", "é ü", "A", "%41"];
     names.extend(long.iter().map(String::as_str));
     let node = Arc::new(node);
-    let asked: Arc<dyn Node> = node.clone();
+    let other: Arc<dyn Node> = node.clone();
     for text in &names {
-        assert_eq!(ask(&asked, &acquire(text, 1, 5, LONG, false)).await, "raised", "{text}");
+        assert_eq!(ask(&other, &acquire(text, 1, 5, LONG, false)).await, "raised", "{text}");
     }
     names.sort_unstable();
     let listed = node.names().await.unwrap();

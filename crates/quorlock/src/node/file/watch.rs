@@ -1,4 +1,4 @@
-//! Who waits for which name, and the thread that notices when one may have become free.
+//! The watched names, and the thread that notices when one may have become free.
 
 use crate::context::clock::Clock;
 use crate::context::mutex::Mutex;
@@ -14,24 +14,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-/// How often watched names are looked at without a change: a holder that is killed, or whose time runs out,
+/// How often watched names are checked without a change: a holder that is killed, or whose time runs out,
 /// changes no file.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// After how many looks without any watch the thread ends.
-const IDLE_LOOKS: u32 = 10;
-/// The most names that are watched at a time; for further ones the poll of the waiter must do.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// After how many checks without any watch the thread ends.
+const IDLE_POLLS: u32 = 10;
+/// The most names that are watched at a time; waiters for further ones only poll.
 const MOST_WATCHES: usize = 65_536;
 
-/// The bells of one node, by the file of the name.
+/// The wakeups of one node, by the file of the name.
 #[derive(Debug)]
 pub(crate) struct Watches {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
-    wakeups: Mutex<Bells>,
+    wakeups: Mutex<WatchList>,
 }
 
 #[derive(Debug, Default)]
-struct Bells {
+struct WatchList {
     by_file: BTreeMap<String, Wakeup>,
     running: bool,
     closed: bool,
@@ -42,7 +42,7 @@ impl Watches {
         Arc::new(Self { dir, clock, wakeups: Mutex::default() })
     }
 
-    /// Rings `wakeup` from now on when `name` may be free. The thread starts if it does not run.
+    /// Notifies `wakeup` from now on when `name` may be free. The thread starts if it does not run.
     pub(crate) fn watch(self: &Arc<Self>, name: &Name, wakeup: &Wakeup) {
         let mut wakeups = self.lock();
         if wakeups.closed || wakeups.by_file.len() >= MOST_WATCHES {
@@ -56,7 +56,7 @@ impl Watches {
         let changes = Changes::of(&self.dir);
         let watches = self.clone();
         let thread = std::thread::Builder::new().name("quorlock-watch".to_owned());
-        // Without the thread the poll of the waiter must do.
+        // Without the thread the waiter only polls.
         wakeups.running = thread.spawn(move || watches.run(changes)).is_ok();
     }
 
@@ -64,7 +64,7 @@ impl Watches {
         self.lock().by_file.remove(&file_name(name));
     }
 
-    /// Rings for `name`, which was just freed.
+    /// Notifies the waiters of `name`, which was just freed.
     pub(crate) fn notify(&self, name: &Name) {
         let wakeups = self.lock();
         if wakeups.by_file.is_empty() {
@@ -73,26 +73,26 @@ impl Watches {
         wakeups.by_file.get(&file_name(name)).into_iter().for_each(Wakeup::notify);
     }
 
-    /// Lets the thread end soon.
+    /// Makes the thread end soon.
     pub(crate) fn close(&self) {
         let mut wakeups = self.lock();
         wakeups.closed = true;
         wakeups.by_file.clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Bells> {
+    fn lock(&self) -> MutexGuard<'_, WatchList> {
         self.wakeups.lock()
     }
 
     fn run(&self, mut changes: Changes) {
         let here = crate::node::file::hold::here();
-        let (mut idle, mut looked) = (0, self.clock.now());
-        while self.goes_on(&mut idle) {
-            let touched = changes.wait(LOOK_EVERY);
+        let (mut idle, mut last_poll) = (0, self.clock.now());
+        while self.is_needed(&mut idle) {
+            let touched = changes.wait(POLL_EVERY);
             let now = self.clock.now();
-            let due = touched.is_nothing() || looked.until(now) >= LOOK_EVERY;
+            let due = touched.is_nothing() || last_poll.until(now) >= POLL_EVERY;
             if due {
-                looked = now;
+                last_poll = now;
             }
             for (file, wakeup) in self.watched(|file| due || touched.contains(file)) {
                 if self.may_be_free(&file, &here) {
@@ -103,10 +103,10 @@ impl Watches {
     }
 
     /// Whether the thread is still needed; else it is marked as ended, so that the next watch starts another.
-    fn goes_on(&self, idle: &mut u32) -> bool {
+    fn is_needed(&self, idle: &mut u32) -> bool {
         let mut wakeups = self.lock();
         *idle = if wakeups.by_file.is_empty() { *idle + 1 } else { 0 };
-        wakeups.running = !wakeups.closed && *idle <= IDLE_LOOKS;
+        wakeups.running = !wakeups.closed && *idle <= IDLE_POLLS;
         wakeups.running
     }
 
@@ -116,7 +116,7 @@ impl Watches {
         chosen.map(|(file, wakeup)| (file.clone(), wakeup.clone())).collect()
     }
 
-    /// In doubt it may: a ring too much costs one look of the waiter.
+    /// In doubt it may be: a superfluous notification costs the waiter one inspection.
     fn may_be_free(&self, file: &str, here: &Place) -> bool {
         peek(&self.dir.join(file)).map_or(true, |image| {
             // Read after the file: in one boot no deadline is further ahead than its span.

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
 pub(crate) const MOST_WAITING: usize = 4096;
-/// How long a release that failed before may wait for a file.
-const HURRY: Duration = Duration::from_millis(5);
+/// How long a retried release may wait for the lock of a file.
+const RETRY_LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// The way to the thread. Dropping it lets the thread finish what waits, and end.
+/// The handle of the thread. Dropping it lets the thread finish what waits, and end.
 #[derive(Debug)]
 pub(crate) struct Worker(Arc<Queue>);
 
@@ -42,7 +42,7 @@ impl Worker {
         }))
     }
 
-    /// Puts `request` behind those that wait.
+    /// Enqueues `request` behind those that wait.
     pub(crate) fn enqueue(&self, request: Request) {
         let limit = match request.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
@@ -57,7 +57,7 @@ impl Worker {
             let queue = self.0.clone();
             let thread = std::thread::Builder::new().name("quorlock-file".to_owned());
             if let Err(error) = thread.spawn(move || run(&queue)) {
-                // The store went with the thread that did not start: this node stays out of order.
+                // The store was lost with the thread that did not start: this node stays unusable.
                 jobs.closed = true;
                 jobs.trouble = Some(failed_without_path("cannot start a thread", error));
             }
@@ -95,7 +95,7 @@ struct Queue {
 type Work = Box<dyn FnOnce(&Queue) + Send>;
 
 struct Jobs {
-    /// What the thread will do, until it does.
+    /// What the thread will run, until it is started.
     unstarted: Option<Work>,
     waiting: VecDeque<Request>,
     trouble: Option<NodeError>,
@@ -114,9 +114,9 @@ impl fmt::Debug for Jobs {
 /// What the thread has to do next.
 enum Next {
     Command(Request),
-    /// What is failed.
+    /// A failed release is due.
     Due,
-    /// Nothing any more: the node is gone.
+    /// Nothing any more: the node was dropped.
     Over,
 }
 
@@ -126,34 +126,37 @@ impl Queue {
     }
 
     fn work(&self, mut store: Store, mut failed: FailedReleases, watches: &Watches) {
-        let patience = store.patience;
-        let mut execute = |command: &Command, patience: Duration| {
-            store.patience = patience;
+        let lock_timeout = store.lock_timeout;
+        let mut execute = |command: &Command, lock_timeout: Duration| {
+            store.lock_timeout = lock_timeout;
             let executed = store.execute(command);
             if executed.freed {
                 watches.notify(command.name());
             }
             match &executed.reply {
                 Reply::Failed(error) => self.lock().trouble = Some(NodeError::clone(error)),
-                // Looking goes well also where nothing can be written.
+                // An inspection succeeds even if nothing can be written.
                 Reply::Done(_) | Reply::Denied(_) if matches!(command, Command::Inspect { .. }) => {}
                 Reply::Done(_) | Reply::Denied(_) => self.lock().trouble = None,
             }
             executed.reply
         };
-        let is_paid = |reply: Reply| !matches!(reply, Reply::Failed(_));
+        let has_succeeded = |reply: Reply| !matches!(reply, Reply::Failed(_));
         loop {
             match self.next(failed.due()) {
                 Next::Command(request) => {
-                    let reply = execute(request.command(), patience);
+                    let reply = execute(request.command(), lock_timeout);
                     if matches!(reply, Reply::Failed(_)) {
                         failed.keep(request.command(), Instant::now());
                     }
                     request.answer(reply);
                 }
-                // Whoever comes meanwhile is not to wait for it.
-                Next::Due => failed.retry_due(Instant::now(), |release| is_paid(execute(release, HURRY))),
-                Next::Over => return failed.retry_all(|release| is_paid(execute(release, HURRY))),
+                // Commands that come in the meantime must not wait for it.
+                Next::Due => failed
+                    .retry_due(Instant::now(), |release| has_succeeded(execute(release, RETRY_LOCK_TIMEOUT))),
+                Next::Over => {
+                    return failed.retry_all(|release| has_succeeded(execute(release, RETRY_LOCK_TIMEOUT)));
+                }
             }
         }
     }

@@ -133,7 +133,8 @@ mod tests {
         (listener, waiting, address)
     }
 
-    /// Goal: a host whose first address leads nowhere is reached by its second long before the first is given up.
+    /// Goal: a host whose first address leads nowhere is reached by its second long before the first is
+    /// given up.
     #[tokio::test]
     async fn an_address_that_does_not_answer_does_not_block_the_next() {
         let (_listener, _waiting, silent) = silent();

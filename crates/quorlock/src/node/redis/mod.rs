@@ -18,9 +18,9 @@
 //!   Request::answer          the round that sent the command wakes up
 //! ```
 //!
-//! A vote counts only with the epoch that was read after it in the same write: [`link::epoch`] explains why. A release
-//! that was not acknowledged is kept and sent again ([`pipeline::unacked_releases`]), so that no lock stays on a server
-//! that was unreachable for a while.
+//! A vote counts only with the epoch that was read after it in the same write: [`link::epoch`] explains
+//! why. A release that was not acknowledged is kept and sent again ([`pipeline::unacked_releases`]), so
+//! that no lock stays on a server that was unreachable for a while.
 //!
 //! # Layout
 //! A folder uses only the folders above it.
@@ -63,8 +63,8 @@ use tokio::time::timeout;
 
 /// One Redis or Valkey server.
 ///
-/// It connects with the first command, in a task of the Tokio runtime from which that command came. Dropping it
-/// flushes what was sent within one connect timeout, as long as that runtime lives.
+/// It connects with the first command, in a task of the Tokio runtime from which that command came.
+/// Dropping it flushes what was sent within one connect timeout, as long as that runtime lives.
 pub(crate) struct RedisNode {
     link: Arc<Link>,
 }
@@ -73,7 +73,8 @@ impl RedisNode {
     /// The server that `url` names. Nothing is sent yet.
     ///
     /// # Errors
-    /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no server.
+    /// [`NodeError::Tls`] if a certificate cannot be used, [`NodeError::Protocol`] if the URL names no
+    /// server.
     pub(crate) fn new(url: &NodeUrl, ctx: Context) -> Result<Self, NodeError> {
         let (address, login) = reach(url, &ctx)?;
         let link = Link::new(url.short().into(), ctx, address, login, Driver::spawn);

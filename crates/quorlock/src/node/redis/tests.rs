@@ -2,7 +2,6 @@
 
 mod contract;
 mod hints;
-mod looking;
 mod memory;
 mod order;
 mod outages;
@@ -11,6 +10,7 @@ mod refusals;
 mod relay;
 mod scripts;
 mod server;
+mod server_checks;
 mod shapes;
 mod speed;
 mod streams;
@@ -111,7 +111,7 @@ fn cause(reply: Reply) -> NodeError {
     }
 }
 
-/// Looks again and again until `condition` holds.
+/// Polls until `condition` holds.
 async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let end = tokio::time::Instant::now() + NODE_TIMEOUT;
     while !condition() {
@@ -147,11 +147,11 @@ struct Diary(Arc<Mutex<Vec<Event>>>);
 impl Diary {
     fn observe(&self, ctx: Context) -> Context {
         let pages = self.0.clone();
-        let observer = move |event: &Event| pages.lock().unwrap().push(event.clone());
+        let observer = move |event: &Event| pages.lock().push(event.clone());
         Context { observers: Observers::new(vec![Arc::new(observer)]), ..ctx }
     }
 
     fn count(&self, wanted: impl Fn(&Event) -> bool) -> usize {
-        self.0.lock().unwrap().iter().filter(|e| wanted(e)).count()
+        self.0.lock().iter().filter(|e| wanted(e)).count()
     }
 }

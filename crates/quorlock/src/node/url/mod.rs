@@ -35,8 +35,8 @@ pub enum NodeKind {
 /// | `file:`, `file:/directory` | a directory on this machine; `?filesystem=any` if only this machine uses it, whatever its file system |
 /// | `memory:`, `memory:label` | this process |
 ///
-/// Servers take `?durable=yes` if they sync every write to disk. User, password and path may be percent-encoded.
-/// Neither [`fmt::Display`] nor [`fmt::Debug`] shows a password.
+/// Servers take `?durable=yes` if they sync every write to disk. User, password and path may be
+/// percent-encoded. Neither [`fmt::Display`] nor [`fmt::Debug`] shows a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeUrl {
     pub(crate) place: Place,

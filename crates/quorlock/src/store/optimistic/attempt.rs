@@ -1,7 +1,8 @@
 //! One attempt on the wire: `WATCH`, read, compute, `MULTI`, write, `EXEC`.
 //!
-//! Two writes and two round trips. `MULTI` goes with the reading, so that its answer is known before anything is sent
-//! that changes the key: a write behind a refused `MULTI` would happen at once and over anything.
+//! Two writes and two round trips. `MULTI` goes with the reading, so that its answer is known before
+//! anything is sent that changes the key: a write behind a refused `MULTI` would happen at once and over
+//! anything.
 
 use crate::node::{NodeError, Session, SessionCell, Value};
 use crate::store::optimistic::{LONGEST_VALUE, TIMEOUT, UpdateError};
@@ -19,7 +20,7 @@ pub(crate) enum Outcome {
 /// What a value is read for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Look,
+    Read,
     /// The key is watched and a transaction is open.
     Change,
 }
@@ -55,7 +56,7 @@ pub(crate) async fn read<E>(
     key: &str,
     purpose: Purpose,
 ) -> Result<(Session, Option<Vec<u8>>), UpdateError<E>> {
-    if let Some(mut session) = cell.kept() {
+    if let Some(mut session) = cell.take_idle() {
         match ask(&mut session, key, purpose).await {
             Err(UpdateError::Node(NodeError::Disconnected { .. } | NodeError::Timeout { .. })) => {}
             outcome => return outcome.map(|value| (session, value)),

@@ -32,7 +32,7 @@ impl std::fmt::Debug for Login {
     }
 }
 
-/// A cluster that can be asked.
+/// The JSON interface of one cluster.
 #[derive(Debug)]
 pub(crate) struct Api {
     pub(crate) http: Http,
@@ -40,11 +40,12 @@ pub(crate) struct Api {
     /// When all members were asked for their cluster.
     pub(crate) checks: Checks,
     login: Option<Login>,
-    /// What the cluster gave us for user and password. Locked while we ask for it, so that it is asked for once.
+    /// The cluster's token for our user and password. Locked while it is requested, so that it is
+    /// requested once.
     auth_token: Mutex<Option<Arc<str>>>,
 }
 
-/// How the member that answers is doing.
+/// The state of the member that answers.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -55,7 +56,7 @@ pub(crate) struct Status {
     /// Which member leads; 0 if none does.
     #[serde(deserialize_with = "number")]
     pub(crate) leader: u64,
-    /// What is wrong with it, in its own words.
+    /// What is wrong with it, as it reports it.
     pub(crate) errors: Vec<String>,
 }
 
@@ -65,7 +66,7 @@ impl Api {
         Self { http, cluster, checks, login, auth_token }
     }
 
-    /// What stands under `key`.
+    /// What is stored under `key`.
     pub(crate) async fn read(&self, key: &[u8]) -> Result<Option<Entry>, NodeError> {
         let found: Range = self.ask("/v3/kv/range", &json!({ "key": json::text(key) })).await?;
         Ok(found.kvs.into_iter().next())
@@ -75,7 +76,7 @@ impl Api {
     pub(crate) async fn keys(&self, prefix: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, bool), NodeError> {
         let request = json!({
             "key": json::text(prefix),
-            "range_end": json::text(behind(prefix)),
+            "range_end": json::text(prefix_end(prefix)),
             "limit": limit.to_string(),
             "keys_only": true,
         });
@@ -88,24 +89,25 @@ impl Api {
         self.ask("/v3/kv/txn", &txn.to_json()).await
     }
 
-    /// Tells how often each member was left for another.
+    /// How often each member was left for another.
     pub(crate) fn member_changes(&self) -> watch::Receiver<Vec<u64>> {
         self.http.member_changes()
     }
 
-    /// Asks another member from now on: the one that is asked keeps a watch waiting.
+    /// Uses another member from now on: the current one keeps a watch waiting.
     pub(crate) fn leave_member(&self) {
         self.http.leave_member(self.http.current());
     }
 
-    /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at least.
+    /// Makes the lease `id`, which ends after `ttl` or somewhat later: etcd counts whole seconds, two at
+    /// least.
     pub(crate) async fn grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
         let request = json!({ "ID": id.to_string(), "TTL": seconds.to_string() });
         self.ask::<Value>("/v3/lease/grant", &request).await.map(drop)
     }
 
-    /// The same for a lease that somebody else may make at the same moment, which is as good.
+    /// The same for a lease that another client may make at the same moment, which is as good.
     pub(crate) async fn try_grant(&self, id: i64, ttl: Duration) -> Result<(), NodeError> {
         match self.grant(id, ttl).await {
             Err(NodeError::Server { message }) if message.contains("lease already exists") => Ok(()),
@@ -113,11 +115,11 @@ impl Api {
         }
     }
 
-    /// Ends the lease `id`, and all that ends with it. Tells whether there was one.
+    /// Ends the lease `id`, and all that ends with it. Returns whether there was one.
     pub(crate) async fn revoke(&self, id: i64) -> Result<bool, NodeError> {
         match self.try_ask::<Value>("/v3/lease/revoke", &json!({ "ID": id.to_string() })).await {
             Ok(_) => Ok(true),
-            // A refusal does not say which cluster it comes from; this does.
+            // A refusal does not name the cluster that it comes from; this does.
             Err(CallError::Refused(refusal)) if refusal.server_text().contains("lease not found") => {
                 self.left(id).await.map(|_| false)
             }
@@ -125,8 +127,9 @@ impl Api {
         }
     }
 
-    /// How long the lease `id` lasts, as one member tells it: too much, if that has just become the leader, and up to a second
-    /// too little. Nothing may depend on it but how long a lease is granted for.
+    /// How long the lease `id` lasts, as one member reports it: too long, if that has just become the
+    /// leader, and up to a second too short. Nothing may depend on it but how long a lease is granted
+    /// for.
     pub(crate) async fn left(&self, id: i64) -> Result<Duration, NodeError> {
         #[derive(Default, Deserialize)]
         #[serde(default)]
@@ -137,15 +140,15 @@ impl Api {
             granted: i64,
         }
         let lease: Lease = self.ask("/v3/lease/timetolive", &json!({ "ID": id.to_string() })).await?;
-        // A leader that has not begun to count tells of centuries.
+        // A leader that has not begun to count reports centuries.
         Ok(Duration::from_secs(u64::try_from(lease.ttl.min(lease.granted)).unwrap_or(0)))
     }
 
-    /// How the member that answers is doing.
+    /// The state of the member that answers.
     pub(crate) async fn status(&self) -> Result<Status, NodeError> {
-        let told: Status = self.ask("/v3/maintenance/status", &json!({})).await?;
-        let errors = told.errors.iter().take(MOST_ERRORS).map(server_text).collect();
-        Ok(Status { version: server_text(&told.version), errors, ..told })
+        let status: Status = self.ask("/v3/maintenance/status", &json!({})).await?;
+        let errors = status.errors.iter().take(MOST_ERRORS).map(server_text).collect();
+        Ok(Status { version: server_text(&status.version), errors, ..status })
     }
 
     /// How many members the cluster has.
@@ -185,7 +188,7 @@ impl Api {
         Ok(opened)
     }
 
-    /// What shows who asks may be stale.
+    /// Requests a new token with the next call: the current one may be stale.
     pub(crate) async fn renew_auth_token(&self) {
         *self.auth_token.lock().await = None;
     }
@@ -198,7 +201,7 @@ impl Api {
         let body = encoded(request);
         let auth_token = self.auth_token().await?;
         match self.call(&Call { path, body: body.clone(), auth_token: auth_token.clone() }).await {
-            // Passes end after some minutes, and with a restart.
+            // Tokens end after some minutes, and with a restart.
             Err(CallError::Refused(refusal)) if auth_token.is_some() && refusal.is_expired_token() => {
                 self.forget_auth_token(&auth_token).await;
                 let auth_token = self.auth_token().await?;
@@ -209,7 +212,7 @@ impl Api {
     }
 
     async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
-        // Before it is sent: others may raise it until the answer comes.
+        // Read before it is sent: other calls may raise it until the answer comes.
         let at_least = if is_agreed_on(call.path) { self.cluster.revision() } else { 0 };
         let Answered { status, body, endpoint } = self.http.call(call).await?;
         let read = match status {
@@ -223,7 +226,7 @@ impl Api {
                 .into(),
             }),
         };
-        // What is no answer of a member that is well, another one may give.
+        // If this is no answer of a healthy member, another member may give one.
         if let Err(trouble) = &read
             && !trouble.is_definite()
         {
@@ -246,23 +249,23 @@ impl Api {
         serde_json::from_slice(body).map_err(unreadable)
     }
 
-    /// What shows who asks, got from the cluster if need be.
+    /// The cluster's token for our user and password, requested if needed; `None` without a login.
     pub(crate) async fn auth_token(&self) -> Result<Option<Arc<str>>, NodeError> {
         let Some(login) = &self.login else { return Ok(None) };
-        let mut known = self.auth_token.lock().await;
-        if known.is_some() {
-            return Ok(known.clone());
+        let mut cached = self.auth_token.lock().await;
+        if cached.is_some() {
+            return Ok(cached.clone());
         }
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Given {
+        struct Granted {
             token: String,
         }
         let request = json!({ "name": login.user, "password": login.password });
         let call = Call { path: "/v3/auth/authenticate", body: encoded(&request), auth_token: None };
-        let given = match self.call::<Given>(&call).await {
-            Ok(given) => given,
-            // Whoever is not asked for a password needs no pass.
+        let granted = match self.call::<Granted>(&call).await {
+            Ok(granted) => granted,
+            // A cluster without authentication needs no token.
             Err(CallError::Refused(refusal))
                 if refusal.server_text().contains("authentication is not enabled") =>
             {
@@ -270,21 +273,21 @@ impl Api {
             }
             Err(trouble) => return Err(trouble.cause()),
         };
-        let auth_token: Arc<str> = given.token.into();
-        *known = Some(auth_token.clone());
+        let auth_token: Arc<str> = granted.token.into();
+        *cached = Some(auth_token.clone());
         Ok(Some(auth_token))
     }
 
     async fn forget_auth_token(&self, stale: &Option<Arc<str>>) {
-        let mut known = self.auth_token.lock().await;
-        if *known == *stale {
-            *known = None;
+        let mut cached = self.auth_token.lock().await;
+        if *cached == *stale {
+            *cached = None;
         }
     }
 }
 
-/// Whether a majority of the members agrees on the answers to `path`, so that none is older than its request. What one member
-/// answers alone may be.
+/// Whether a majority of the members agrees on the answers to `path`, so that none is older than its
+/// request. What one member answers alone may be.
 fn is_agreed_on(path: &str) -> bool {
     matches!(path, "/v3/kv/range" | "/v3/kv/txn" | "/v3/lease/grant" | "/v3/lease/revoke")
 }
@@ -297,8 +300,8 @@ pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
     NodeError::Protocol { reason: reason.into() }
 }
 
-/// The first key behind all that begin with `prefix`, which must not be empty.
-fn behind(prefix: &[u8]) -> Vec<u8> {
+/// The first key after all that begin with `prefix`, which must not be empty.
+fn prefix_end(prefix: &[u8]) -> Vec<u8> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < u8::MAX {
@@ -313,7 +316,8 @@ fn behind(prefix: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A revision that is compared where one member answers alone would take a member that lags behind for a restored one.
+    /// Comparing the revision of an answer that one member gives alone would take a member that lags
+    /// behind for a restored one.
     #[test]
     fn only_what_a_majority_agrees_on_is_as_new_as_its_request() {
         for path in ["/v3/kv/range", "/v3/kv/txn", "/v3/lease/grant", "/v3/lease/revoke"] {
@@ -325,8 +329,8 @@ mod tests {
     }
 
     #[test]
-    fn all_that_begin_with_a_prefix_stand_before_its_end() {
-        assert_eq!(behind(b"a/"), b"a0");
-        assert_eq!(behind(b"a\xff\xff"), b"b");
+    fn all_keys_that_begin_with_a_prefix_are_before_its_end() {
+        assert_eq!(prefix_end(b"a/"), b"a0");
+        assert_eq!(prefix_end(b"a\xff\xff"), b"b");
     }
 }

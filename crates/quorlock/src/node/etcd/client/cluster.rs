@@ -1,7 +1,8 @@
 //! Whether all answers come from one cluster, and from one that has forgotten nothing.
 //!
-//! Each answer names the cluster that its member belongs to and the revision of the member's store. Members of another cluster
-//! know nothing of our locks. A revision that goes back shows that the store was restored from a backup or lost its data.
+//! Each answer names the cluster that its member belongs to and the revision of the member's store.
+//! Members of another cluster know nothing of our locks. A revision that goes back shows that the store
+//! was restored from a backup or lost its data.
 
 use crate::context::mutex::Mutex;
 use crate::node::NodeError;
@@ -39,61 +40,62 @@ pub(crate) struct Member<'a> {
 
 /// The cluster that answered first, and what it has shown since.
 #[derive(Debug, Default)]
-pub(crate) struct Cluster(Mutex<Known>);
+pub(crate) struct Cluster(Mutex<ClusterState>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct ClusterState {
     id: Option<u64>,
     /// The highest revision of any answer.
     revision: u64,
     /// Members whose last answer was that of another cluster.
     foreign: BTreeMap<usize, NodeError>,
-    /// That the cluster has forgotten something. It stays: later answers do not show it any more once the revision has grown.
+    /// Set once the cluster has forgotten something. It stays: later answers do not show it any more once
+    /// the revision has grown.
     restored: Option<NodeError>,
 }
 
 impl Cluster {
-    /// The highest revision that was seen. All members agree on what they answer to a request that is sent from now on if they
-    /// decide it together, so no such answer can have a lower one.
+    /// The highest revision that was seen. An answer on which the members agree, to a request that is
+    /// sent from now on, cannot have a lower one.
     pub(crate) fn revision(&self) -> u64 {
-        self.known().revision
+        self.state().revision
     }
 
-    /// Whether an answer with this `header` counts. `at_least` is the revision that it must have; 0 where one member answers
-    /// alone, which may lag behind the others.
+    /// Whether an answer with this `header` counts. `at_least` is the revision that it must have; 0 if
+    /// one member answers alone, which may lag behind the others.
     pub(crate) fn accept(&self, header: Header, member: Member<'_>, at_least: u64) -> Result<(), NodeError> {
         if header.cluster_id == 0 {
             return Err(protocol("an answer does not say which cluster it comes from"));
         }
-        let mut known = self.known();
-        let id = *known.id.get_or_insert(header.cluster_id);
+        let mut state = self.state();
+        let id = *state.id.get_or_insert(header.cluster_id);
         if header.cluster_id != id {
             let member: (usize, Arc<str>) = (member.number, member.authority.into());
             let error = NodeError::OtherCluster { member: member.1, found: header.cluster_id, first: id };
-            known.foreign.insert(member.0, error.clone());
+            state.foreign.insert(member.0, error.clone());
             return Err(error);
         }
-        known.foreign.remove(&member.number);
+        state.foreign.remove(&member.number);
         if header.revision < at_least {
-            known.restored = Some(NodeError::Restored { seen: at_least, found: header.revision });
+            state.restored = Some(NodeError::Restored { seen: at_least, found: header.revision });
         }
-        known.revision = known.revision.max(header.revision);
-        known.restored.clone().map_or(Ok(()), Err)
+        state.revision = state.revision.max(header.revision);
+        state.restored.clone().map_or(Ok(()), Err)
     }
 
     /// Whether the cluster may vote at all, by what is known.
     pub(crate) fn verdict(&self) -> Result<(), NodeError> {
-        let known = self.known();
-        let refusal = known.restored.as_ref().or(known.foreign.values().next());
+        let state = self.state();
+        let refusal = state.restored.as_ref().or(state.foreign.values().next());
         refusal.cloned().map_or(Ok(()), Err)
     }
 
     /// Whether a member answered for another cluster.
     pub(crate) fn is_mixed(&self) -> bool {
-        !self.known().foreign.is_empty()
+        !self.state().foreign.is_empty()
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn state(&self) -> MutexGuard<'_, ClusterState> {
         self.0.lock()
     }
 }

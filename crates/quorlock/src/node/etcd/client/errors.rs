@@ -1,11 +1,11 @@
-//! Why etcd gives no answer, or says no.
+//! Why etcd gives no answer, or refuses.
 
 use crate::node::NodeError;
 use crate::node::server_text::server_text;
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Codes of gRPC, which etcd tells apart its errors by.
+/// Codes of gRPC, by which etcd distinguishes its errors.
 const INVALID_ARGUMENT: i64 = 3;
 const NOT_FOUND: i64 = 5;
 const ALREADY_EXISTS: i64 = 6;
@@ -14,7 +14,7 @@ const RESOURCE_EXHAUSTED: i64 = 8;
 const FAILED_PRECONDITION: i64 = 9;
 const UNAUTHENTICATED: i64 = 16;
 
-/// Why a request was refused, as etcd tells it.
+/// Why a request was refused, as etcd reports it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ApiError {
@@ -23,9 +23,9 @@ pub(crate) struct ApiError {
     message: String,
 }
 
-/// Why a question has no answer.
+/// Why a call has no answer.
 pub(crate) enum CallError {
-    /// The cluster said no.
+    /// The cluster refused.
     Refused(ApiError),
     Failed(NodeError),
 }
@@ -37,7 +37,7 @@ impl From<NodeError> for CallError {
 }
 
 impl CallError {
-    /// Whether any member would say the same.
+    /// Whether any member would answer the same.
     pub(crate) fn is_definite(&self) -> bool {
         match self {
             CallError::Failed(_) => false,
@@ -74,19 +74,19 @@ impl ApiError {
     }
 
     fn cause(&self) -> NodeError {
-        let said = self.server_text();
-        let message: Arc<str> = server_text(said).into();
+        let text = self.server_text();
+        let message: Arc<str> = server_text(text).into();
         match self.code {
             UNAUTHENTICATED => NodeError::NoAuth { message },
-            INVALID_ARGUMENT if said.contains("user name is empty") => {
+            INVALID_ARGUMENT if text.contains("user name is empty") => {
                 NodeError::NoAuth { message: "it wants a user and a password".into() }
             }
-            INVALID_ARGUMENT if said.contains("authentication failed") => NodeError::NoAuth { message },
+            INVALID_ARGUMENT if text.contains("authentication failed") => NodeError::NoAuth { message },
             PERMISSION_DENIED => NodeError::NoPermission { message },
-            _ if said.contains("no leader") => NodeError::Server {
+            _ if text.contains("no leader") => NodeError::Server {
                 message: "no member leads: more than half of them must be up and see each other".into(),
             },
-            RESOURCE_EXHAUSTED if said.contains("space") => NodeError::OutOfMemory { message },
+            RESOURCE_EXHAUSTED if text.contains("space") => NodeError::OutOfMemory { message },
             _ => NodeError::Server { message },
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_apart() {
+    fn refusals_are_distinguished() {
         let table = [
             (r#"{"error":"etcdserver: user name is empty","code":3}"#, "no_auth"),
             (

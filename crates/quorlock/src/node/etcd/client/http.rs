@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
-/// The longest answer that is read, in bytes: all names that are told fit in.
+/// The longest answer that is read, in bytes: the names of a full list fit in.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// The most connections that are kept without work.
 const MOST_IDLE: usize = 32;
@@ -35,15 +35,16 @@ pub(crate) struct Endpoint {
     pub(crate) address: Address,
 }
 
-/// The way to a cluster: to the member that answered last, and to the others in turn when it does not.
+/// The connections to a cluster: to the member that answered last, and to the others one after the other
+/// when it does not.
 #[derive(Debug)]
 pub(crate) struct Http {
     endpoints: Vec<Endpoint>,
-    /// Which one is asked.
+    /// The member that is used.
     current: AtomicUsize,
     idle: Mutex<Vec<Connection>>,
     calls: Semaphore,
-    /// How often each member was left for another, for those who listen to it.
+    /// How often each member was left for another, for the watches on it.
     member_changes: watch::Sender<Vec<u64>>,
     connect_timeout: Duration,
     request_timeout: Duration,
@@ -55,16 +56,16 @@ struct Connection {
     sender: SendRequest<Full<Bytes>>,
 }
 
-/// What is asked of the cluster.
+/// One call to the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) path: &'a str,
     pub(crate) body: Bytes,
-    /// What shows who asks.
+    /// The cluster's token for our user and password.
     pub(crate) auth_token: Option<Arc<str>>,
 }
 
-/// A whole answer, and who gave it.
+/// A whole answer, and the member that gave it.
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) status: StatusCode,
@@ -96,8 +97,8 @@ impl Http {
     /// # Errors
     /// Why there is none. Whether the call was carried out is unknown then.
     pub(crate) async fn call(&self, call: &Call<'_>) -> Result<Answered, NodeError> {
-        // It is never closed.
-        let _turn = self.calls.acquire().await;
+        // The semaphore is never closed.
+        let _permit = self.calls.acquire().await;
         let (mut connection, response) = self.begin(call).await?;
         let endpoint = connection.endpoint;
         let (head, body) = response.into_parts();
@@ -125,8 +126,8 @@ impl Http {
         Ok(Opened { status: response.status(), body: response.into_body(), endpoint })
     }
 
-    /// The answer of the member `number` to `call`, if it is a success and comes within `limit`. Else that member is not asked
-    /// any more until others fail.
+    /// The answer of the member `number` to `call`, if it is a success and comes within `limit`. Else
+    /// that member is not used any more until others fail.
     pub(crate) async fn ask_member(&self, number: usize, call: &Call<'_>, limit: Duration) -> Option<Bytes> {
         let answer = async {
             let mut sender = self.connect_to(number).await.ok()?.sender;
@@ -152,26 +153,26 @@ impl Http {
         Member { number, authority: &self.endpoints[number].authority }
     }
 
-    /// Asks another member from now on, if there is one: `endpoint` does not answer, or cannot.
+    /// Uses another member from now on, if there is one: `endpoint` does not answer, or cannot.
     pub(crate) fn leave_member(&self, endpoint: usize) {
-        self.ask_next(endpoint, (endpoint + 1) % self.endpoints.len());
+        self.use_member(endpoint, (endpoint + 1) % self.endpoints.len());
         self.idle().retain(|connection| connection.endpoint != endpoint);
     }
 
-    /// Tells how often each member was left for another: whoever listens to it may wait in vain.
+    /// How often each member was left for another: a watch on it may wait without end.
     pub(crate) fn member_changes(&self) -> watch::Receiver<Vec<u64>> {
         self.member_changes.subscribe()
     }
 
-    /// Asks `next` instead of `before`, unless somebody else has decided meanwhile.
-    fn ask_next(&self, before: usize, next: usize) {
+    /// Uses `next` instead of `before`, unless another call has switched in the meantime.
+    fn use_member(&self, before: usize, next: usize) {
         let changed = self.current.compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
         if before != next && changed.is_ok() {
             self.member_changes.send_modify(|member_changes| member_changes[before] += 1);
         }
     }
 
-    /// The member that is asked.
+    /// The member that is used.
     pub(crate) fn current(&self) -> usize {
         self.current.load(Ordering::Relaxed)
     }
@@ -180,7 +181,7 @@ impl Http {
         while let Some(connection) = self.take_idle() {
             match self.send(connection, call).await {
                 Ok(begun) => return Ok(begun),
-                // The server closed it while nobody used it.
+                // The server closed it while it was idle.
                 Err(unsent) if unsent.is_unsent => {}
                 Err(sent) => return Err(sent.cause),
             }
@@ -214,7 +215,8 @@ impl Http {
         let request = Request::post(call.path)
             .header(HOST, &self.endpoints[endpoint].authority)
             .header(CONTENT_TYPE, "application/json");
-        // Whoever sees no leader says so, instead of keeping a watch open that tells nothing.
+        // A member that sees no leader reports that, instead of keeping a watch open that reports
+        // nothing.
         let request = request.header("Grpc-Metadata-hasleader", "true");
         let request = match &call.auth_token {
             Some(auth_token) => request.header(AUTHORIZATION, &**auth_token),
@@ -231,7 +233,7 @@ impl Http {
         for endpoint in (0..self.endpoints.len()).map(|further| (first + further) % self.endpoints.len()) {
             match timeout(self.connect_timeout, self.connect_to(endpoint)).await {
                 Ok(Ok(connection)) => {
-                    self.ask_next(first, endpoint);
+                    self.use_member(first, endpoint);
                     return Ok(connection);
                 }
                 Ok(Err(error)) => cause = error,
@@ -245,7 +247,7 @@ impl Http {
         let stream = self.endpoints[endpoint].address.open(self.connect_timeout).await?;
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|error| lost(&error))?;
-        // It ends with its sender, or with the server; whoever uses it then is told.
+        // It ends with its sender, or with the server; the next use of it then fails.
         tokio::spawn(connection);
         Ok(Connection { endpoint, sender })
     }
@@ -288,7 +290,7 @@ impl Unsent {
 
 /// The connection broke.
 pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
-    // The library's own words say little; what it was caused by says more.
+    // The library's own message says little; its source says more.
     let mut cause = error;
     while let Some(source) = cause.source() {
         cause = source;
@@ -306,7 +308,7 @@ mod tests {
         Http::new((0..members).map(member).collect(), Duration::from_secs(1), Duration::from_secs(1))
     }
 
-    /// Each turn begins all watches of that member anew.
+    /// Each switch begins all watches of that member again.
     #[test]
     fn a_member_is_left_once_however_many_calls_failed_and_not_without_another() {
         let alone = http(1);

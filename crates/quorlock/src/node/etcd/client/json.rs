@@ -1,4 +1,5 @@
-//! How etcd writes things in JSON: bytes in base64, numbers as text, and nothing at all for what is zero or empty.
+//! How etcd writes things in JSON: bytes in base64, numbers as text, and nothing at all for what is zero
+//! or empty.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::str::FromStr;
 
-/// `bytes` as etcd wants them.
+/// `bytes` in base64, as etcd expects them.
 pub(crate) fn text(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
@@ -19,10 +20,10 @@ pub(crate) struct Entry {
     pub(crate) key: Vec<u8>,
     #[serde(deserialize_with = "bytes")]
     pub(crate) value: Vec<u8>,
-    /// The last change of it.
+    /// The revision of its last change.
     #[serde(deserialize_with = "number")]
     pub(crate) mod_revision: u64,
-    /// What it ends with; 0 if it does not end.
+    /// The lease that it ends with; 0 if it does not end.
     #[serde(deserialize_with = "number")]
     pub(crate) lease: i64,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Range {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Answer {
-    /// Whether all that was compared is so.
+    /// Whether all comparisons held.
     pub(crate) succeeded: bool,
     pub(crate) responses: Vec<Response>,
 }
@@ -65,7 +66,7 @@ impl Answer {
     }
 }
 
-/// A transaction: what is compared, and what is done if all of it is so, or else.
+/// A transaction: what is compared, and what is done if all comparisons hold, or else.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Txn {
     compare: Vec<Value>,
@@ -93,13 +94,13 @@ impl Txn {
         json!({ "compare": self.compare, "success": self.success, "failure": self.failure })
     }
 
-    /// As a step of another one.
+    /// The transaction as a step of another one.
     pub(crate) fn into_step(self) -> Value {
         json!({ "request_txn": self.to_json() })
     }
 }
 
-/// Nothing stands under `key`.
+/// Nothing is stored under `key`.
 pub(crate) fn is_free(key: &[u8]) -> Value {
     is_unchanged(key, 0)
 }
@@ -109,7 +110,7 @@ pub(crate) fn is_unchanged(key: &[u8], revision: u64) -> Value {
     json!({ "key": text(key), "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string() })
 }
 
-/// Something stands under `key` that comes behind `value`, byte by byte.
+/// The value under `key` is greater than `value`, byte by byte.
 pub(crate) fn is_above(key: &[u8], value: &[u8]) -> Value {
     json!({ "key": text(key), "target": "VALUE", "result": "GREATER", "value": text(value) })
 }
@@ -127,7 +128,7 @@ pub(crate) fn delete(key: &[u8]) -> Value {
     json!({ "request_delete_range": { "key": text(key) } })
 }
 
-/// What etcd writes as text, and older ones as a number.
+/// A number that etcd writes as text, and older versions as a number.
 pub(crate) fn number<'de, D, N>(from: D) -> Result<N, D::Error>
 where
     D: Deserializer<'de>,

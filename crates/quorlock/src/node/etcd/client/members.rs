@@ -11,43 +11,44 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// How long a member may take to say that it is there, where no command waits for it.
-const SOON: Duration = Duration::from_secs(1);
+/// How long a member may take to answer at all, if no command waits for it.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long after a check the members that were silent in it are asked again.
-const AGAIN: Duration = Duration::from_secs(5);
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// When all members were asked for their cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// Held while they are asked, so that they are asked once. The moment is that of the last time.
+    /// Locked while they are asked, so that they are asked once. The moment is that of the last time.
     last: Mutex<Option<Instant>>,
-    /// Those that have not answered yet, by their place in the address; `None` before the first check.
-    without_reply: SyncMutex<Option<BTreeSet<usize>>>,
+    /// The members that have not answered yet, by their place in the address; `None` before the first
+    /// check.
+    silent: SyncMutex<Option<BTreeSet<usize>>>,
 }
 
 impl Checks {
-    fn without_reply(&self) -> Option<BTreeSet<usize>> {
-        self.without_reply.lock().clone()
+    fn silent(&self) -> Option<BTreeSet<usize>> {
+        self.silent.lock().clone()
     }
 
-    fn set_unheard(&self, members: BTreeSet<usize>) {
-        *self.without_reply.lock() = Some(members);
+    fn set_silent(&self, members: BTreeSet<usize>) {
+        *self.silent.lock() = Some(members);
     }
 }
 
 impl Api {
-    /// Whether the members in the address may vote, by what they say of their cluster.
+    /// Whether the members in the address may vote, by the cluster that they report.
     ///
-    /// The first call asks all of them, for at most half of `limit`: each alone would look like a good cluster. Those that are
-    /// silent then are asked again from time to time, without waiting for them. While one belongs to another cluster, every call
-    /// asks all of them.
+    /// The first call asks all of them, for at most half of `limit`: each alone would look like a good
+    /// cluster. Those that are silent then are asked again from time to time, without waiting for them.
+    /// While one belongs to another cluster, every call asks all of them.
     pub(crate) async fn check_members(self: &Arc<Self>, limit: Duration) -> Result<(), NodeError> {
         let soon = limit / 2;
-        match self.checks.without_reply() {
+        match self.checks.silent() {
             Some(_) if self.cluster.is_mixed() => self.check_once(Instant::now(), soon).await,
             None => self.check_once(Instant::now(), soon).await,
-            Some(without_reply) if without_reply.is_empty() => {}
-            Some(without_reply) => self.ask_again(without_reply),
+            Some(silent) if silent.is_empty() => {}
+            Some(silent) => self.ask_again(silent),
         }
         self.cluster.verdict()
     }
@@ -57,8 +58,8 @@ impl Api {
         // Once for all members: each of them would take as long to find out that a password is wrong.
         self.auth_token().await?;
         let all = (0..self.http.members()).collect();
-        let silent = self.ask_members(all, SOON).await;
-        self.checks.set_unheard(silent.clone());
+        let silent = self.ask_members(all, PROBE_TIMEOUT).await;
+        self.checks.set_silent(silent.clone());
         self.cluster.verdict()?;
         Ok(silent.into_iter().map(|number| self.http.member(number).authority.to_owned()).collect())
     }
@@ -72,33 +73,34 @@ impl Api {
         *last = Some(Instant::now());
         let all = (0..self.http.members()).collect();
         let silent = self.ask_members(all, limit).await;
-        self.checks.set_unheard(silent);
+        self.checks.set_silent(silent);
     }
 
     /// Asks the members that were silent, unless that was done lately, without waiting for their answers.
-    fn ask_again(self: &Arc<Self>, without_reply: BTreeSet<usize>) {
+    fn ask_again(self: &Arc<Self>, silent: BTreeSet<usize>) {
         let Ok(mut last) = self.checks.last.try_lock() else { return };
-        if last.is_some_and(|last| last.elapsed() < AGAIN) {
+        if last.is_some_and(|last| last.elapsed() < RETRY_AFTER) {
             return;
         }
         *last = Some(Instant::now());
         drop(last);
         let api = self.clone();
         tokio::spawn(async move {
-            let silent = api.ask_members(without_reply, SOON).await;
-            api.checks.set_unheard(silent);
+            let silent = api.ask_members(silent, PROBE_TIMEOUT).await;
+            api.checks.set_silent(silent);
         });
     }
 
     /// Asks `members` at the same moment. Returns those that are silent.
     async fn ask_members(self: &Arc<Self>, members: BTreeSet<usize>, limit: Duration) -> BTreeSet<usize> {
-        let mut asked = JoinSet::new();
+        let mut calls = JoinSet::new();
         for number in &members {
             let (api, number) = (self.clone(), *number);
-            asked.spawn(async move { Some((number, api.ask_member(number, limit).await?)) });
+            calls.spawn(async move { Some((number, api.ask_member(number, limit).await?)) });
         }
-        let answers: BTreeMap<usize, Header> = asked.join_all().await.into_iter().flatten().collect();
-        // In the order of the address, so that the same one is found to be of another cluster each time.
+        let answers: BTreeMap<usize, Header> = calls.join_all().await.into_iter().flatten().collect();
+        // In the order of the address, so that the same member is found to be of another cluster each
+        // time.
         for (number, header) in &answers {
             let _ = self.accept(*header, *number, 0);
         }

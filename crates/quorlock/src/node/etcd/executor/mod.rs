@@ -1,10 +1,11 @@
-//! The thread that talks to one cluster, with a runtime of its own: those of its users come and go.
+//! The thread that talks to one cluster, with a runtime of its own: those of its users may end at any
+//! time.
 
 mod name_queue;
 mod name_task;
 
 use crate::context::mutex::Mutex;
-use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Work};
+use crate::node::etcd::executor::name_queue::{NameQueue, QueuedRequest, Work};
 use crate::node::etcd::executor::name_task::NameTask;
 use crate::node::etcd::health::SharedHealth;
 use crate::node::etcd::lock_store::Store;
@@ -21,49 +22,49 @@ use tokio::time::{Instant, timeout};
 
 /// The most commands that may wait.
 pub(crate) const MOST_WAITING: usize = 4096;
-/// The most names that are watched at a time, each by a connection; for further ones the poll of the waiter must do.
+/// The most names that are watched at a time, each by a connection; waiters for further ones only poll.
 const MOST_WATCHES: usize = 256;
 /// How long the thread goes on with what was sent before the node was dropped.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Task = Box<dyn FnOnce(Store) -> BoxFuture<'static, ()> + Send>;
 
 enum Job {
-    /// For one name, in its turn.
+    /// For one name, in the order of its queue.
     Work(Name, Work),
-    /// Beside all names.
+    /// Independent of all names.
     Task(Task),
 }
 
-/// The way to the thread, which starts with the first job.
+/// The handle of the thread, which starts with the first job.
 pub(crate) struct Worker {
     store: Store,
     health: SharedHealth,
-    /// How long the cluster may take to answer.
-    patience: Duration,
+    /// How long one request to the cluster may take.
+    request_timeout: Duration,
     thread: Mutex<Option<Thread>>,
     watched: Mutex<BTreeSet<Name>>,
 }
 
 struct Thread {
     jobs: UnboundedSender<Job>,
-    /// Hears when it has ended.
+    /// Receives a message when it has ended.
     over: mpsc::Receiver<()>,
 }
 
 impl Worker {
-    pub(crate) fn new(store: Store, patience: Duration) -> Self {
+    pub(crate) fn new(store: Store, request_timeout: Duration) -> Self {
         Self {
             store,
             health: SharedHealth::default(),
-            patience,
+            request_timeout,
             thread: Mutex::default(),
             watched: Mutex::default(),
         }
     }
 
-    /// Puts `request` behind those that wait for the same name.
-    pub(crate) fn ask(&self, request: Request) {
+    /// Enqueues `request` behind those that wait for the same name.
+    pub(crate) fn enqueue(&self, request: Request) {
         let limit = match request.command() {
             Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
             _ => MOST_WAITING,
@@ -72,13 +73,15 @@ impl Worker {
             return request.answer(Reply::failed(NodeError::QueueFull { limit }));
         }
         let name = request.command().name().clone();
-        let asked = Asked { request, since: Instant::now(), counted: self.health.count() };
-        if let Err((error, Job::Work(_, Work::Ask(unsent)))) = self.send(Job::Work(name, Work::Ask(asked))) {
+        let queued = QueuedRequest { request, since: Instant::now(), counted: self.health.count_queued() };
+        if let Err((error, Job::Work(_, Work::Request(unsent)))) =
+            self.send(Job::Work(name, Work::Request(queued)))
+        {
             unsent.request.answer(Reply::failed(error));
         }
     }
 
-    /// Rings `wakeup` when `name` may have become free. Without a thread the poll of the waiter must do.
+    /// Notifies `wakeup` when `name` may have become free. Without a thread the waiter only polls.
     pub(crate) fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let mut watched = self.watched.lock();
         if watched.len() < MOST_WATCHES || watched.contains(name) {
@@ -94,8 +97,8 @@ impl Worker {
         }
     }
 
-    /// What `task` finds out, beside all that waits.
-    pub(crate) async fn find<T, F>(
+    /// Runs `task` and returns its result, independent of all that waits.
+    pub(crate) async fn run_task<T, F>(
         &self,
         task: impl FnOnce(Store) -> F + Send + 'static,
     ) -> Result<T, NodeError>
@@ -111,7 +114,7 @@ impl Worker {
         self.send(Job::Task(task)).map_err(|(error, _)| error)?;
         let found = finding.await.unwrap_or(Err(NodeError::Abandoned));
         if let Err(error) = &found {
-            self.health.note_trouble(error);
+            self.health.record_failure(error);
         }
         found
     }
@@ -140,7 +143,7 @@ impl Worker {
         let dispatcher = Dispatcher {
             store: self.store.clone(),
             health: self.health.clone(),
-            patience: self.patience,
+            request_timeout: self.request_timeout,
             queues: BTreeMap::new(),
             tasks: JoinSet::new(),
         };
@@ -148,7 +151,7 @@ impl Worker {
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 // Connections and watches end with their runtime.
                 Ok(runtime) => runtime.block_on(dispatcher.run(incoming)),
-                Err(error) => dispatcher.health.note_trouble(&cannot_start(error)),
+                Err(error) => dispatcher.health.record_failure(&cannot_start(error)),
             }
             let _ = is_over.send(());
         })?;
@@ -157,15 +160,15 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// Lets the thread finish what was sent. A program may end right after its guard: what is under way is waited for as long
-    /// as an answer may take, so that the lock does not stay until its ttl is over.
+    /// Lets the thread finish what was sent. A program may end right after its guard: drop waits for what
+    /// is under way as long as an answer may take, so that the lock does not stay until its ttl is over.
     fn drop(&mut self) {
         self.health.close();
         let thread = self.thread.lock().take();
         let Some(Thread { jobs, over }) = thread else { return };
         drop(jobs);
         if self.health.queued() > 0 {
-            let _ = over.recv_timeout(self.patience);
+            let _ = over.recv_timeout(self.request_timeout);
         }
     }
 }
@@ -174,11 +177,11 @@ fn cannot_start(error: io::Error) -> NodeError {
     NodeError::File { action: "cannot start a thread".into(), source: Arc::new(error) }
 }
 
-/// What the thread does.
+/// The main loop of the thread.
 struct Dispatcher {
     store: Store,
     health: SharedHealth,
-    patience: Duration,
+    request_timeout: Duration,
     queues: BTreeMap<Name, Arc<NameQueue>>,
     tasks: JoinSet<Option<Name>>,
 }
@@ -202,7 +205,7 @@ impl Dispatcher {
                 },
             }
         }
-        // Watches have no end of their own.
+        // Watches do not end by themselves.
         for queue in self.queues.values() {
             let _ = queue.push(Work::Unwatch);
         }
@@ -211,7 +214,7 @@ impl Dispatcher {
             self.store.ending.close();
             self.store.ending.wait().await;
         };
-        let _ = timeout(LAST_WORDS.max(self.patience), rest).await;
+        let _ = timeout(DROP_TIMEOUT.max(self.request_timeout), rest).await;
     }
 
     fn put(&mut self, name: Name, work: Work) {
@@ -224,14 +227,14 @@ impl Dispatcher {
         };
         let queue = Arc::new(NameQueue::with(work));
         self.queues.insert(name.clone(), queue.clone());
-        let task = NameTask::new(name.clone(), self.store.clone(), self.health.clone(), self.patience);
+        let task = NameTask::new(name.clone(), self.store.clone(), self.health.clone(), self.request_timeout);
         self.tasks.spawn(async move {
             task.run(&queue).await;
             Some(name)
         });
     }
 
-    /// Forgets the lane of `name`, unless a new one took its place.
+    /// Drops the queue of `name`, unless a new one took its place.
     fn tidy(&mut self, name: Option<Name>) {
         if let Some(name) = name
             && self.queues.get(&name).is_some_and(|queue| queue.is_over())

@@ -1,31 +1,31 @@
-//! What waits to be done for one name, in its order.
+//! The work that waits for one name, in its order.
 
 use crate::context::mutex::Mutex;
-use crate::node::etcd::health::Counted;
+use crate::node::etcd::health::QueuedCount;
 use crate::node::{Request, Wakeup};
 use std::collections::VecDeque;
 use std::sync::MutexGuard;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// What is to be done for a name.
+/// One piece of work for a name.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Ask(Asked),
+    Request(QueuedRequest),
     Watch(Wakeup),
     Unwatch,
 }
 
-/// A question that waits.
+/// A request that waits.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct QueuedRequest {
     pub(crate) request: Request,
     pub(crate) since: Instant,
-    /// It counts as long as this lives.
-    pub(crate) counted: Counted,
+    /// Counts the request as waiting until it is dropped.
+    pub(crate) counted: QueuedCount,
 }
 
-/// What waits for its turn.
+/// The work of one name that its task has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct NameQueue {
     waiting: Mutex<Waiting>,
@@ -35,7 +35,7 @@ pub(crate) struct NameQueue {
 #[derive(Debug, Default)]
 struct Waiting {
     work: VecDeque<Work>,
-    /// Whether whoever walked it has left.
+    /// Whether the task of this queue has ended.
     is_over: bool,
 }
 
@@ -45,7 +45,7 @@ impl NameQueue {
         Self { waiting: Mutex::new(waiting), arrived: Notify::new() }
     }
 
-    /// Puts `work` behind what waits; gives it back if nobody walks this lane any more.
+    /// Enqueues `work`; returns it if the task of this queue has ended.
     pub(crate) fn push(&self, work: Work) -> Result<(), Work> {
         let mut waiting = self.waiting();
         if waiting.is_over {
@@ -57,7 +57,7 @@ impl NameQueue {
         Ok(())
     }
 
-    /// Nobody walks it any more, whatever became of whoever did.
+    /// Marks the task as ended, in whatever way it ended.
     pub(crate) fn close(&self) {
         let left = {
             let mut waiting = self.waiting();
@@ -67,12 +67,13 @@ impl NameQueue {
         drop(left);
     }
 
-    /// Whether nobody walks it any more.
+    /// Whether the task of this queue has ended.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting().is_over
     }
 
-    /// The next thing to do, waiting for it as long as a watch or a debt keeps somebody here.
+    /// The next thing to do. Waits for it while `stays` is set: a watch or a failed release keeps the
+    /// task.
     pub(crate) async fn next(&self, stays: bool, until: Option<Instant>) -> Next {
         loop {
             {

@@ -1,7 +1,7 @@
 //! The task that executes the commands for one name, one after another.
 
-use crate::node::etcd::executor::name_queue::{Asked, NameQueue, Next, Work};
-use crate::node::etcd::health::{SharedHealth, UnsentRelease};
+use crate::node::etcd::executor::name_queue::{NameQueue, Next, QueuedRequest, Work};
+use crate::node::etcd::health::{FailedReleaseCount, SharedHealth};
 use crate::node::etcd::lock_store::Store;
 use crate::node::etcd::watch::{Watch, notify};
 use crate::node::limits::RELEASE_RETRY as DELAYS;
@@ -12,7 +12,8 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A release is tried for this long at least, even if all ttls are shorter: a new leader counts them from their start.
+/// How long a release is tried at least, even if all ttls are shorter: a new leader counts them from
+/// their start.
 const LEAST: Duration = Duration::from_secs(120);
 
 /// A release that failed. Its caller got the failure.
@@ -21,14 +22,14 @@ struct FailedRelease {
     since: Instant,
     due: Instant,
     delay: Duration,
-    /// It counts as long as this lives.
-    _owed: UnsentRelease,
+    /// Counts the release as failed until it is dropped.
+    _count: FailedReleaseCount,
 }
 
 impl FailedRelease {
-    fn new(release: &Command, failed: UnsentRelease) -> Self {
+    fn new(release: &Command, failed: FailedReleaseCount) -> Self {
         let now = Instant::now();
-        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _owed: failed }
+        Self { release: release.clone(), since: now, due: now + DELAYS.0, delay: DELAYS.0, _count: failed }
     }
 }
 
@@ -38,14 +39,14 @@ pub(crate) struct NameTask {
     pub(crate) store: Store,
     pub(crate) health: SharedHealth,
     /// How long a watch may take to begin.
-    pub(crate) patience: Duration,
+    pub(crate) request_timeout: Duration,
     watch: Option<AbortHandle>,
     failed: VecDeque<FailedRelease>,
 }
 
 impl NameTask {
-    pub(crate) fn new(name: Name, store: Store, health: SharedHealth, patience: Duration) -> Self {
-        Self { name, store, health, patience, watch: None, failed: VecDeque::new() }
+    pub(crate) fn new(name: Name, store: Store, health: SharedHealth, request_timeout: Duration) -> Self {
+        Self { name, store, health, request_timeout, watch: None, failed: VecDeque::new() }
     }
 
     /// Executes what waits in `queue`, until nothing does.
@@ -55,7 +56,7 @@ impl NameTask {
             let stays = !self.failed.is_empty() && self.health.is_open();
             let due = self.failed.front().map(|failed| failed.due);
             match queue.next(stays || self.watch.is_some(), due).await {
-                Next::Work(Work::Ask(asked)) => self.answer(asked).await,
+                Next::Work(Work::Request(queued)) => self.answer(queued).await,
                 Next::Work(Work::Watch(wakeup)) => self.begin_watch(wakeup).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
                 Next::Due => drop(self.retry_failed().await),
@@ -64,11 +65,12 @@ impl NameTask {
         }
     }
 
-    async fn answer(&mut self, Asked { request, since, counted: _counted }: Asked) {
-        // The caller has given up. Executing the command would only delay those behind it; but a release must be made.
+    async fn answer(&mut self, QueuedRequest { request, since, counted: _counted }: QueuedRequest) {
+        // The caller has given up. Executing the command would only delay those behind it; but a release
+        // must be made.
         let after = self.store.limit;
         if since.elapsed() > after && !matches!(request.command(), Command::Release { .. }) {
-            self.store.note_unsent(request.command());
+            self.store.record_unsent(request.command());
             return request.answer(Reply::failed(NodeError::Timeout { after }));
         }
         // It undoes what was never done, so it need not wait for failed releases.
@@ -78,26 +80,26 @@ impl NameTask {
             return request.answer(Reply::Denied(Denied::Taken));
         }
         // What was released must be free before another client takes it again.
-        let paid = if matches!(request.command(), Command::Inspect { .. }) {
+        let retried = if matches!(request.command(), Command::Inspect { .. }) {
             Ok(())
         } else {
             self.retry_failed().await
         };
-        let asked = Instant::now();
-        let result = match paid {
+        let start = Instant::now();
+        let result = match retried {
             Ok(()) => self.store.execute(request.command()).await,
             Err(error) => {
-                self.store.note_unsent(request.command());
+                self.store.record_unsent(request.command());
                 Err(error)
             }
         };
         match result {
             Ok(reply) => {
-                self.health.note_well(asked.elapsed());
+                self.health.record_success(start.elapsed());
                 request.answer(reply);
             }
             Err(error) => {
-                self.health.note_trouble(&error);
+                self.health.record_failure(&error);
                 if matches!(request.command(), Command::Release { .. }) {
                     self.keep_failed(request.command());
                 }
@@ -107,10 +109,11 @@ impl NameTask {
     }
 
     fn keep_failed(&mut self, release: &Command) {
-        self.failed.extend(self.health.owe().map(|failed| FailedRelease::new(release, failed)));
+        self.failed
+            .extend(self.health.count_failed_release().map(|failed| FailedRelease::new(release, failed)));
     }
 
-    /// Tries again what was not released, the oldest first, until its lock is over by its ttl.
+    /// Tries failed releases again, the oldest first, until their lock is over by its ttl.
     async fn retry_failed(&mut self) -> Result<(), NodeError> {
         while let Some(failed) = self.failed.front_mut() {
             let Err(error) = self.store.execute(&failed.release).await else {
@@ -130,9 +133,9 @@ impl NameTask {
 
     async fn begin_watch(&mut self, wakeup: Wakeup) {
         self.end_watch();
-        // If it cannot be begun now, it is begun later, and the waiter polls meanwhile.
-        let watch = Watch::begin(&self.store, &self.name, self.patience).await.ok();
-        let notify = notify(watch, self.store.clone(), self.name.clone(), wakeup, self.patience);
+        // If the watch cannot begin now, it begins later, and the waiter polls in the meantime.
+        let watch = Watch::begin(&self.store, &self.name, self.request_timeout).await.ok();
+        let notify = notify(watch, self.store.clone(), self.name.clone(), wakeup, self.request_timeout);
         self.watch = Some(tokio::spawn(notify).abort_handle());
     }
 
@@ -167,22 +170,22 @@ mod tests {
     use tokio::time::advance;
 
     #[tokio::test]
-    async fn what_is_owed_is_released_before_the_next_acquire() {
+    async fn a_failed_release_is_made_before_the_next_acquire() {
         let etcd = Etcd::start(1);
         let store = store(&etcd.url());
         store.execute(&acquire("a", 1, 5, 30 * TTL, false)).await.unwrap();
         let mut task = NameTask::new(name("a"), store, SharedHealth::default(), TTL);
         task.keep_failed(&release("a", 1));
         let (request, reply) = Request::channel(acquire("a", 2, 6, TTL, false));
-        let counted = task.health.count();
-        task.answer(Asked { request, since: Instant::now(), counted }).await;
+        let counted = task.health.count_queued();
+        task.answer(QueuedRequest { request, since: Instant::now(), counted }).await;
         let reply = reply.await;
         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
     }
 
     /// Goal: S8 holds for locks that live longer than an outage is remembered for.
     #[tokio::test(start_paused = true)]
-    async fn a_release_is_owed_until_the_longest_ttl_is_over_and_no_longer() {
+    async fn a_failed_release_is_tried_until_the_longest_ttl_is_over_and_no_longer() {
         // Nothing listens there.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let minute = Duration::from_secs(60);

@@ -1,9 +1,9 @@
-//! Files and directories that others remove, cut short or keep open.
+//! Files and directories that other programs remove, truncate or keep open.
 
 use super::*;
 use quorlock_core::NodeSet;
 
-/// Goal: without a place for the state nobody is granted anything, or everybody would be.
+/// Goal: without a place for the state no client is granted anything, or every client would be.
 #[tokio::test]
 async fn a_directory_that_was_removed_grants_nothing() {
     let base = tempfile::tempdir().unwrap();
@@ -45,7 +45,8 @@ async fn a_file_of_any_shorter_length_grants_nothing() {
     assert_eq!(ask(&node, &acquire("x", 4, 8, LONG, false)).await, "taken");
 }
 
-/// Goal: a crash or a full disk while a file is made leaves nothing that counts, and nothing that is in the way.
+/// Goal: a crash or a full disk while a file is made leaves nothing that counts, and nothing that is in
+/// the way.
 #[tokio::test]
 async fn what_a_crash_left_of_a_new_file_is_begun_again() {
     let dir = tempfile::tempdir().unwrap();
@@ -66,7 +67,7 @@ async fn what_a_crash_left_of_a_new_file_is_begun_again() {
 
 /// Goal: two processes that make the same file end up with one, and none replaces what the other has locked.
 #[tokio::test]
-async fn a_file_that_another_process_made_meanwhile_is_not_replaced() {
+async fn a_file_that_another_process_made_first_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     assert_eq!(ask(&node, &acquire("x", 1, 5, LONG, false)).await, "raised");
@@ -93,7 +94,7 @@ async fn files_are_made_by_one_process_at_a_time() {
     assert!(again.is_ok(), "the directory is not kept locked: {again:?}");
 }
 
-/// Goal: a lock on a file that was removed meanwhile excludes no other process, so it is not used.
+/// Goal: a lock on a file that was removed in the meantime excludes no other process, so it is not used.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_state_file_that_is_removed_while_it_is_waited_for_is_made_anew() {
@@ -126,7 +127,7 @@ fn descriptors_of(path: &Path) -> usize {
 
 /// Goal: a program that forks at any moment does not keep a file locked through its child.
 #[tokio::test]
-async fn a_descriptor_that_a_child_inherited_locks_nobody_out() {
+async fn a_descriptor_that_a_child_inherited_excludes_no_process() {
     let dir = tempfile::tempdir().unwrap();
     let held = LockFile::open(dir.path(), &name("x"), Mode::Create, LONG).unwrap().unwrap();
     // A forked child has the same open file.
@@ -144,7 +145,7 @@ async fn a_full_queue_still_takes_releases() {
     assert_eq!(ask(&node, &acquire("x", 1, 5, LONG, false)).await, "raised");
     let kept = LockFile::open(dir.path(), &name("y"), Mode::Create, LONG).unwrap();
     let nodes = [node.clone()];
-    // One more than fits, as the thread has taken one.
+    // One more than fits, because the thread has taken one.
     for _ in 0..=worker::MOST_WAITING + 1 {
         crate::quorum::round::send_without_reply(
             &nodes,
@@ -160,7 +161,7 @@ async fn a_full_queue_still_takes_releases() {
 
 /// One file that was spoilt must not hide all the others.
 #[tokio::test]
-async fn a_damaged_file_is_left_out_of_the_list_and_that_is_told() {
+async fn a_damaged_file_is_left_out_of_the_list_and_the_list_says_so() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     ask(&node, &acquire("x", 1, 5, LONG, false)).await;

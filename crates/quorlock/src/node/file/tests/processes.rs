@@ -37,7 +37,7 @@ async fn a_tied_lock_is_free_at_once_when_its_process_is_killed() {
 }
 
 #[tokio::test]
-async fn a_killed_process_that_nobody_has_buried_yet_holds_nothing() {
+async fn a_killed_process_that_is_a_zombie_holds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     let mut player = Player::start("tied", dir.path());
@@ -57,7 +57,7 @@ async fn an_untied_lock_outlives_its_process_until_its_deadline() {
 }
 
 #[tokio::test]
-async fn a_release_in_another_process_rings() {
+async fn a_release_in_another_process_notifies() {
     let dir = tempfile::tempdir().unwrap();
     let node = open(dir.path());
     let player = Player::start("untied", dir.path());
@@ -68,7 +68,7 @@ async fn a_release_in_another_process_rings() {
     assert_eq!(ask(&node, &acquire("x", 2, 6, LONG, false)).await, "raised");
 }
 
-/// A process of its own that plays `role` (see [`the_other_process`]) and said that it is ready.
+/// A process of its own that plays `role` (see [`the_other_process`]) and has printed that it is ready.
 struct Player {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -159,7 +159,7 @@ async fn count(node: &Arc<dyn Node>, dir: &Path) {
     }
 }
 
-/// Takes `x` and gives its fence.
+/// Takes `x` and returns its fence.
 async fn take(node: &Arc<dyn Node>) -> u64 {
     let me = process_number();
     loop {

@@ -1,4 +1,4 @@
-//! Looking at a server from all sides, without changing anything on it.
+//! Examining a server, without changing anything on it.
 
 use crate::context::RestartGuard;
 use crate::node::redis::admin::permissions;
@@ -25,20 +25,20 @@ const PINGS: usize = 5;
 
 /// Connects anew and asks; each of the two takes at most the connect timeout.
 pub(crate) async fn examine(link: &Link) -> Result<ServerFacts, NodeError> {
-    let session = Session::connection(link).await?;
+    let session = Session::open(link).await?;
     let limit = link.ctx.connect_timeout;
-    let looking = Look { link, session }.at_everything();
-    timeout(limit, looking).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
+    let examination = Examination { link, session }.run();
+    timeout(limit, examination).await.unwrap_or(Err(NodeError::Timeout { after: limit }))
 }
 
-struct Look<'a> {
+struct Examination<'a> {
     link: &'a Link,
     session: Session,
 }
 
-impl Look<'_> {
-    async fn at_everything(mut self) -> Result<ServerFacts, NodeError> {
-        let info = self.session.ask(&["INFO"]).await?;
+impl Examination<'_> {
+    async fn run(mut self) -> Result<ServerFacts, NodeError> {
+        let info = self.session.call(&["INFO"]).await?;
         let info = String::from_utf8_lossy(info.text().unwrap_or_default()).into_owned();
         let server_info = ServerInfo::parse(&info);
         let sync = self.call_raw(&FSYNC.map(|word| std::str::from_utf8(word).unwrap_or_default())).await?;
@@ -46,12 +46,13 @@ impl Look<'_> {
         let refusal = self.refusal(&server_info, &sync);
         let clock_ahead_micros = self.clock_ahead().await?;
         let denied = match &refusal {
-            Some(cause) if !is_a_setting(cause) => Vec::new(),
+            Some(cause) if !is_setting(cause) => Vec::new(),
             _ => permissions::denied(&mut self.session, &verify::nonce(&self.link.ctx)).await?,
         };
-        // What a server refuses to everybody, as its memory is full, is no matter of rights.
+        // What a server refuses to all users, such as when its memory is full, is not a missing
+        // permission.
         let (denied, refused): (Vec<_>, Vec<_>) =
-            denied.into_iter().partition(|denial| is_a_right(&denial.cause));
+            denied.into_iter().partition(|denial| is_permission(&denial.cause));
         let refusal = refusal.or_else(|| refused.into_iter().next().map(|denial| denial.cause));
         let number = |name| field(&info, name)?.parse::<u64>().ok();
         Ok(ServerFacts {
@@ -101,7 +102,7 @@ impl Look<'_> {
         })
     }
 
-    /// A setting of the server; `None` if it does not tell.
+    /// A setting of the server; `None` if it does not report it.
     async fn setting(&mut self, name: &str) -> Result<Option<String>, NodeError> {
         Ok(setting(&self.call_raw(&["CONFIG", "GET", name]).await?, name))
     }
@@ -124,7 +125,7 @@ impl Look<'_> {
         Ok(times.get(PINGS / 2).copied())
     }
 
-    /// Reads the epoch, and only reads it: a client that came to vote would begin a new one where it must.
+    /// Reads the epoch, and only reads it: a client that votes would begin a new one if needed.
     async fn epoch(&mut self, server_info: &ServerInfo, ahead: i64) -> Result<Option<EpochFacts>, NodeError> {
         let stored = self.call_raw(&["GET", EPOCH_KEY]).await?;
         let ctx = &self.link.ctx;
@@ -155,14 +156,14 @@ impl Look<'_> {
     }
 
     async fn fast_release(&mut self) -> Result<Option<FastRelease>, NodeError> {
-        Ok(compare_and_delete::known(&self.call_raw(&compare_and_delete::WHICH).await?))
+        Ok(compare_and_delete::supported(&self.call_raw(&compare_and_delete::WHICH).await?))
     }
 
-    async fn text(&mut self, question: &[&str]) -> Result<Option<String>, NodeError> {
-        Ok(self.call_raw(question).await?.text().map(server_text))
+    async fn text(&mut self, words: &[&str]) -> Result<Option<String>, NodeError> {
+        Ok(self.call_raw(words).await?.text().map(server_text))
     }
 
-    /// Asks what a server may refuse to answer.
+    /// Sends a command that a server may refuse to answer.
     async fn call_raw(&mut self, words: &[&str]) -> Result<Value, NodeError> {
         self.session.call_raw(words).await
     }
@@ -173,11 +174,11 @@ impl Look<'_> {
 }
 
 /// Whether a server that is refused for `cause` could be a node with other settings.
-fn is_a_setting(cause: &NodeError) -> bool {
+fn is_setting(cause: &NodeError) -> bool {
     matches!(cause, NodeError::Evicts { .. } | NodeError::NotDurable { .. } | NodeError::Replicated { .. })
 }
 
-/// Whether a command was refused to us and not to everybody.
-fn is_a_right(cause: &NodeError) -> bool {
+/// Whether a command was refused to us and not to all users.
+fn is_permission(cause: &NodeError) -> bool {
     matches!(cause, NodeError::NoPermission { .. } | NodeError::Server { .. })
 }

@@ -6,10 +6,10 @@ use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::{classify, is_unknown_command};
 use crate::node::{Denial, NodeError, Purpose};
 
-/// One command that we need.
+/// One command that we probe.
 struct Probe {
     command: &'static str,
-    /// How it is tried; `{}` stands for what it is tried on.
+    /// How it is tried; `{}` is replaced by what it is tried on.
     arguments: &'static str,
     on: Target,
     purpose: Purpose,
@@ -30,9 +30,9 @@ const fn probe(command: &'static str, arguments: &'static str, on: Target, purpo
     Probe { command, arguments, on, purpose }
 }
 
-/// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is one that
-/// the server refuses for its grammar, which it looks at after the permission.
-const NEEDS: [Probe; 20] = [
+/// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is
+/// one that the server refuses for its grammar, which it checks after the permission.
+const PROBES: [Probe; 20] = [
     probe("SET", "{} probe XX PX 1000", Target::Name, Purpose::Locking),
     probe("GET", "{}", Target::Name, Purpose::Locking),
     probe("GETRANGE", "{} 0 1", Target::Name, Purpose::Locking),
@@ -56,19 +56,19 @@ const NEEDS: [Probe; 20] = [
     probe("CONFIG GET", "appendfsync", Target::Nothing, Purpose::Durability),
 ];
 
-/// Tried last, as its confirmation comes unasked.
+/// Tried last, because its confirmation is a push.
 const SUBSCRIBE: Probe = probe("SUBSCRIBE", "{}", Target::Channel, Purpose::Hints);
 
-/// What is denied to us of all that we need. `nonce` makes keys that nobody has.
+/// What is denied to us of all that we probe. `nonce` makes keys that no other client has.
 pub(crate) async fn denied(session: &mut Session, nonce: &str) -> Result<Vec<Denial>, NodeError> {
-    for need in NEEDS.iter().chain([&SUBSCRIBE]) {
-        need.push(session, nonce);
+    for probe in PROBES.iter().chain([&SUBSCRIBE]) {
+        probe.push(session, nonce);
     }
     probe("UNSUBSCRIBE", "{}", Target::Channel, Purpose::Hints).push(session, nonce);
     session.push(&[b"PING"]);
     let mut denied = Vec::new();
-    for need in &NEEDS {
-        denied.extend(need.judge(&session.reply_raw().await?, nonce));
+    for probe in &PROBES {
+        denied.extend(probe.judge(&session.reply_raw().await?, nonce));
     }
     // At most three: an error for each that is refused, and the answer to the ping.
     for _ in 0..3 {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_not_allowed_is_told_from_a_command_that_is_not() {
+    fn a_key_that_is_not_allowed_is_distinct_from_a_command_that_is_not() {
         for (text, about_keys) in [
             ("NOPERM this user has no permissions to access one of the keys used as arguments", true),
             ("NOPERM No permissions to access a key", true),

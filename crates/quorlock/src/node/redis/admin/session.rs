@@ -21,7 +21,7 @@ pub(crate) struct SessionCell {
     ctx: Context,
     address: Address,
     login: Login,
-    kept: Option<Session>,
+    idle: Option<Session>,
     /// The connection opened last, which the next one ends in case the server still has it.
     last: Option<ConnectionId>,
 }
@@ -35,22 +35,22 @@ impl SessionCell {
     /// For the server that `url` names. Nothing is sent yet.
     pub(crate) fn new(url: &NodeUrl, ctx: Context) -> Result<Self, NodeError> {
         let (address, login) = crate::node::redis::reach(url, &ctx)?;
-        Ok(Self { id: url.short().into(), ctx, address, login, kept: None, last: None })
+        Ok(Self { id: url.short().into(), ctx, address, login, idle: None, last: None })
     }
 
-    /// The session that was kept, if there is one. The server may have closed it meanwhile.
-    pub(crate) fn kept(&mut self) -> Option<Session> {
-        self.kept.take()
+    /// The session that was kept, if there is one. The server may have closed it in the meantime.
+    pub(crate) fn take_idle(&mut self) -> Option<Session> {
+        self.idle.take()
     }
 
     /// Keeps a session on which no state is left.
     pub(crate) fn keep(&mut self, session: Session) {
-        self.kept = Some(session);
+        self.idle = Some(session);
     }
 
-    /// Connects and introduces us, all within the connect timeout.
+    /// Connects and runs the handshake, all within the connect timeout.
     ///
-    /// What was sent on the connection before has happened or never will: the server is told to end it.
+    /// What was sent on the connection before has happened or never will: the server is asked to end it.
     pub(crate) async fn connect(&mut self) -> Result<Session, NodeError> {
         let limit = self.ctx.connect_timeout;
         let attempt = async {
@@ -69,9 +69,9 @@ impl SessionCell {
 }
 
 impl Session {
-    /// Connects and logs in, all within the connect timeout, whatever kind of server it is: for questions that must not
-    /// stand between votes, and never for a vote.
-    pub(crate) async fn connection(link: &Link) -> Result<Self, NodeError> {
+    /// Connects and logs in, all within the connect timeout, whatever kind of server it is: for commands
+    /// that must not delay votes, and never for a vote.
+    pub(crate) async fn open(link: &Link) -> Result<Self, NodeError> {
         let limit = link.ctx.connect_timeout;
         let attempt = async {
             let mut socket = Socket::new(link.address.open(limit).await?);
@@ -102,7 +102,7 @@ impl Session {
         }
     }
 
-    /// Like [`Session::reply`], where an error of the server is a reply as any other.
+    /// Like [`Session::reply`], except that an error of the server is a reply as any other.
     ///
     /// # Errors
     /// Why the connection cannot be used any more.
@@ -110,27 +110,27 @@ impl Session {
         self.socket.reply().await
     }
 
-    /// Asks one question and waits for the answer, where an error of the server is an answer as any other.
+    /// Sends one command and waits for the answer; an error of the server is an answer as any other.
     pub(crate) async fn call_raw(&mut self, words: &[&str]) -> Result<Value, NodeError> {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.push(&words);
         self.reply_raw().await
     }
 
-    /// Like [`Session::say`], where an error of the server is an error.
-    pub(crate) async fn ask(&mut self, words: &[&str]) -> Result<Value, NodeError> {
+    /// Like [`Session::call_raw`], except that an error of the server is an error.
+    pub(crate) async fn call(&mut self, words: &[&str]) -> Result<Value, NodeError> {
         match self.call_raw(words).await? {
             Value::Error(text) => Err(Self::refusal(&text)),
             value => Ok(value),
         }
     }
 
-    /// The cause that a server's error text stands for.
+    /// The cause that a server's error text means.
     pub(crate) fn refusal(text: &[u8]) -> NodeError {
         classify(text)
     }
 
-    /// Like [`Session::reply`], where only `OK` will do.
+    /// Like [`Session::reply`], except that only `OK` is accepted.
     pub(crate) async fn expect_ok(&mut self) -> Result<(), NodeError> {
         match self.reply().await? {
             Value::Okay => Ok(()),
@@ -141,6 +141,6 @@ impl Session {
 
 impl fmt::Debug for SessionCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Switchboard({})", self.id)
+        write!(f, "SessionCell({})", self.id)
     }
 }

@@ -1,15 +1,15 @@
-//! When one server was last heard, asked and told, on one connection.
+//! When one connection last sent and received what the driver watches.
 
 use quorlock_core::Moment;
 use std::time::Duration;
 
-/// When the server was last heard, and how long its answers take.
+/// When the server last answered, and how long its answers take.
 pub(crate) struct Activity {
-    pub(crate) heard: Moment,
-    /// When it was last asked what it is.
-    pub(crate) on_server_info: Moment,
-    /// When the server was last told that somebody waits.
-    pub(crate) waited: Moment,
+    pub(crate) last_reply: Moment,
+    /// When `INFO` was last requested.
+    pub(crate) info_requested: Moment,
+    /// When the server was last informed that this process has waiters.
+    pub(crate) announced: Moment,
     /// Which answer is timed, by its number, and when its command was handed over.
     pub(crate) probe: Option<(u64, Moment)>,
     pub(crate) round_trip: Option<Duration>,
@@ -17,12 +17,12 @@ pub(crate) struct Activity {
 
 impl Activity {
     pub(crate) fn new(now: Moment) -> Self {
-        Self { heard: now, on_server_info: now, waited: now, probe: None, round_trip: None }
+        Self { last_reply: now, info_requested: now, announced: now, probe: None, round_trip: None }
     }
 
-    /// So many commands were answered by now.
+    /// Records that `count` commands were answered by now.
     pub(crate) fn answered(&mut self, count: u64, now: Moment) {
-        self.heard = now;
+        self.last_reply = now;
         if let Some((_, sent)) = self.probe.take_if(|(number, _)| *number <= count) {
             self.round_trip = Some(now.since(sent));
         }

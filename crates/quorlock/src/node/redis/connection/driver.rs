@@ -27,47 +27,49 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 const RECONNECT: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 /// A connection that breaks again sooner than this is not replaced at once, but after a delay.
 const STEADY: Duration = Duration::from_secs(1);
-/// How often a connection that owes or is owed answers is looked at.
+/// How often the driver checks a connection that has answers pending or releases to send again.
 const TICK: Duration = Duration::from_millis(250);
-/// How often a server that is in use is looked at again: whether it is a primary and evicts nothing.
-const SURVEY: Duration = Duration::from_secs(5);
-/// How often a server is told that somebody waits, while somebody does.
-const WAITING: Duration = Duration::from_secs(3);
+/// How often a server in use is checked again: whether it is a primary and evicts nothing.
+const INFO_INTERVAL: Duration = Duration::from_secs(5);
+/// How often the server is reminded that this process has waiters, while it has.
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(3);
 /// A server that answers nothing for this long, or 20 node timeouts, is given up.
 const MUTE: Duration = Duration::from_secs(2);
 
-/// Drives one link until its node is dropped. Dropped itself, it leaves the link as if it had never run.
+/// Drives one link until its node is dropped. If it is dropped itself, it leaves the link as if it had
+/// never run.
 pub(crate) struct Driver {
     link: Arc<Link>,
     in_flight: InFlight,
-    /// When everything must be flushed at the latest, once the node is gone.
+    /// When everything must be flushed at the latest, once the node was dropped.
     end_by: Option<Instant>,
-    /// Whether it lets others go first before it takes over what is to be written.
-    yields_first: bool,
+    /// Whether it has just yielded to other tasks, and takes over what is to be written when it is polled
+    /// next.
+    has_yielded: bool,
 }
 
-/// Why a connection was left.
+/// Why a connection ended.
 enum End {
-    /// All is flushed, and the node is gone.
+    /// Everything is flushed, and the node was dropped.
     Closed,
     Broken(NodeError),
 }
 
-/// What the driver's turn is about.
+/// What the driver must handle next.
 enum DriverEvent {
     /// Something was read, or there is room to write more.
-    Heard,
-    /// It is time for chores.
+    Progress,
+    /// It is time for maintenance.
     Tick,
-    /// All is flushed, and the node is gone.
-    Over,
+    /// Everything is flushed, and the node was dropped.
+    Closed,
     Broken(NodeError),
 }
 
 impl Driver {
     /// Drives `link` in a task of `runtime`.
     pub(crate) fn spawn(link: Arc<Link>, runtime: &Handle) {
-        let driver = Self { link, in_flight: InFlight::default(), end_by: None, yields_first: false };
+        let driver = Self { link, in_flight: InFlight::default(), end_by: None, has_yielded: false };
         runtime.spawn(driver.run());
     }
 
@@ -77,7 +79,7 @@ impl Driver {
         loop {
             let cause = match self.connect().await {
                 Ok((socket, greeting)) => {
-                    self.link.ready(&greeting);
+                    self.link.on_connected(&greeting);
                     let cause = match self.serve(socket).await {
                         End::Closed => return,
                         End::Broken(cause) => cause,
@@ -86,22 +88,22 @@ impl Driver {
                         // Most likely the server restarted: one attempt for which commands wait.
                         replaced = Some(Instant::now());
                         backoff.reset();
-                        self.link.gone(self.in_flight.drain(), Phase::Connecting, &cause);
+                        self.link.on_disconnected(self.in_flight.drain(), Phase::Connecting, &cause);
                         continue;
                     }
                     cause
                 }
                 Err(cause) => cause,
             };
-            self.link.gone(self.in_flight.drain(), Phase::Down(cause.clone()), &cause);
+            self.link.on_disconnected(self.in_flight.drain(), Phase::Down(cause.clone()), &cause);
             let delay = backoff.next(entropy::number(&*self.link.ctx.entropy));
-            if self.rest(delay).await {
+            if self.wait_to_reconnect(delay).await {
                 return;
             }
         }
     }
 
-    /// Connects and introduces us, all within the connect timeout.
+    /// Connects and runs the handshake, all within the connect timeout.
     async fn connect(&self) -> Result<(Socket, Greeting), NodeError> {
         let link = &self.link;
         let limit = link.ctx.connect_timeout;
@@ -131,16 +133,17 @@ impl Driver {
                 match poll_fn(|context| self.poll_event(context, &link, socket, &mut activity, &mut tick))
                     .await
                 {
-                    DriverEvent::Heard => {
-                        // What came before has waited, and what comes while answers are handed out is what we would wait for.
-                        self.yields_first = true;
+                    DriverEvent::Progress => {
+                        // Commands that came before have waited already. Commands that come while answers
+                        // are handed out are those that a yield would wait for.
+                        self.has_yielded = true;
                         self.read(socket, &mut activity).await
                     }
                     DriverEvent::Tick => {
                         tick.as_mut().reset(Instant::now() + TICK);
                         self.maintain(&mut activity)
                     }
-                    DriverEvent::Over => {
+                    DriverEvent::Closed => {
                         socket.close(link.ctx.connect_timeout).await;
                         return End::Closed;
                     }
@@ -154,8 +157,9 @@ impl Driver {
 
     /// Takes over what is to be written, writes, and waits until there is something to do.
     ///
-    /// What comes together should go in one write. So where others may be about to add something it lets the tasks that are
-    /// ready go first, once, and takes over what they have added as well.
+    /// Commands that come together should go in one write. So if other tasks may be about to add
+    /// commands, the driver yields once to the tasks that are ready, and then takes over what they have
+    /// added as well.
     fn poll_event(
         &mut self,
         context: &mut Context<'_>,
@@ -166,34 +170,34 @@ impl Driver {
     ) -> Poll<DriverEvent> {
         let mut state = link.lock();
         state.register_waker(context.waker());
-        self.yields_first = !self.yields_first && socket.out.is_empty() && state.may_grow();
-        let work = if self.yields_first {
+        self.has_yielded = !self.has_yielded && socket.out.is_empty() && state.may_grow();
+        let work = if self.has_yielded {
             let work = state.work(&link.ctx);
             drop(state);
             work
         } else {
             let work = self.take_over(state, socket, activity);
-            if self.is_over(socket, work.has_unacked) {
-                return Poll::Ready(DriverEvent::Over);
+            if self.is_flushed(socket, work.has_unacked) {
+                return Poll::Ready(DriverEvent::Closed);
             }
             work
         };
-        let has_chores = work.has_unacked || work.watched || work.unmarked;
-        let is_busy = has_chores || !self.in_flight.is_empty() || self.end_by.is_some();
-        // First, as a server that always has an answer ready must not keep us from it.
+        let has_work = work.has_unacked || work.has_watchers || work.unmarked;
+        let is_busy = has_work || !self.in_flight.is_empty() || self.end_by.is_some();
+        // Checked first: a server that always has an answer ready must not prevent it.
         if is_busy && tick.as_mut().poll(context).is_ready() {
             return Poll::Ready(DriverEvent::Tick);
         }
         if let Poll::Ready(outcome) = socket.poll_exchange(context) {
-            return Poll::Ready(outcome.map_or_else(DriverEvent::Broken, |()| DriverEvent::Heard));
+            return Poll::Ready(outcome.map_or_else(DriverEvent::Broken, |()| DriverEvent::Progress));
         }
-        if self.yields_first {
+        if self.has_yielded {
             context.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    /// Takes over what is to be written, once all before it is.
+    /// Takes over what is to be written, once everything before it is written.
     fn take_over(
         &mut self,
         mut state: MutexGuard<'_, LinkState>,
@@ -203,7 +207,7 @@ impl Driver {
         let before = self.in_flight.pending.len();
         state.take_over(&mut socket.out, &mut self.in_flight.pending);
         if let Some(round_trip) = activity.round_trip.take() {
-            state.facts.round_trip = Some(round_trip);
+            state.stats.round_trip = Some(round_trip);
         }
         let (work, closing) = (state.work(&self.link.ctx), state.closing);
         drop(state);
@@ -213,36 +217,36 @@ impl Driver {
         if activity.probe.is_none() && self.in_flight.pending.len() > before {
             let now = self.link.ctx.clock.now();
             if before == 0 {
-                activity.heard = now;
+                activity.last_reply = now;
             }
             activity.probe = Some((self.in_flight.answered + self.in_flight.pending.len() as u64, now));
-            if now.since(activity.on_server_info) >= SURVEY {
-                activity.on_server_info = now;
-                self.server_info(now);
+            if now.since(activity.info_requested) >= INFO_INTERVAL {
+                activity.info_requested = now;
+                self.request_info(now);
             }
         }
         work
     }
 
-    /// Asks what the server is, with the next write.
-    fn server_info(&self, now: Moment) {
+    /// Requests `INFO`, with the next write.
+    fn request_info(&self, now: Moment) {
         let mut state = self.link.lock();
-        state.outbox.server_info(self.link.login.durable);
+        state.outbox.request_info(self.link.login.durable);
         state.outbox.fence_ttls.expire(now);
         drop(state);
-        // It is the first of that write, and nobody else wakes us for what follows it.
+        // It is the first command of that write, and no sender wakes the driver for what follows it.
         self.link.wake();
     }
 
-    fn is_over(&self, socket: &Socket, has_unacked: bool) -> bool {
+    fn is_flushed(&self, socket: &Socket, has_unacked: bool) -> bool {
         self.end_by.is_some_and(|end_by| {
             let flushed = socket.is_written() && self.in_flight.is_empty() && !has_unacked;
             flushed || Instant::now() >= end_by
         })
     }
 
-    /// Answers everything for which a reply has come, in pieces: between them it writes what those who were answered have
-    /// sent.
+    /// Answers everything for which a reply has come, in chunks: between them it writes what the callers
+    /// of the last chunk have sent.
     async fn read(&mut self, socket: &mut Socket, activity: &mut Activity) -> Result<(), NodeError> {
         // What is sent from now on cannot have been answered yet.
         let due = self.in_flight.answered + self.in_flight.pending.len() as u64;
@@ -252,7 +256,7 @@ impl Driver {
             let link = self.link.clone();
             self.take_over(link.lock(), socket, activity);
             if let Err(cause) = socket.begin_writing().await {
-                // What was answered counts, also if the server is gone by now.
+                // Replies that came count, even if the server has closed the connection by now.
                 self.read_chunk(socket, activity, u64::MAX, due)?;
                 return Err(cause);
             }
@@ -260,7 +264,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Answers at most `chunk` commands, none behind the one with the number `due`; `true` if there may be more replies.
+    /// Answers at most `chunk` commands, none after the one with the number `due`; `true` if there may be
+    /// more replies.
     fn read_chunk(
         &mut self,
         socket: &mut Socket,
@@ -276,7 +281,7 @@ impl Driver {
             }
             match socket.next_value()? {
                 Some(value) if !is_due && !matches!(value, Value::Push(_)) => {
-                    return Err(protocol("an answer to no question"));
+                    return Err(protocol("a reply without a command"));
                 }
                 Some(value) => self.in_flight.on_value(value, &self.link)?,
                 None => break,
@@ -288,35 +293,36 @@ impl Driver {
         Ok(self.in_flight.answered - before >= chunk && socket.has_input())
     }
 
-    /// Sends again what is owed, and gives a mute server up.
+    /// Sends unacknowledged releases again, and gives a mute server up.
     fn maintain(&mut self, activity: &mut Activity) -> Result<(), NodeError> {
         let ctx = &self.link.ctx;
         let now = ctx.clock.now();
         let limit = MUTE.max(ctx.node_timeout.saturating_mul(20));
-        if !self.in_flight.is_empty() && now.since(activity.heard) > limit {
-            let words = format!("no answer for {limit:?}");
-            return Err(broken(io::Error::new(io::ErrorKind::TimedOut, words)));
+        if !self.in_flight.is_empty() && now.since(activity.last_reply) > limit {
+            let message = format!("no answer for {limit:?}");
+            return Err(broken(io::Error::new(io::ErrorKind::TimedOut, message)));
         }
         let mut state = self.link.lock();
         state.resend_unacked(now);
-        if !state.wakeups.is_empty() && now.since(activity.waited) >= WAITING {
-            activity.waited = now;
+        if !state.wakeups.is_empty() && now.since(activity.announced) >= ANNOUNCE_INTERVAL {
+            activity.announced = now;
             state.outbox.announce_waiting();
         }
         if state.is_unmarked(ctx) {
-            state.look_again(ctx, &self.link.login);
+            state.reverify(ctx, &self.link.login);
         }
         let is_due = !state.outbox.is_empty();
         drop(state);
         if is_due {
-            // The turn before may have left something to be written first, and nobody else wakes us for what is behind it.
+            // An earlier write may still block these commands, and no sender wakes the driver for what is
+            // behind the first.
             self.link.wake();
         }
         Ok(())
     }
 
     /// Waits before the next attempt; `true` if none is needed any more.
-    async fn rest(&mut self, delay: Duration) -> bool {
+    async fn wait_to_reconnect(&mut self, delay: Duration) -> bool {
         let link = self.link.clone();
         let mut delay = pin!(sleep(delay));
         poll_fn(|context| {
@@ -339,6 +345,6 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.gone(self.in_flight.drain(), Phase::Idle, &NodeError::Abandoned);
+        self.link.on_disconnected(self.in_flight.drain(), Phase::Idle, &NodeError::Abandoned);
     }
 }

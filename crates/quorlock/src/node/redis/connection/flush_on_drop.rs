@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 /// Writes the releases that wait when it is dropped, without waiting for their answers.
 ///
-/// A program may end right after its guard. The runtime is then shut down, and the driver dropped, before it had
-/// another turn; without this the lock would stay until its ttl is over.
+/// A program may end right after its guard. The runtime is then shut down, and the driver dropped, before
+/// it was polled again; without this the lock would stay until its ttl is over.
 pub(crate) struct FlushOnDrop {
     link: Arc<Link>,
     pub(crate) socket: Socket,

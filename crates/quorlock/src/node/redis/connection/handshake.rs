@@ -1,4 +1,4 @@
-//! The first words on a connection: who we are, whether this server can be a node, and what it remembers.
+//! The handshake: logging in, whether this server can be a node, and what it remembers.
 
 use crate::context::{Context, RestartGuard};
 use crate::node::redis::connection::socket::Socket;
@@ -16,7 +16,7 @@ use crate::node::{FastRelease, NodeError};
 use quorlock_core::Wall;
 use std::sync::Arc;
 
-/// Introduces us on `socket`. `last` is the connection before this one.
+/// Runs the handshake on `socket`. `last` is the connection before this one.
 ///
 /// It takes two round trips, and one more for a server that has no epoch yet.
 pub(crate) async fn greet(
@@ -27,9 +27,9 @@ pub(crate) async fn greet(
     last: Option<&ConnectionId>,
 ) -> Result<Greeting, NodeError> {
     encode_hello(&mut socket.out, login);
-    encode_look(&mut socket.out, login);
-    let client = hello(socket, login).await?;
-    let (server_info, hashes, fast, durable) = look(socket, login).await?;
+    encode_setup(&mut socket.out, login);
+    let client = read_hello(socket, login).await?;
+    let (server_info, hashes, fast, durable) = read_setup(socket, login).await?;
     server_info.check(ctx.allow_eviction)?;
     ctx.identities.claim(id, &server_info.run_id)?;
     let connection = ConnectionId { run_id: server_info.run_id, client };
@@ -50,9 +50,9 @@ pub(crate) async fn greet(
     };
     let forgot = last.is_some_and(|last| greeting.connection.is_reverted(last));
     let request = VerifyRequest::new(ctx, login.db, syncs).forgot(forgot);
-    ask_for_time(&mut socket.out, &greeting.hashes, ctx, &request);
+    request_time(&mut socket.out, &greeting.hashes, ctx, &request);
     if ends_last {
-        // The connection is gone already, or we may not end it: either way there is no more to do.
+        // The connection has ended already, or we may not end it: either way there is no more to do.
         socket.reply().await?;
     }
     read_time(socket, &mut greeting, ctx).await?;
@@ -63,14 +63,14 @@ pub(crate) async fn greet(
         ctx.longest.record(id, None);
         ctx.longest.wait_majority(ctx.node_timeout * 4).await;
         let request = VerifyRequest::new(ctx, login.db, syncs).forgot(forgot);
-        ask_for_time(&mut socket.out, &greeting.hashes, ctx, &request);
+        request_time(&mut socket.out, &greeting.hashes, ctx, &request);
         read_time(socket, &mut greeting, ctx).await?;
     }
     Ok(greeting)
 }
 
-/// Asks for the server's time, with its epoch if that matters.
-fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, ctx: &Context, request: &VerifyRequest) {
+/// Requests the server's time, with its epoch if that matters.
+fn request_time(out: &mut Vec<u8>, hashes: &Hashes, ctx: &Context, request: &VerifyRequest) {
     match ctx.guard {
         RestartGuard::Strict => request.encode(out, Some(hashes), ctx),
         RestartGuard::Off => {
@@ -79,7 +79,7 @@ fn ask_for_time(out: &mut Vec<u8>, hashes: &Hashes, ctx: &Context, request: &Ver
     }
 }
 
-/// Takes the answer in.
+/// Reads the answer to [`request_time`].
 async fn read_time(socket: &mut Socket, greeting: &mut Greeting, ctx: &Context) -> Result<(), NodeError> {
     let before = (ctx.clock.wall(), ctx.clock.now());
     let answer = accepted(socket.reply().await?)?;
@@ -109,7 +109,7 @@ pub(crate) fn time(answer: &Value) -> Option<Wall> {
     }
 }
 
-/// Writes what switches to RESP3 and logs in.
+/// Writes the commands that switch to RESP3 and log in.
 fn encode_hello(out: &mut Vec<u8>, login: &Login) {
     match (&login.user, &login.password) {
         (None, None) => {
@@ -124,15 +124,15 @@ fn encode_hello(out: &mut Vec<u8>, login: &Login) {
                 .arg(password.as_deref().unwrap_or_default());
         }
     }
-    if let Some(password) = needless(login) {
+    if let Some(password) = unneeded_password(login) {
         // The short form of AUTH is refused where no password is set.
         Encoder::command(out, 2).arg("AUTH").arg(password);
     }
 }
 
-/// The password of a user that needs none on a server without passwords. Such a server accepts any: a client that gives one
-/// believes to be protected and is not.
-fn needless(login: &Login) -> Option<&str> {
+/// The password of a user that needs none on a server without passwords. Such a server accepts any: a
+/// client that gives one believes that it is protected and is not.
+fn unneeded_password(login: &Login) -> Option<&str> {
     match (login.user.as_deref(), &login.password) {
         (None | Some("default"), Some(password)) => Some(password),
         _ => None,
@@ -142,17 +142,17 @@ fn needless(login: &Login) -> Option<&str> {
 /// Switches to RESP3 and logs in.
 pub(crate) async fn log_in(socket: &mut Socket, login: &Login) -> Result<(), NodeError> {
     encode_hello(&mut socket.out, login);
-    hello(socket, login).await.map(drop)
+    read_hello(socket, login).await.map(drop)
 }
 
-/// Hears whether we are logged in; the server's number for this connection, if it says.
-async fn hello(socket: &mut Socket, login: &Login) -> Result<Option<u64>, NodeError> {
+/// Reads whether we are logged in; returns the server's number for this connection, if it reports one.
+async fn read_hello(socket: &mut Socket, login: &Login) -> Result<Option<u64>, NodeError> {
     match socket.reply().await? {
         Value::Error(text) if is_unknown_command(&text) || text.starts_with(b"NOPROTO") => {
             Err(NodeError::TooOld { version: Arc::from("without RESP3") })
         }
         Value::Array(fields) => {
-            if needless(login).is_some() {
+            if unneeded_password(login).is_some() {
                 accepted(socket.reply().await?)?;
             }
             Ok(fields
@@ -164,8 +164,8 @@ async fn hello(socket: &mut Socket, login: &Login) -> Result<Option<u64>, NodeEr
     }
 }
 
-/// Writes what asks for the server's properties and loads the scripts.
-fn encode_look(out: &mut Vec<u8>, login: &Login) {
+/// Writes the commands that request the server's properties and load the scripts.
+fn encode_setup(out: &mut Vec<u8>, login: &Login) {
     Encoder::command(out, 3).arg("CLIENT").arg("SETNAME").arg("quorlock");
     Encoder::command(out, 1).arg("INFO");
     Encoder::command(out, 2).arg("SELECT").number(login.db.into());
@@ -178,17 +178,17 @@ fn encode_look(out: &mut Vec<u8>, login: &Login) {
     }
 }
 
-/// What the server is, what it calls our scripts, and whether one that is marked durable is.
-type Look = (ServerInfo, Hashes, Option<FastRelease>, Result<(), NodeError>);
+/// What the server is, the hashes of our scripts, and whether one that is marked durable is.
+type Setup = (ServerInfo, Hashes, Option<FastRelease>, Result<(), NodeError>);
 
-/// Hears the answers to [`encode_look`].
-async fn look(socket: &mut Socket, login: &Login) -> Result<Look, NodeError> {
-    // A name is a courtesy to operators; not every user may set one.
+/// Reads the answers to [`encode_setup`].
+async fn read_setup(socket: &mut Socket, login: &Login) -> Result<Setup, NodeError> {
+    // The name is for operators; not every user may set one.
     socket.reply().await?;
     let info = accepted(socket.reply().await?)?;
     let server_info = ServerInfo::parse(&String::from_utf8_lossy(info.text().unwrap_or_default()));
     let selected = socket.reply().await?;
-    let fast = compare_and_delete::known(&socket.reply().await?);
+    let fast = compare_and_delete::supported(&socket.reply().await?);
     let mut hashes = Hashes::default();
     let mut loaded = Vec::with_capacity(Script::ALL.len());
     for _ in Script::ALL {
@@ -198,19 +198,20 @@ async fn look(socket: &mut Socket, login: &Login) -> Result<Look, NodeError> {
         true => server_info.check_durable().and(check_sync(&socket.reply().await?)),
         false => Ok(()),
     };
-    // A server that is loading refuses the rest as well, and INFO tells the better reason.
+    // A server that is loading refuses the rest as well, and `INFO` gives the better reason.
     server_info.check(true)?;
     accepted(selected)?;
     for (script, answer) in Script::ALL.into_iter().zip(loaded) {
-        if !hashes.learn(script, &accepted(answer)?) {
+        if !hashes.record(script, &accepted(answer)?) {
             return Err(protocol("a script got no hash"));
         }
     }
     Ok((server_info, hashes, fast, durable))
 }
 
-/// Writes what ends our last connection if the server still has it: a server that was stopped would otherwise, once it wakes,
-/// carry out old acquires after the releases that we owe it. `false` if there is none to end.
+/// Writes the command that ends our last connection if the server still has it: a server that was stopped
+/// would otherwise, once it runs again, execute old acquires after the releases that we send again.
+/// `false` if there is none to end.
 fn end_connection(out: &mut Vec<u8>, last: &ConnectionId, this: &ConnectionId) -> bool {
     // The numbers of another run mean nothing here and may belong to others.
     let Some(client) = last.client.filter(|_| last.run_id == this.run_id) else {

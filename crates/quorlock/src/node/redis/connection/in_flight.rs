@@ -1,4 +1,4 @@
-//! Commands that are on their way, and what the server's replies mean for them.
+//! Commands whose replies are expected, and the dispatch of the replies to them.
 
 mod releases;
 
@@ -20,15 +20,15 @@ use std::collections::VecDeque;
 #[derive(Default)]
 pub(crate) struct InFlight {
     pub(crate) pending: VecDeque<Pending>,
-    /// Replies to the oldest slot, which takes more than one, but for the last.
+    /// All replies but the last to the oldest entry, if that takes more than one.
     partial_reply: SmallVec<[Value; 2]>,
     /// Votes that were cast, with what they will answer once the epoch after them is known.
     votes: Vec<(Vote, Reply)>,
-    /// Releases without the script that were done, until it is known whether somebody waits.
+    /// Releases that were done without the script, until it is known whether there are waiters.
     freed_unconfirmed: Vec<PendingRelease>,
-    /// Whether somebody waits, as far as the last answers told.
+    /// Whether there are waiters, by the last answers.
     has_waiters: Option<bool>,
-    /// How many slots were ever answered.
+    /// How many entries were ever answered.
     pub(crate) answered: u64,
 }
 
@@ -37,7 +37,7 @@ impl InFlight {
         self.pending.is_empty()
     }
 
-    /// Empties it after the connection is gone.
+    /// Empties it after the connection ended.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Pending> {
         self.partial_reply.clear();
         self.has_waiters = None;
@@ -46,14 +46,14 @@ impl InFlight {
         votes.chain(freed_unconfirmed).chain(self.pending.drain(..))
     }
 
-    /// Takes the next reply or push. An error means that the connection cannot be used any more.
+    /// Handles the next reply or push. An error means that the connection cannot be used any more.
     pub(crate) fn on_value(&mut self, value: Value, link: &Link) -> Result<(), NodeError> {
         if let Value::Push(fields) = value {
             self.on_push(&fields, link);
             return Ok(());
         }
         let Some(oldest) = self.pending.front() else {
-            return Err(protocol("an answer to no question"));
+            return Err(protocol("a reply without a command"));
         };
         if self.partial_reply.len() + 1 < oldest.replies() {
             self.partial_reply.push(value);
@@ -65,7 +65,8 @@ impl InFlight {
         }
     }
 
-    /// Takes the next reply if it is a plain yes to a vote, as most are: those need no look at their parts.
+    /// Handles the next reply if it is a plain yes to a vote, as most are: such a reply need not be
+    /// parsed.
     pub(crate) fn dispatch_plain_yes(&mut self, socket: &mut Socket, link: &Link) -> bool {
         let yes = match self.pending.front() {
             Some(Pending::Vote(vote)) if self.partial_reply.is_empty() && vote.raises => {
@@ -86,7 +87,8 @@ impl InFlight {
         self.pending.pop_front()
     }
 
-    /// Subscribe ring their bell. A confirmation answers the oldest slot, as pushes keep their place among replies.
+    /// Hints notify their wakeup. A confirmation answers the oldest entry, because pushes keep their
+    /// place among replies.
     fn on_push(&mut self, fields: &[Value], link: &Link) {
         match fields.first().and_then(Value::text) {
             Some(b"message") => {
@@ -96,8 +98,10 @@ impl InFlight {
                     .and_then(|channel| std::str::from_utf8(channel).ok())
                     .and_then(|channel| channel.strip_prefix(FREE_CHANNEL)?.strip_suffix(KEY_END));
                 let wakeup = name.and_then(|name| link.lock().wakeups.get(name).cloned());
-                match (wakeup, fields.get(2).and_then(Value::text).and_then(told)) {
-                    (Some(wakeup), Some((crowd, release))) => wakeup.notify_release(release, crowd),
+                match (wakeup, fields.get(2).and_then(Value::text).and_then(parse_hint)) {
+                    (Some(wakeup), Some((subscribers, release))) => {
+                        wakeup.notify_release(release, subscribers)
+                    }
                     (Some(wakeup), None) => wakeup.notify(),
                     (None, _) => {}
                 }
@@ -119,7 +123,7 @@ impl InFlight {
                     Some(set) => replies::vote(&set, Some(&last)),
                     None => replies::vote(&last, None),
                 };
-                let shape = believable(&reply);
+                let shape = check_shape(&reply);
                 match shape {
                     Ok(()) => self.cast(vote, reply, link),
                     Err(_) => vote.request.answer(reply),
@@ -133,14 +137,14 @@ impl InFlight {
                 self.dispatch_freed(&last, link)
             }
             (Pending::Hint, Value::Integer(_) | Value::Error(_)) => {}
-            (Pending::PendingUpdate(change), _) => return dispatch_update(change, &last, link),
+            (Pending::Update(update), _) => return dispatch_update(update, &last, link),
             (Pending::Inspect(request), _) => {
                 let partial_reply = std::mem::take(&mut self.partial_reply);
                 let [stored, left] = partial_reply.as_slice() else {
                     return Err(protocol("an inspection with too few answers"));
                 };
                 let reply = replies::view(stored, left, &last);
-                let shape = believable(&reply);
+                let shape = check_shape(&reply);
                 request.answer(reply);
                 return shape;
             }
@@ -149,18 +153,18 @@ impl InFlight {
                 return link.on_server_info(&ServerInfo::parse(&info));
             }
             (Pending::Sync, answer) => return check_sync(answer),
-            // Only an error comes as a reply: no hints, which cost time and nothing else.
+            // Only an error comes as a reply: then there are no hints, which costs time and nothing else.
             (Pending::Subscribe, Value::Error(_)) => {}
             (Pending::Waiting, Value::Okay | Value::Error(_)) => {}
             (Pending::Verify(verify), _) => return dispatch_verify(verify, &last, link),
-            // Whoever asked may have gone.
+            // The caller may have been dropped.
             (Pending::Call(caller), _) => drop(caller.send(replies::raw(last))),
             _ => return Err(protocol("an answer of another shape")),
         }
         Ok(())
     }
 
-    /// Takes a vote in, which `reply` answers. It counts once the epoch behind it is known.
+    /// Keeps a vote, which `reply` answers. It counts once the epoch after it is known.
     fn cast(&mut self, vote: Vote, reply: Reply, link: &Link) {
         match link.ctx.guard {
             RestartGuard::Strict => self.votes.push((vote, reply)),
@@ -172,11 +176,11 @@ impl InFlight {
     fn count_votes(&mut self, epoch: &Value, skip: usize, link: &Link) -> Result<(), NodeError> {
         let mut state = link.lock();
         if state.voting_right.is_misplaced(epoch, skip) {
-            return Err(protocol("an answer to another question"));
+            return Err(protocol("a reply to another command"));
         }
         let (known, eligible) = match epoch {
             Value::Error(text) => match classify(text) {
-                // Something else stands there: the mark is gone, whatever removed it.
+                // Something else is stored under the key: the epoch was lost, whatever removed it.
                 NodeError::WrongType { .. } => (Err(NodeError::EpochChanged), Ok(())),
                 cause => (Err(cause), Ok(())),
             },
@@ -195,7 +199,7 @@ impl InFlight {
         }
         if matches!(eligible, Err(NodeError::Quarantined { .. })) {
             // Another client may have declared it fresh.
-            state.look_again(&link.ctx, &link.login);
+            state.reverify(&link.ctx, &link.login);
         }
         for (vote, reply) in &mut self.votes {
             match (&known, &eligible) {
@@ -218,38 +222,39 @@ impl InFlight {
     }
 }
 
-/// What a hint tells: how many processes it went to, and a number for the release.
-fn told(hint: &[u8]) -> Option<(usize, u64)> {
-    let (crowd, release) = std::str::from_utf8(hint).ok()?.split_once(' ')?;
-    Some((crowd.parse().ok()?, u64::from_str_radix(release, 16).ok()?))
+/// What a hint contains: how many processes it went to, and a number for the release.
+fn parse_hint(hint: &[u8]) -> Option<(usize, u64)> {
+    let (subscribers, release) = std::str::from_utf8(hint).ok()?.split_once(' ')?;
+    Some((subscribers.parse().ok()?, u64::from_str_radix(release, 16).ok()?))
 }
 
-/// Gives the answer to an extend or a stamp, or sends it again where the server has forgotten the script.
-fn dispatch_update(mut change: PendingUpdate, answer: &Value, link: &Link) -> Result<(), NodeError> {
+/// Answers an extend or a stamp, or sends it again if the server has forgotten the script.
+fn dispatch_update(mut update: PendingUpdate, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
-        Value::Error(text) if is_unknown_script(text) && !change.call.whole => {
-            change.call.whole = true;
-            link.lock().outbox.push_update(change);
+        Value::Error(text) if is_unknown_script(text) && !update.call.whole => {
+            update.call.whole = true;
+            link.lock().outbox.push_update(update);
             Ok(())
         }
         answer => {
-            let reply = replies::update(answer, change.call.kind, change.call.mark);
-            let shape = believable(&reply);
-            change.request.answer(reply);
+            let reply = replies::update(answer, update.call.kind, update.call.mark);
+            let shape = check_shape(&reply);
+            update.request.answer(reply);
             shape
         }
     }
 }
 
 /// An answer of another shape belongs to another command: whatever follows it on the connection may, too.
-fn believable(reply: &Reply) -> Result<(), NodeError> {
+fn check_shape(reply: &Reply) -> Result<(), NodeError> {
     match reply {
         Reply::Failed(cause) if matches!(**cause, NodeError::Protocol { .. }) => Err(NodeError::clone(cause)),
         _ => Ok(()),
     }
 }
 
-/// Takes the epoch in. A server whose epoch cannot be read must not vote: an error begins a new connection.
+/// Handles the reply to a verification. A server whose epoch cannot be read must not vote: an error
+/// begins a new connection.
 fn dispatch_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let outcome = match answer {
         Value::Error(text) if is_unknown_script(text) && !verify.whole => {
@@ -259,11 +264,11 @@ fn dispatch_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<()
         }
         Value::Error(text) => Err(classify(text)),
         answer => Reading::parse(answer)
-            .map(|reading| link.verified(&reading))
+            .map(|reading| link.on_reading(&reading))
             .ok_or_else(|| protocol("the epoch is no epoch")),
     };
     if let Some(done) = verify.done {
-        // Whoever asked may have gone.
+        // The caller may have been dropped.
         let _ = done.send(outcome.clone());
     }
     outcome

@@ -17,17 +17,17 @@ use tokio::time::timeout;
 /// How much is read at once.
 const READ_CHUNK: usize = 16 * 1024;
 
-/// One connection with what it has still to write and what it has read but not yet given out.
+/// One connection with what it has still to write and what it has read but not yet returned.
 pub(crate) struct Socket {
     stream: Box<dyn Stream>,
     /// What is to be written, emptied once all of it is.
     pub(crate) out: Vec<u8>,
     written: usize,
     input: BytesMut,
-    /// How much of `input` has been given out.
+    /// How much of `input` has been returned.
     taken: usize,
     unflushed: bool,
-    /// Whether a write had to wait, and what came meanwhile may have to be taken over.
+    /// Whether a write had to wait, so that commands may have come in the meantime.
     is_blocked: bool,
 }
 
@@ -44,8 +44,8 @@ impl Socket {
         }
     }
 
-    /// Writes what is to be written and reads what has come, until at least one byte was read, or a write that had to wait
-    /// is done, so that there is room for more.
+    /// Writes what is to be written and reads what has come, until at least one byte was read, or a write
+    /// that had to wait is done, so that there is room for more.
     pub(crate) fn poll_exchange(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NodeError>> {
         let was_blocked = self.is_blocked;
         self.is_blocked = self.poll_write_all(context).map_err(broken)?.is_pending();
@@ -103,7 +103,7 @@ impl Socket {
         }
     }
 
-    /// Gives out `expected`, if that is what was read next.
+    /// Consumes `expected`, if that is what was read next.
     pub(crate) fn take_exactly(&mut self, expected: &[u8]) -> bool {
         let is_next = self.input[self.taken..].starts_with(expected);
         if is_next {
@@ -112,7 +112,7 @@ impl Socket {
         is_next
     }
 
-    /// Whether something was read and has not been given out.
+    /// Whether something was read and has not been returned.
     pub(crate) fn has_input(&mut self) -> bool {
         if self.taken == self.input.len() {
             self.input.clear();
@@ -142,8 +142,8 @@ impl Socket {
         let _ = self.poll_write_all(&mut Context::from_waker(Waker::noop()));
     }
 
-    /// Says goodbye, as TLS wants it, for at most `limit`: a server that does not read would never hear it.
-    /// Failure does not matter any more.
+    /// Ends the stream as TLS requires, for at most `limit`: a server that does not read would never get
+    /// it. Failure does not matter any more.
     pub(crate) async fn close(&mut self, limit: Duration) {
         let _ = timeout(limit, self.stream.shutdown()).await;
     }

@@ -1,10 +1,10 @@
 //! Whether a connection is used by one client or by several.
 
-/// How many replies one client has pending at peak: a vote, the epoch read with it, the release before,
+/// How many replies one client has pending at most: a vote, the epoch read with it, the release before,
 /// and whether there are waiters. Several clients that never have more count as one, too; where no epochs
 /// are read these may be four.
 const SINGLE_CLIENT: usize = 4;
-/// How many writes it takes to forget peak of a peak.
+/// How many writes it takes to forget most of a peak.
 const MEMORY: usize = 256;
 
 /// The recent peak of pending replies.
@@ -32,7 +32,9 @@ mod tests {
 
     #[test]
     fn one_client_is_single_and_more_are_not() {
-        for (pending, is_single_client) in [(0, true), (SINGLE_CLIENT, true), (SINGLE_CLIENT + 1, false), (20_000, false)] {
+        for (pending, is_single_client) in
+            [(0, true), (SINGLE_CLIENT, true), (SINGLE_CLIENT + 1, false), (20_000, false)]
+        {
             let mut concurrency = RecentConcurrency::default();
             concurrency.record(pending);
             assert_eq!(concurrency.is_single_client(), is_single_client, "{pending}");

@@ -19,7 +19,8 @@ pub(crate) struct Reading {
 /// An epoch as the server stores it: since when it remembers everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Epoch {
-    /// `v2:run_id:began:votes_from:longest:db:durable:nonce`; times in milliseconds of the server's wall clock.
+    /// `v2:run_id:began:votes_from:longest:db:durable:nonce`; times in milliseconds of the server's wall
+    /// clock.
     value: Bytes,
     /// When it began, by the server's wall clock.
     began: Duration,
@@ -106,7 +107,8 @@ impl Epoch {
 
     /// How long the server may not vote yet, where `recorded` is the longest ttl that any node has recorded.
     ///
-    /// A node that has recorded less than others forgot after they recorded it, or missed it: it waits for theirs.
+    /// A node that has recorded less than others forgot after they recorded it, or missed it: it waits
+    /// for theirs.
     fn left(&self, now: Wall, recorded: Duration) -> Duration {
         let due = if recorded > self.longest {
             self.votes_from.max(self.began.saturating_add(quarantine(recorded)))
@@ -138,11 +140,11 @@ const AGE_SLACK: Duration = Duration::from_millis(100);
 impl Verified {
     /// The epoch as it follows from a reading at `now`, after `before`.
     ///
-    /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the server's clock does not
-    /// lift its quarantine. At the latest it ends a quarantine after we first saw it, so that a server clock that was set
-    /// back does not lengthen it by the time that it was wrong. An epoch that began before we last saw
-    /// another one here is that of a server which was replaced and came back: it knows nothing of what
-    /// happened in the meantime, however old it is.
+    /// An epoch that was known keeps the later of both ends on our own clock, so that a jump of the
+    /// server's clock does not lift its quarantine. At the latest it ends a quarantine after we first saw
+    /// it, so that a server clock that was set back does not lengthen it by the time that it was wrong.
+    /// An epoch that began before we last saw another one here is that of a server which was replaced and
+    /// came back: it knows nothing of what happened in the meantime, however old it is.
     pub(crate) fn new((epoch, there): (&Epoch, Wall), before: Option<&Verified>, now: Moment) -> Self {
         let fresh = Self {
             epoch: epoch.clone(),
@@ -242,8 +244,8 @@ impl VotingRight {
         }
     }
 
-    /// Whether `read`, the epoch without its first `skip` bytes as a vote found it after it was cast, is the one that
-    /// was verified.
+    /// Whether `read`, the epoch without its first `skip` bytes as a vote found it after it was cast, is
+    /// the one that was verified.
     pub(crate) fn confirms(&self, read: &Value, skip: usize) -> bool {
         match (self, read) {
             (VotingRight::Unguarded, _) => true,
@@ -254,7 +256,8 @@ impl VotingRight {
         }
     }
 
-    /// Whether `read` is the epoch that was verified, read for other votes: another number of bytes is missing.
+    /// Whether `read` is the epoch that was verified, read for other votes: another number of bytes is
+    /// missing.
     pub(crate) fn is_misplaced(&self, read: &Value, skip: usize) -> bool {
         match (self, read) {
             (VotingRight::Verified { epoch, .. }, Value::Text(read)) => {
@@ -274,7 +277,8 @@ mod tests {
 
     const LONGEST: Duration = Duration::from_secs(30);
 
-    /// An epoch that began at `began` with a quarantine of 40 s, in seconds of the server's clock, in a run of its own.
+    /// An epoch that began at `began` with a quarantine of 40 s, in seconds of the server's clock, in a
+    /// run of its own.
     fn epoch(nonce: &str, began: u64) -> Epoch {
         let stored = format!("v2:{nonce}:{began}000:{}000:30000:0:n:{nonce}", began + 40);
         Epoch::of_stored(stored.as_bytes()).unwrap().1
@@ -342,7 +346,8 @@ mod tests {
         assert_eq!(jumped.left(LONGEST, at(1)), secs(39));
     }
 
-    /// Goal: a server that began its epoch with a clock far ahead is not out for as long as the clock was wrong.
+    /// Goal: a server that began its epoch with a clock far ahead is not out for as long as the clock was
+    /// wrong.
     #[test]
     fn a_server_clock_that_was_set_back_keeps_an_epoch_young_for_one_quarantine_only() {
         let begun = verified(&epoch("n", 9000), 9000, None, 0);

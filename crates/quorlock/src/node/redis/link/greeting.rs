@@ -71,8 +71,9 @@ pub(crate) struct ConnectionId {
 }
 
 impl ConnectionId {
-    /// Whether the server went back to a state before `last`: it numbers connections upwards as long as it runs, so a number
-    /// that is not above an earlier one belongs to a copy of its memory, as when a virtual machine returns to a snapshot.
+    /// Whether the server went back to a state before `last`: it numbers connections upwards as long as
+    /// it runs, so a number that is not above an earlier one belongs to a copy of its memory, as when a
+    /// virtual machine returns to a snapshot.
     pub(crate) fn is_reverted(&self, last: &ConnectionId) -> bool {
         self.run_id == last.run_id
             && matches!((self.client, last.client), (Some(this), Some(last)) if this <= last)

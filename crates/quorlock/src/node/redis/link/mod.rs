@@ -140,7 +140,12 @@ impl Link {
 
     /// Called when the connection ended, or none could be made. With `Phase::Connecting` commands wait
     /// for the next.
-    pub(crate) fn on_disconnected(&self, unanswered: impl Iterator<Item = Pending>, phase: Phase, cause: &NodeError) {
+    pub(crate) fn on_disconnected(
+        &self,
+        unanswered: impl Iterator<Item = Pending>,
+        phase: Phase,
+        cause: &NodeError,
+    ) {
         let is_down = matches!(phase, Phase::Down(_));
         let connect_done = !matches!(phase, Phase::Connecting);
         let mut state = self.lock();
@@ -186,7 +191,12 @@ impl Link {
     }
 
     /// Records what the server's clock shows, and its epoch if that was read.
-    fn record_reading(&self, state: &mut LinkState, reading: Option<&Reading>, clock: &ServerClock) -> EpochNotice {
+    fn record_reading(
+        &self,
+        state: &mut LinkState,
+        reading: Option<&Reading>,
+        clock: &ServerClock,
+    ) -> EpochNotice {
         let ctx = &self.ctx;
         let ahead = clock.ahead_micros;
         let was_skewed = state.stats.ahead_micros.is_some_and(is_skewed);

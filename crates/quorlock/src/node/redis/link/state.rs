@@ -297,7 +297,11 @@ impl LinkState {
     /// What the driver must check now and then.
     pub(crate) fn work(&self, ctx: &Context) -> PendingWork {
         let unmarked = self.is_unmarked(ctx);
-        PendingWork { has_unacked: !self.unacked.is_empty(), has_watchers: !self.wakeups.is_empty(), unmarked }
+        PendingWork {
+            has_unacked: !self.unacked.is_empty(),
+            has_watchers: !self.wakeups.is_empty(),
+            unmarked,
+        }
     }
 
     /// Hands everything to be written over to the driver, if `out` has room for it.

@@ -12,8 +12,9 @@ const MAX_AGE: Duration = Duration::from_secs(3600);
 /// The names whose fence counter got its expiry within the last hour, on one server.
 #[derive(Default)]
 pub(crate) struct FenceTtlCache {
-    /// Half of the hash of a name, in the slot that the other half selects. Allocated with the first release.
-    pending: Vec<u32>,
+    /// Half of the hash of a name, in the slot that the other half selects. Allocated with the first
+    /// release.
+    slots: Vec<u32>,
     since: Option<Moment>,
 }
 
@@ -23,13 +24,13 @@ impl FenceTtlCache {
     /// Two names in one slot with the same half hash count as one. The counter of the second may then
     /// stay for ever, or expire a week after its last renewal; fences go on with the time of day.
     pub(crate) fn needs_expire(&mut self, name: &Name) -> bool {
-        if self.pending.is_empty() {
-            self.pending = vec![0; SLOTS];
+        if self.slots.is_empty() {
+            self.slots = vec![0; SLOTS];
         }
         let number = name.number();
         // Zero marks an empty slot.
         let tag = (number >> 32) as u32 | 1;
-        std::mem::replace(&mut self.pending[number as usize % SLOTS], tag) != tag
+        std::mem::replace(&mut self.slots[number as usize % SLOTS], tag) != tag
     }
 
     /// Drops entries that are an hour old.
@@ -42,7 +43,7 @@ impl FenceTtlCache {
     /// Drops all entries: the server may have lost its counters.
     pub(crate) fn clear(&mut self, now: Moment) {
         self.since = Some(now);
-        self.pending.fill(0);
+        self.slots.fill(0);
     }
 }
 
@@ -91,11 +92,11 @@ mod tests {
     #[test]
     fn a_name_that_takes_the_slot_of_another_needs_its_own_expiry() {
         let name = |text: &str| Name::new(text).unwrap();
-        let pending = |name: &Name| name.number() as usize % SLOTS;
+        let slot = |name: &Name| name.number() as usize % SLOTS;
         let first = name("first");
         let other = (0..)
             .map(|number| name(&format!("n{number}")))
-            .find(|other| pending(other) == pending(&first))
+            .find(|other| slot(other) == slot(&first))
             .unwrap();
         let mut cache = FenceTtlCache::default();
         assert!(cache.needs_expire(&first));

@@ -1,4 +1,4 @@
-//! Commands out, replies in, first in, first out.
+//! Commands to write, replies to expect, and releases to send again, each in order.
 
 pub(crate) mod fence_ttl_cache;
 pub(crate) mod outbox;

@@ -1,4 +1,4 @@
-//! Commands that are encoded and not handed over yet, each with what waits for its answer.
+//! Commands that are encoded and not handed over yet, each with its pending reply.
 
 use crate::context::Context;
 use crate::node::redis::pipeline::fence_ttl_cache::FenceTtlCache;
@@ -15,130 +15,131 @@ use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
-/// In how many ways the epoch is read in turn. What is skipped is part of the server's `run_id`, never of the nonce.
+/// In how many ways the epoch is read, one after the other. What is skipped is part of the server's
+/// `run_id`, never of the nonce.
 const READINGS: usize = 16;
 
-/// The first mark; those below are answers of their own.
+/// The first mark; lower numbers are answers of their own.
 const FIRST_MARK: u64 = 2;
 
 /// What the next write will carry.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Encoded commands, and what waits for their answers in the same order.
+    /// Encoded commands; `pending` has their expected replies in the same order.
     out: Vec<u8>,
     pending: VecDeque<Pending>,
     /// Releases that go out after all of `pending`.
-    run: ReleaseBatch,
+    batch: ReleaseBatch,
     pub(crate) fence_ttls: FenceTtlCache,
-    /// Whether a vote or a refill was encoded after the last reading of the epoch.
+    /// Whether a vote or a repair was encoded after the last reading of the epoch.
     open_votes: bool,
-    /// How many extends and stamps were marked.
+    /// How many updates were marked.
     marked: u64,
     /// How much of the epoch was skipped when it was last read.
     skip: usize,
-    /// What the server calls our scripts.
+    /// The hashes by which the server knows our scripts.
     pub(crate) hashes: Hashes,
-    /// Which releases may go without them.
+    /// Which releases may go without the script.
     pub(crate) fast: CompareAndDelete,
 }
 
 impl Outbox {
     pub(crate) fn is_empty(&self) -> bool {
-        self.out.is_empty() && self.run.is_empty()
+        self.out.is_empty() && self.batch.is_empty()
     }
 
-    /// How many things in it wait for an answer.
+    /// How many replies its commands wait for.
     pub(crate) fn len(&self) -> usize {
-        self.pending.len() + self.run.len()
+        self.pending.len() + self.batch.len()
     }
 
     /// Encodes the command of `request`; a vote that is `guarded` counts only with the epoch after it.
     pub(crate) fn command(&mut self, request: Request, guarded: bool) {
         match *request.command() {
             Command::Release { token, quiet, .. } => self.release(PendingRelease::new(request, token, quiet)),
-            Command::Acquire(ref refill) if refill.repair => {
-                let token = refill.token;
-                self.change(request, token, UpdateKind::Refill);
-                // A server that lost the lock may have lost everything: the epoch says so.
+            Command::Acquire(ref acquire) if acquire.repair => {
+                let token = acquire.token;
+                self.update(request, token, UpdateKind::Repair);
+                // A server that lost the lock may have lost everything: the epoch shows that.
                 self.open_votes |= guarded;
             }
             Command::Acquire(ref vote) => {
                 let raises = vote.proposal != Fence::NONE;
-                if self.run.contains(&vote.name) {
-                    self.end_run();
+                if self.batch.contains(&vote.name) {
+                    self.encode_batch();
                 }
                 commands::acquire(&mut self.out, vote);
                 self.open_votes |= guarded;
                 self.pending.push_back(Pending::Vote(Vote { request, raises }));
             }
             Command::Stamp { token, at_least, .. } => {
-                self.change(request, token, UpdateKind::Stamp { at_least });
+                self.update(request, token, UpdateKind::Stamp { at_least });
             }
-            Command::Extend { token, ttl, .. } => self.change(request, token, UpdateKind::Extend { ttl }),
+            Command::Extend { token, ttl, .. } => self.update(request, token, UpdateKind::Extend { ttl }),
             Command::Inspect { ref name } => {
-                self.end_run();
+                self.encode_batch();
                 commands::inspect(&mut self.out, name);
                 self.pending.push_back(Pending::Inspect(request));
             }
         }
     }
 
-    fn change(&mut self, request: Request, token: Token, kind: UpdateKind) {
+    fn update(&mut self, request: Request, token: Token, kind: UpdateKind) {
         let mark = FIRST_MARK + self.marked;
         self.marked += 1;
         let call = UpdateCall { token, kind, mark, whole: false };
         self.push_update(PendingUpdate { request, call });
     }
 
-    /// Sends an extend or a stamp.
-    pub(crate) fn push_update(&mut self, change: PendingUpdate) {
-        if self.run.contains(change.request.command().name()) {
-            self.end_run();
+    /// Sends an extend, a stamp or a repair.
+    pub(crate) fn push_update(&mut self, update: PendingUpdate) {
+        if self.batch.contains(update.request.command().name()) {
+            self.encode_batch();
         }
-        commands::update(&mut self.out, &self.hashes, change.request.command(), &change.call);
-        self.pending.push_back(Pending::PendingUpdate(change));
+        commands::update(&mut self.out, &self.hashes, update.request.command(), &update.call);
+        self.pending.push_back(Pending::Update(update));
     }
 
     /// Sends a release, in one call with others.
     pub(crate) fn release(&mut self, mut release: PendingRelease) {
-        if !self.run.fits(&release) {
-            self.end_run();
+        if !self.batch.fits(&release) {
+            self.encode_batch();
         }
         release.call.keeps |= self.fence_ttls.needs_expire(release.name());
-        self.run.push(release);
+        self.batch.push(release);
     }
 
     /// Encodes the releases that were waiting for more of their kind.
-    fn end_run(&mut self) {
+    fn encode_batch(&mut self) {
         if let Some(command) = self.fast.command() {
-            self.end_fast(command);
+            self.encode_fast(command);
         }
-        let count = self.run.len();
-        let releases = self.run.as_mut_slice();
+        let count = self.batch.len();
+        let releases = self.batch.as_mut_slice();
         let Some(first) = releases.first_mut() else {
             // Also forgets the names of those that went without the script.
-            drop(self.run.take());
+            drop(self.batch.take());
             return;
         };
-        first.run = count as u32;
+        first.batch = count as u32;
         let whole = first.whole;
         commands::releases(&mut self.out, &self.hashes, releases.iter().map(PendingRelease::as_call), whole);
-        self.pending.extend(self.run.take().map(Pending::Release));
+        self.pending.extend(self.batch.take().map(Pending::Release));
     }
 
-    /// Encodes those among them that need no script, and asks whether somebody waits after all: whoever came before its
-    /// name was freed is seen by that.
-    fn end_fast(&mut self, command: FastRelease) {
-        let (run, out) = (&mut self.run, &mut self.out);
+    /// Encodes those among them that need no script, and asks whether there are waiters after all: that
+    /// finds every waiter that registered before its name was freed.
+    fn encode_fast(&mut self, command: FastRelease) {
+        let (batch, out) = (&mut self.batch, &mut self.out);
         let before = self.pending.len();
         let is_encoded = |release: &mut PendingRelease| {
             release.is_fast
                 && !release.call.keeps
                 && compare_and_delete::encode(out, command, release.request.command())
         };
-        self.pending.extend(run.extract(is_encoded).map(Pending::CompareAndDelete));
+        self.pending.extend(batch.extract(is_encoded).map(Pending::CompareAndDelete));
         if self.pending.len() > before {
-            compare_and_delete::ask_for_waiters(&mut self.out);
+            compare_and_delete::encode_waiters_check(&mut self.out);
             self.pending.push_back(Pending::HasWaiters);
         }
     }
@@ -149,23 +150,23 @@ impl Outbox {
         self.release(release);
     }
 
-    /// Tells those who wait that `release` was done.
+    /// Sends a hint of `release` to the waiters.
     pub(crate) fn hint(&mut self, release: &PendingRelease) {
         compare_and_delete::hint(&mut self.out, release.name(), &release.call.token);
         self.pending.push_back(Pending::Hint);
     }
 
-    /// Asks the server for its epoch.
+    /// Requests the server's epoch.
     pub(crate) fn verify(&mut self, verify: Verify, request: &VerifyRequest, ctx: &Context) {
-        self.end_run();
+        self.encode_batch();
         let hashes = (!verify.whole).then_some(&self.hashes);
         request.encode(&mut self.out, hashes, ctx);
         self.pending.push_back(Pending::Verify(verify));
     }
 
-    /// Asks what the server is now; its settings and role may change under us.
-    pub(crate) fn server_info(&mut self, durable: bool) {
-        self.end_run();
+    /// Requests `INFO`: the server's settings and role may change while we are connected.
+    pub(crate) fn request_info(&mut self, durable: bool) {
+        self.encode_batch();
         commands::raw(&mut self.out, &[b"INFO"]);
         self.pending.push_back(Pending::ServerInfo);
         if durable {
@@ -176,14 +177,14 @@ impl Outbox {
 
     /// Sends a command of any kind.
     pub(crate) fn call(&mut self, args: &[&[u8]], caller: oneshot::Sender<Result<Value, NodeError>>) {
-        self.end_run();
+        self.encode_batch();
         commands::raw(&mut self.out, args);
         self.pending.push_back(Pending::Call(caller));
     }
 
-    /// Asks for hints about `name`, or for no more of them.
-    pub(crate) fn hints(&mut self, name: &str, wanted: bool) {
-        self.end_run();
+    /// Subscribes to hints about `name`, or unsubscribes.
+    pub(crate) fn set_hints(&mut self, name: &str, wanted: bool) {
+        self.encode_batch();
         commands::hints(&mut self.out, name, wanted);
         self.pending.push_back(Pending::Subscribe);
         if wanted {
@@ -191,15 +192,16 @@ impl Outbox {
         }
     }
 
-    /// Lets those who release know that somebody waits for something.
+    /// Records on the server that a client waits for some name, so that releases send hints.
     pub(crate) fn announce_waiting(&mut self) {
         commands::waiting(&mut self.out);
         self.pending.push_back(Pending::Waiting);
     }
 
-    /// Hands everything over. `out` must be empty: the buffers are exchanged, so that neither is ever allocated anew.
+    /// Hands everything over. `out` must be empty: the buffers are exchanged, so that neither is ever
+    /// allocated anew.
     pub(crate) fn take_over(&mut self, out: &mut Vec<u8>, in_flight: &mut VecDeque<Pending>) {
-        self.end_run();
+        self.encode_batch();
         if std::mem::take(&mut self.open_votes) {
             self.skip = (self.skip + 1) % READINGS;
             commands::epoch(&mut self.out, self.skip);
@@ -213,20 +215,20 @@ impl Outbox {
         }
     }
 
-    /// Encodes the releases among what was not handed over once more, for a connection that is given up.
+    /// Encodes the releases among what was not handed over once more, for a connection that ends.
     pub(crate) fn encode_releases(&mut self, out: &mut Vec<u8>) {
-        self.end_run();
+        self.encode_batch();
         let releases: Vec<&PendingRelease> = self.pending.iter().filter_map(Pending::as_release).collect();
-        for run in releases.chunks(release_batch::MOST) {
-            commands::releases(out, &self.hashes, run.iter().map(|release| release.as_call()), false);
+        for batch in releases.chunks(release_batch::MAX_BATCH) {
+            commands::releases(out, &self.hashes, batch.iter().map(|release| release.as_call()), false);
         }
     }
 
-    /// Forgets what was encoded and gives back what waited for answers.
+    /// Drops what was encoded and returns the replies that were expected.
     pub(crate) fn empty(&mut self) -> impl Iterator<Item = Pending> {
         self.out.clear();
         self.open_votes = false;
-        let run = self.run.take().map(Pending::Release);
-        self.pending.drain(..).chain(run)
+        let batch = self.batch.take().map(Pending::Release);
+        self.pending.drain(..).chain(batch)
     }
 }

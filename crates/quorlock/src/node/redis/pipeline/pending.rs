@@ -1,4 +1,4 @@
-//! What waits for an answer of the server, in the order in which the answers will come.
+//! The replies that are expected from the server, in the order in which they will come.
 
 use crate::node::redis::protocol::commands::{ReleaseCall, UpdateCall};
 use crate::node::redis::protocol::resp::Value;
@@ -6,10 +6,11 @@ use crate::node::{Command, NodeError, Reply, Request};
 use quorlock_core::{Moment, Name, Token};
 use tokio::sync::oneshot;
 
-/// One thing that waits for one or more replies.
+/// One command that expects one or more replies.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next [`Pending::Epoch`].
+    /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next
+    /// [`Pending::Epoch`].
     Vote(Vote),
     /// The epoch as it was after all votes before it, without its first `skip` bytes.
     Epoch {
@@ -18,20 +19,20 @@ pub(crate) enum Pending {
     Release(PendingRelease),
     /// A release without the script, counted by the next [`Pending::HasWaiters`].
     CompareAndDelete(PendingRelease),
-    /// Whether somebody waits for anything.
+    /// Whether any client waits for any name.
     HasWaiters,
-    /// Answered when those who wait were told.
+    /// Answered when the hint was published.
     Hint,
-    PendingUpdate(PendingUpdate),
+    Update(PendingUpdate),
     Inspect(Request),
     /// Answered by a push, or by an error where the user may not subscribe.
     Subscribe,
-    /// Answered when others know that we wait, which costs time and nothing else if it fails.
+    /// Answered when the server has recorded that we wait; a failure costs time and nothing else.
     Waiting,
     Verify(Verify),
     /// Answered by `INFO`: whether the server can still be a node.
     ServerInfo,
-    /// Answered by when a server that is marked durable syncs its file.
+    /// Answered by the setting that says when a server marked durable syncs its file.
     Sync,
     Call(oneshot::Sender<Result<Value, NodeError>>),
 }
@@ -44,7 +45,7 @@ pub(crate) struct Vote {
 }
 
 impl Vote {
-    /// What undoes it, with nobody to hear of it.
+    /// The release that undoes it, without a caller that waits for it.
     pub(crate) fn undo(&self) -> Option<PendingRelease> {
         match self.request.command() {
             Command::Acquire(vote) => Some(PendingRelease::without_reply(vote.name.clone(), vote.token)),
@@ -60,8 +61,8 @@ pub(crate) struct PendingRelease {
     pub(crate) call: ReleaseCall,
     /// Until when it is worth sending again; `None` before it first failed.
     pub(crate) until: Option<Moment>,
-    /// On the first release of a run: how many share one reply.
-    pub(crate) run: u32,
+    /// On the first release of a batch: how many share one reply.
+    pub(crate) batch: u32,
     /// Whether the script was sent whole, so that the server cannot lack it.
     pub(crate) whole: bool,
     /// Whether it may go without the script.
@@ -75,10 +76,10 @@ impl PendingRelease {
         let is_fast = matches!(command, Command::Release { behind: Some(_), forced: false, .. });
         let forced = matches!(command, Command::Release { forced: true, .. });
         let call = ReleaseCall { token, keeps: false, quiet, forced };
-        Self { request, call, until: None, run: 0, whole: false, is_fast }
+        Self { request, call, until: None, batch: 0, whole: false, is_fast }
     }
 
-    /// A release that nobody waits for: an undo of our own.
+    /// A release that no caller waits for: an undo of our own.
     pub(crate) fn without_reply(name: Name, token: Token) -> Self {
         let command = Command::Release { name, token, quiet: false, behind: None, forced: false };
         Self::new(Request::without_reply(command), token, false)
@@ -88,13 +89,13 @@ impl PendingRelease {
         self.request.command().name()
     }
 
-    /// As the script takes it.
+    /// The release as the script takes it.
     pub(crate) fn as_call(&self) -> (&Name, &ReleaseCall) {
         (self.name(), &self.call)
     }
 }
 
-/// An extend, a stamp or a refill.
+/// An extend, a stamp or a repair.
 #[derive(Debug)]
 pub(crate) struct PendingUpdate {
     pub(crate) request: Request,
@@ -125,7 +126,7 @@ impl Pending {
         }
     }
 
-    /// Takes out the release that is still owed if this fails. What is left only answers whoever asked.
+    /// Takes out the release that must be sent again if this fails. What is left only answers the caller.
     pub(crate) fn unacked(self) -> (Self, Option<PendingRelease>) {
         match self {
             Pending::Release(mut release) | Pending::CompareAndDelete(mut release) => {
@@ -139,11 +140,11 @@ impl Pending {
     pub(crate) fn fail(self, cause: &NodeError) {
         match self {
             Pending::Vote(Vote { request, .. })
-            | Pending::PendingUpdate(PendingUpdate { request, .. })
+            | Pending::Update(PendingUpdate { request, .. })
             | Pending::Release(PendingRelease { request, .. })
             | Pending::CompareAndDelete(PendingRelease { request, .. })
             | Pending::Inspect(request) => request.answer(Reply::failed(cause.clone())),
-            // Whoever waited for these may have gone, which is no harm.
+            // The callers may have been dropped, which does no harm.
             Pending::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Pending::Call(caller) => drop(caller.send(Err(cause.clone()))),
             Pending::Epoch { .. }

@@ -4,14 +4,14 @@ use crate::node::redis::pipeline::pending::PendingRelease;
 use quorlock_core::Name;
 
 /// The most releases in one call: a script blocks the server.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_BATCH: usize = 64;
 
-/// Releases that are not encoded yet. Commands for other names may overtake them, so that releases which come between
-/// other commands still share a call; a command for one of their names must not.
+/// Releases that are not encoded yet. Commands for other names may overtake them, so that releases
+/// between other commands still share a call; a command for one of their names must not.
 #[derive(Debug, Default)]
 pub(crate) struct ReleaseBatch {
     releases: Vec<PendingRelease>,
-    /// A bit for each name, so that most questions about a name need no look at all of them.
+    /// A bit for each name, so that most checks of a name need not search them all.
     bits: [u64; 4],
 }
 
@@ -27,18 +27,18 @@ impl ReleaseBatch {
     /// Whether `release` can go in the same call as those before it.
     pub(crate) fn fits(&self, release: &PendingRelease) -> bool {
         let alike = self.releases.first().is_none_or(|first| first.whole == release.whole);
-        alike && self.releases.len() < MOST
+        alike && self.releases.len() < MAX_BATCH
     }
 
     pub(crate) fn push(&mut self, release: PendingRelease) {
-        let (word, bit) = place(release.name().number());
+        let (word, bit) = bit_of(release.name().number());
         self.bits[word] |= bit;
         self.releases.push(release);
     }
 
     /// Whether one of them is for `name`.
     pub(crate) fn contains(&self, name: &Name) -> bool {
-        let (word, bit) = place(name.number());
+        let (word, bit) = bit_of(name.number());
         self.bits[word] & bit != 0 && self.releases.iter().any(|release| release.name() == name)
     }
 
@@ -47,7 +47,7 @@ impl ReleaseBatch {
         &mut self,
         wanted: impl FnMut(&mut PendingRelease) -> bool,
     ) -> impl Iterator<Item = PendingRelease> {
-        // Bits of names that are gone cost a look, until all are taken.
+        // Bits of names that were taken cost a search, until all are taken.
         self.releases.extract_if(.., wanted)
     }
 
@@ -62,7 +62,7 @@ impl ReleaseBatch {
     }
 }
 
-fn place(number: u64) -> (usize, u64) {
+fn bit_of(number: u64) -> (usize, u64) {
     ((number >> 6 & 3) as usize, 1 << (number & 63))
 }
 
@@ -77,21 +77,21 @@ mod tests {
     }
 
     #[test]
-    fn a_run_knows_its_names_and_no_others() {
-        let mut run = ReleaseBatch::default();
-        (0..MOST).for_each(|number| run.push(release(number)));
-        assert!((0..MOST).all(|number| run.contains(release(number).name())));
-        assert!((MOST..9 * MOST).all(|number| !run.contains(release(number).name())));
-        assert!(!run.fits(&release(1)));
-        assert_eq!(run.take().count(), MOST);
-        assert!(run.is_empty() && !run.contains(release(1).name()) && run.fits(&release(1)));
+    fn a_batch_knows_its_names_and_no_others() {
+        let mut batch = ReleaseBatch::default();
+        (0..MAX_BATCH).for_each(|number| batch.push(release(number)));
+        assert!((0..MAX_BATCH).all(|number| batch.contains(release(number).name())));
+        assert!((MAX_BATCH..9 * MAX_BATCH).all(|number| !batch.contains(release(number).name())));
+        assert!(!batch.fits(&release(1)));
+        assert_eq!(batch.take().count(), MAX_BATCH);
+        assert!(batch.is_empty() && !batch.contains(release(1).name()) && batch.fits(&release(1)));
     }
 
     #[test]
     fn names_are_spread_over_all_bits() {
         let mut bits = [0_u64; 4];
         for number in 0..2000 {
-            let (word, bit) = place(release(number).name().number());
+            let (word, bit) = bit_of(release(number).name().number());
             bits[word] |= bit;
         }
         assert_eq!(bits, [u64::MAX; 4]);

@@ -5,15 +5,15 @@ use quorlock_core::{Moment, Token};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
-/// The most releases that are kept; the oldest go first, and their locks expire by themselves.
-const OWED_LIMIT: usize = 4096;
+/// The most releases that are kept; the oldest are dropped first, and their locks expire by themselves.
+const UNACKED_LIMIT: usize = 4096;
 
 /// Releases to be sent again, each until the lock would have expired anyway.
 #[derive(Debug, Default)]
 pub(crate) struct UnackedReleases {
     releases: VecDeque<PendingRelease>,
-    /// Tokens of acquires that were refused without being sent, so that the releases that follow them push out
-    /// none that matters. At most as many as releases; when there are more, all are forgotten.
+    /// Tokens of acquires that were refused without being sent, so that the releases that follow them
+    /// displace none that matters. At most as many as releases; when there are more, all are dropped.
     unsent: HashSet<Token>,
 }
 
@@ -21,29 +21,29 @@ impl UnackedReleases {
     /// Keeps `release`; if it failed for the first time, for `keep` from `now`.
     pub(crate) fn add(&mut self, mut release: PendingRelease, now: Moment, keep: Duration) {
         release.until.get_or_insert(now + keep);
-        release.run = 0;
+        release.batch = 0;
         release.whole = false;
         release.is_fast = false;
-        if self.releases.len() >= OWED_LIMIT {
+        if self.releases.len() >= UNACKED_LIMIT {
             self.releases.pop_front();
         }
         self.releases.push_back(release);
     }
 
-    /// Notes that an acquire with `token` was never sent.
-    pub(crate) fn note_unsent(&mut self, token: Token) {
-        if self.unsent.len() >= OWED_LIMIT {
+    /// Records that an acquire with `token` was never sent.
+    pub(crate) fn record_unsent(&mut self, token: Token) {
+        if self.unsent.len() >= UNACKED_LIMIT {
             self.unsent.clear();
         }
         self.unsent.insert(token);
     }
 
-    /// Whether the server cannot hold `token`, as it never heard of it.
+    /// Whether the server cannot hold `token`, because it never received it.
     pub(crate) fn is_unsent(&self, token: Token) -> bool {
         self.unsent.contains(&token)
     }
 
-    /// From now on commands are sent.
+    /// Called when a connection begins: from now on commands are sent.
     pub(crate) fn forget_unsent(&mut self) {
         self.unsent.clear();
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_owed_until_its_lock_is_over_however_often_it_fails() {
+    fn a_release_is_kept_until_its_lock_is_over_however_often_it_fails() {
         let mut unacked = UnackedReleases::default();
         unacked.add(release(1), at(10), Duration::from_secs(5));
         let again = unacked.take(at(14)).unwrap();
@@ -87,12 +87,12 @@ mod tests {
     }
 
     #[test]
-    fn when_too_many_are_owed_the_oldest_is_dropped() {
+    fn when_too_many_are_kept_the_oldest_is_dropped() {
         let mut unacked = UnackedReleases::default();
-        for number in 0..=OWED_LIMIT {
+        for number in 0..=UNACKED_LIMIT {
             unacked.add(release(number), at(1), Duration::from_secs(5));
         }
         assert_eq!(unacked.take(at(1)).unwrap().name().as_str(), "n1");
-        assert_eq!(unacked.releases.len(), OWED_LIMIT - 1);
+        assert_eq!(unacked.releases.len(), UNACKED_LIMIT - 1);
     }
 }

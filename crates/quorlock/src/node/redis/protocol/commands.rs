@@ -7,13 +7,14 @@ use quorlock_core::{Fence, Name, Token};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// As much of a stored value as is ever looked at. Another program's value may be of any length.
+/// How much of a stored value is ever read. Another program's value may be of any length.
 const PREVIEW: u64 = 4096;
-/// How long others believe that somebody waits, unless told again. Several times as long as it takes to tell again.
+/// How long other clients believe that there are waiters, unless they are reminded. Several times the
+/// interval of the reminders.
 const WAITING_TTL: Duration = Duration::from_secs(10);
 
-/// The vote: two plain commands, or one where no fence is wanted. The epoch that makes it count is read once for all votes
-/// of a write.
+/// The vote: two plain commands, or one where no fence is wanted. The epoch that makes it count is read
+/// once for all votes of a write.
 pub(crate) fn acquire(out: &mut Vec<u8>, acquire: &Acquire) {
     LAST.with_borrow_mut(|last| {
         if !last.vote.as_ref().is_some_and(|vote| vote.is_encoded_like(acquire)) {
@@ -62,7 +63,7 @@ fn vote(out: &mut Vec<u8>, acquire: &Acquire) {
     }
 }
 
-/// The epoch without its first `skip` bytes, which tells this reading from those before it.
+/// The epoch without its first `skip` bytes, which distinguishes this reading from those before it.
 pub(crate) fn epoch(out: &mut Vec<u8>, skip: usize) {
     Encoder::command(out, 4).arg("GETRANGE").arg(EPOCH_KEY).number(skip as u64).arg("-1");
 }
@@ -75,7 +76,7 @@ pub(crate) struct ReleaseCall {
     pub(crate) keeps: bool,
     /// Whether waiters get no hint.
     pub(crate) quiet: bool,
-    /// Whether the server must not take the lock back.
+    /// Whether the server must refuse to take the lock back.
     pub(crate) forced: bool,
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn releases<'a>(
     }
 }
 
-/// An extend, a stamp or a refill as its script takes it.
+/// An extend, a stamp or a repair as its script takes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateCall {
     pub(crate) token: Token,
@@ -134,15 +135,15 @@ pub(crate) enum UpdateKind {
         at_least: Fence,
     },
     /// Gives a held lock back to a server that does not have it.
-    Refill,
+    Repair,
 }
 
 /// Updates the lock that `command` names.
 pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call: &UpdateCall) {
     let (which, number) = match (call.kind, command) {
-        (UpdateKind::Refill, Command::Acquire(refill)) => return self::refill(out, hashes, call, refill),
-        // Only an acquire refills.
-        (UpdateKind::Refill, _) => return,
+        (UpdateKind::Repair, Command::Acquire(repair)) => return self::repair(out, hashes, call, repair),
+        // Only an acquire repairs.
+        (UpdateKind::Repair, _) => return,
         (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
         (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
     };
@@ -154,15 +155,15 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
         .number(call.mark);
 }
 
-fn refill(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, refill: &Acquire) {
-    script(out, hashes, Script::Refill, call.whole, 3, 4)
-        .arg(refill.name.as_str())
-        .fence_key(&refill.name)
-        .taken_key(&refill.name, &call.token)
-        .number(millis(refill.ttl))
+fn repair(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, repair: &Acquire) {
+    script(out, hashes, Script::Repair, call.whole, 3, 4)
+        .arg(repair.name.as_str())
+        .fence_key(&repair.name)
+        .taken_key(&repair.name, &call.token)
+        .number(millis(repair.ttl))
         .number(call.mark)
-        .arg(refill.value())
-        .number(refill.proposal.get());
+        .arg(repair.value())
+        .number(repair.proposal.get());
 }
 
 /// Three plain commands: what is stored, for how long, and the counter.
@@ -172,12 +173,12 @@ pub(crate) fn inspect(out: &mut Vec<u8>, name: &Name) {
     Encoder::command(out, 3).arg("ZSCORE").fence_key(name).arg("f");
 }
 
-/// Asks for hints about `name`, or for no more of them. Exactly one confirmation or error comes back.
+/// Subscribes to hints about `name`, or unsubscribes. Exactly one confirmation or error comes back.
 pub(crate) fn hints(out: &mut Vec<u8>, name: &str, wanted: bool) {
     Encoder::command(out, 2).arg(if wanted { "SUBSCRIBE" } else { "UNSUBSCRIBE" }).free_channel(name);
 }
 
-/// Tells whoever releases that somebody waits.
+/// Records that a client waits, for every client that releases.
 pub(crate) fn waiting(out: &mut Vec<u8>) {
     Encoder::command(out, 5).arg("SET").arg(WAITING_KEY).arg("1").arg("PX").number(millis(WAITING_TTL));
 }
@@ -189,7 +190,7 @@ pub(crate) fn raw(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
-/// The start of a script call: by its hash, or `whole` where the server has forgotten it.
+/// The start of a script call: by its hash, or `whole` if the server has forgotten it.
 fn script<'a>(
     out: &'a mut Vec<u8>,
     hashes: &Hashes,

@@ -1,4 +1,5 @@
-//! Releases without the script, where the server has a compare-and-delete of its own and nobody waits.
+//! Releases without the script, if the server has a compare-and-delete of its own and there are no
+//! waiters.
 
 use crate::node::redis::protocol::encode::WAITING_KEY;
 use crate::node::redis::protocol::encode::{DIGITS, Encoder, decimal};
@@ -6,16 +7,16 @@ use crate::node::redis::protocol::resp::Value;
 use crate::node::{Command, FastRelease};
 use quorlock_core::{Fence, Label, Name, Token};
 
-/// The question which of them a server has.
+/// The command that asks which of them a server has.
 pub(crate) const WHICH: [&str; 4] = ["COMMAND", "INFO", "DELEX", "DELIFEQ"];
 
-/// Tells those who wait for a name, as the release script does.
+/// Sends a hint to the waiters of a name, as the release script does.
 const HINT: &str = include_str!("lua/hint.lua");
 
-/// What a server answers to [`WHICH`]. One that does not tell has none.
-pub(crate) fn known(answer: &Value) -> Option<FastRelease> {
-    let Value::Array(known) = answer else { return None };
-    let has = |at: usize| matches!(known.get(at), Some(Value::Array(told)) if !told.is_empty());
+/// The command that a server has, by its answer to [`WHICH`]. One that does not answer has none.
+pub(crate) fn supported(answer: &Value) -> Option<FastRelease> {
+    let Value::Array(commands) = answer else { return None };
+    let has = |at: usize| matches!(commands.get(at), Some(Value::Array(info)) if !info.is_empty());
     match (has(0), has(1)) {
         (true, _) => Some(FastRelease::Delex),
         (_, true) => Some(FastRelease::Delifeq),
@@ -27,33 +28,34 @@ pub(crate) fn known(answer: &Value) -> Option<FastRelease> {
 #[derive(Debug, Default)]
 pub(crate) struct CompareAndDelete {
     command: Option<FastRelease>,
-    /// Whether nobody waited for anything when that was last looked at. Who waits is told by the script, at once.
-    is_unawaited: bool,
+    /// Whether there were no waiters at all when that was last checked. If there are, the script sends
+    /// their hint at once.
+    no_waiters: bool,
 }
 
 impl CompareAndDelete {
     pub(crate) fn new(command: Option<FastRelease>) -> Self {
-        Self { command, is_unawaited: false }
+        Self { command, no_waiters: false }
     }
 
     /// The command to use right now.
     pub(crate) fn command(&self) -> Option<FastRelease> {
-        self.command.filter(|_| self.is_unawaited)
+        self.command.filter(|_| self.no_waiters)
     }
 
-    /// Notes whether somebody waits.
-    pub(crate) fn note(&mut self, has_waiters: bool) {
-        self.is_unawaited = !has_waiters;
+    /// Records whether there are waiters.
+    pub(crate) fn set_has_waiters(&mut self, has_waiters: bool) {
+        self.no_waiters = !has_waiters;
     }
 
-    /// The server refuses it: the script has to do.
+    /// The server refuses the command: only the script is used from now on.
     pub(crate) fn give_up(&mut self) {
         self.command = None;
     }
 }
 
-/// Writes `release` as one plain command, which compares the whole value. `false` if that is not known, and nothing was
-/// written.
+/// Writes `release` as one plain command, which compares the whole value. `false` if the value is not
+/// known, and nothing was written.
 pub(crate) fn encode(out: &mut Vec<u8>, with: FastRelease, release: &Command) -> bool {
     let Command::Release { name, token, behind: Some((fence, label)), .. } = release else {
         return false;
@@ -66,19 +68,20 @@ pub(crate) fn encode(out: &mut Vec<u8>, with: FastRelease, release: &Command) ->
     true
 }
 
-/// Asks whether somebody waits for anything.
-pub(crate) fn ask_for_waiters(out: &mut Vec<u8>) {
+/// Asks whether any client waits for any name.
+pub(crate) fn encode_waiters_check(out: &mut Vec<u8>) {
     Encoder::command(out, 2).arg("EXISTS").arg(WAITING_KEY);
 }
 
-/// Tells those who wait for `name` that the release of `token` freed it. It is rare, so the script is sent whole.
+/// Notifies the waiters of `name` that the release of `token` freed it. It is rare, so the script is sent
+/// whole.
 pub(crate) fn hint(out: &mut Vec<u8>, name: &Name, token: &Token) {
     Encoder::command(out, 5).arg("EVAL").arg(HINT).arg("0").free_channel(name.as_str()).arg(token.as_bytes());
 }
 
 impl Encoder<'_> {
-    /// The value that a node stores: the same text as [`Acquire::value`](crate::node::Acquire::value), without making it
-    /// first.
+    /// The value that a node stores: the same text as [`Acquire::value`](crate::node::Acquire::value),
+    /// without building it first.
     pub(crate) fn value(self, token: &Token, fence: Fence, label: &Label) -> Self {
         let (mut digits, mut since_digits) = ([0; DIGITS], [0; DIGITS]);
         let fence = decimal(fence.get(), &mut digits);
@@ -126,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_used_only_while_nobody_is_known_to_wait() {
+    fn it_is_used_only_while_no_waiter_is_known() {
         let mut fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
-        assert_eq!(fast.command(), None, "nobody has looked yet");
-        fast.note(false);
+        assert_eq!(fast.command(), None, "waiters were not checked yet");
+        fast.set_has_waiters(false);
         assert_eq!(fast.command(), Some(FastRelease::Delifeq));
-        fast.note(true);
+        fast.set_has_waiters(true);
         assert_eq!(fast.command(), None);
-        fast.note(false);
+        fast.set_has_waiters(false);
         fast.give_up();
         assert_eq!(fast.command(), None);
     }

@@ -3,12 +3,12 @@
 use quorlock_core::{Name, Token};
 use std::time::Duration;
 
-/// What a name's fence key starts with. The name follows in braces, so that a store that spreads keys by such tags keeps
-/// all keys of a name together.
+/// What a name's fence key starts with. The name follows in braces, so that a store that spreads keys by
+/// such tags keeps all keys of a name together.
 pub(crate) const FENCE_KEY: &str = "quorlock:fence:{";
 /// What the channel for hints about a name starts with; the name and [`KEY_END`] follow.
 pub(crate) const FREE_CHANNEL: &str = "quorlock:free:{";
-/// What the mark of a token starts with that an operator took from its holder; the name, `}:` and the token follow.
+/// What the mark of a token that was released by force starts with; the name, `}:` and the token follow.
 const TAKEN_KEY: &str = "quorlock:taken:{";
 /// What ends a key or channel of one name.
 pub(crate) const KEY_END: &str = "}";
@@ -105,7 +105,7 @@ pub(crate) fn decimal(mut number: u64, digits: &mut [u8; DIGITS]) -> &[u8] {
     &digits[at..]
 }
 
-/// A line that tells a length. Most are short, and those are written at once.
+/// A line with a length. Most are short, and those are written at once.
 fn length(out: &mut Vec<u8>, kind: u8, length: u64) {
     match length {
         0..10 => out.extend_from_slice(&[kind, digit(length), b'\r', b'\n']),

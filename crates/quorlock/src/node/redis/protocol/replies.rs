@@ -9,10 +9,11 @@ use std::time::Duration;
 
 /// A vote that was cast.
 pub(crate) const YES: &[u8] = b"+OK\r\n";
-/// One that raised the counter, too.
+/// A vote that raised the counter, too.
 pub(crate) const YES_AND_RAISED: &[u8] = b"+OK\r\n:1\r\n";
 
-/// The reply to a vote, from those to `SET` and to `ZADD` if it raises. Whether it counts is for the epoch to say.
+/// The reply to a vote, from those to `SET` and to `ZADD` if it raises. The epoch decides whether it
+/// counts.
 pub(crate) fn vote(set: &Value, raise: Option<&Value>) -> Reply {
     match (set, raise) {
         (Value::Error(text), _) => Reply::failed(classify(text)),
@@ -35,13 +36,14 @@ pub(crate) fn release(answer: &Value) -> Reply {
     }
 }
 
-/// The reply to an extend or a refill, which is its `mark`, or to a stamp, which is its mark and the number.
+/// The reply to an extend or a repair, which is its `mark`, or to a stamp, which is its mark and the
+/// number.
 pub(crate) fn update(answer: &Value, kind: UpdateKind, mark: u64) -> Reply {
     match (answer, kind) {
         (Value::Integer(_), UpdateKind::Extend { .. }) if answer.number() == Some(mark) => {
             Reply::Done(Done::Plain)
         }
-        (Value::Integer(_), UpdateKind::Refill) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
+        (Value::Integer(_), UpdateKind::Repair) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
         (Value::Array(fields), UpdateKind::Stamp { .. }) => match fields.as_slice() {
             [seen, Value::Text(_)] if seen.number() == Some(mark) => match fields[1].number() {
                 Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
@@ -53,7 +55,7 @@ pub(crate) fn update(answer: &Value, kind: UpdateKind, mark: u64) -> Reply {
     }
 }
 
-/// What all scripts answer where they changed nothing.
+/// What all scripts answer if they changed nothing.
 fn refusal(answer: &Value) -> Reply {
     match answer {
         Value::Error(text) => Reply::failed(classify(text)),
@@ -66,7 +68,7 @@ fn refusal(answer: &Value) -> Reply {
 /// The reply to an inspection, from those to `GETRANGE`, `PTTL` and `ZSCORE`.
 pub(crate) fn view(stored: &Value, left: &Value, counter: &Value) -> Reply {
     let content = match (stored, left) {
-        // `PTTL` alone tells nothing from an empty string.
+        // `PTTL` alone distinguishes nothing from an empty string.
         (Value::Text(_), Value::Integer(-2)) => Content::Free,
         (Value::Text(value), _) => Content::from_value(value),
         (Value::Error(text), _) => match classify(text) {

@@ -28,9 +28,9 @@ pub(crate) enum Value {
     /// A simple, bulk or verbatim string, or a big number.
     Text(Bytes),
     Error(Bytes),
-    /// An array, a set, or a map as keys and values in turn.
+    /// An array, a set, or a map as alternating keys and values.
     Array(Vec<Value>),
-    /// Something that the server says unasked.
+    /// Something that the server sends unasked.
     Push(Vec<Value>),
 }
 
@@ -152,7 +152,8 @@ impl<'a> Cursor<'a> {
         let Some(count) = self.length(MAX_ELEMENTS / width)? else {
             return Ok(None);
         };
-        // What is claimed is not what comes: reserve for as many as can be there, of three bytes or more each.
+        // The claimed count may be wrong: reserve for as many as can be there, of three bytes or more
+        // each.
         let there = (self.input.len() - self.at) / 3;
         let mut elements = Vec::with_capacity((count * width).min(there));
         for _ in 0..count * width {

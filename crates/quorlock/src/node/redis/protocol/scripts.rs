@@ -1,21 +1,21 @@
-//! The Lua scripts, and the names that a server gives them.
+//! The Lua scripts, and the hashes by which a server knows them.
 
 use crate::node::redis::protocol::resp::Value;
 use bytes::Bytes;
 
-/// A script that runs on the server, called by the hash that the server told when it loaded it.
+/// A script that runs on the server, called by the hash that the server returned when it loaded it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Script {
     Release,
     Extend,
     Stamp,
     Verify,
-    Refill,
+    Repair,
 }
 
 impl Script {
     pub(crate) const ALL: [Script; 5] =
-        [Script::Release, Script::Extend, Script::Stamp, Script::Verify, Script::Refill];
+        [Script::Release, Script::Extend, Script::Stamp, Script::Verify, Script::Repair];
 
     pub(crate) fn body(self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl Script {
             Script::Extend => include_str!("lua/extend.lua"),
             Script::Stamp => include_str!("lua/stamp.lua"),
             Script::Verify => include_str!("lua/verify.lua"),
-            Script::Refill => include_str!("lua/refill.lua"),
+            Script::Repair => include_str!("lua/repair.lua"),
         }
     }
 }
@@ -39,8 +39,8 @@ pub(crate) const RAISE: &str = include_str!("lua/raise.lua");
 pub(crate) struct Hashes([Bytes; Script::ALL.len()]);
 
 impl Hashes {
-    /// Takes the server's answer to loading `script`; `false` if it is no hash.
-    pub(crate) fn learn(&mut self, script: Script, answer: &Value) -> bool {
+    /// Records the server's answer to loading `script`; `false` if it is no hash.
+    pub(crate) fn record(&mut self, script: Script, answer: &Value) -> bool {
         match answer {
             Value::Text(hash) if !hash.is_empty() => {
                 self.0[script as usize] = hash.clone();

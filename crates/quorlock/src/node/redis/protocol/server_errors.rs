@@ -4,7 +4,7 @@ use crate::node::NodeError;
 use crate::node::server_text::server_text;
 use std::sync::Arc;
 
-/// The cause that a server's error text stands for.
+/// The cause that a server's error text means.
 pub(crate) fn classify(text: &[u8]) -> NodeError {
     let message: Arc<str> = server_text(text).into();
     let text = String::from_utf8_lossy(text);
@@ -19,7 +19,7 @@ pub(crate) fn classify(text: &[u8]) -> NodeError {
         "MISCONF" => NodeError::Misconfigured { message },
         "WRONGTYPE" => NodeError::WrongType { message },
         "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => NodeError::Cluster,
-        // The words of a server before version 7, or without any password, to AUTH.
+        // The error texts of a server before version 7, or without any password, to AUTH.
         "ERR" if text.contains("AUTH") && text.contains("password") => NodeError::NoAuth { message },
         _ => NodeError::Server { message },
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_hostile_words_are_cut_and_printable() {
+    fn long_and_hostile_texts_are_cut_and_printable() {
         let hostile = [b"ERR \x1b[2J\n\xe2\x80\xae".as_slice(), &[b'x'; 10_000]].concat();
         let NodeError::Server { message } = classify(&hostile) else {
             panic!("another cause");

@@ -1,4 +1,4 @@
-//! What `INFO` tells about a server, and whether such a server can be a node.
+//! What `INFO` reports about a server, and whether such a server can be a node.
 
 use crate::node::NodeError;
 use crate::node::redis::protocol::resp::Value;
@@ -13,7 +13,8 @@ const OLDEST: (u32, u32) = (6, 2);
 pub(crate) const FSYNC: [&[u8]; 3] = [b"CONFIG", b"GET", b"*appendfsync*"];
 /// The setting that is to be `always`.
 pub(crate) const SYNC: &str = "appendfsync";
-/// The setting that is to be `no`: without it a server does not sync while a child process of it saves or rewrites.
+/// The setting that is to be `no`: without it a server does not sync while a child process of it saves or
+/// rewrites.
 pub(crate) const SKIP_SYNC: &str = "no-appendfsync-on-rewrite";
 
 /// The fields of `INFO` that matter.
@@ -30,7 +31,7 @@ pub(crate) struct ServerInfo {
     pub(crate) appends: bool,
     /// How many replicas follow it.
     pub(crate) replicas: u64,
-    /// Its wall clock, where `INFO` says.
+    /// Its wall clock, if `INFO` has it.
     pub(crate) now: Option<Wall>,
 }
 
@@ -53,7 +54,7 @@ impl ServerInfo {
                 "loading" | "async_loading" => server_info.loading |= value == "1",
                 "server_time_usec" => server_info.now = value.parse().ok().map(Wall::from_micros),
                 "aof_enabled" => server_info.appends = value == "1",
-                // Not one that is still copying, as a backup does.
+                // Not a replica that is still copying, as a backup does.
                 _ if is_replica(field) && value.contains("state=online") => server_info.replicas += 1,
                 _ => {}
             }
@@ -85,12 +86,13 @@ impl ServerInfo {
             return Err(NodeError::Evicts { policy: self.policy.as_str().into() });
         }
         if self.run_id.is_empty() {
-            return Err(NodeError::Protocol { reason: Arc::from("INFO tells no run_id") });
+            return Err(NodeError::Protocol { reason: Arc::from("INFO has no run_id") });
         }
         Ok(())
     }
 
-    /// Refuses a server that is said to be durable and is not. When it syncs, `INFO` does not tell: see [`check_sync`].
+    /// Refuses a server that is marked durable and is not. `INFO` does not report when it syncs: see
+    /// [`check_sync`].
     pub(crate) fn check_durable(&self) -> Result<(), NodeError> {
         if self.replicas > 0 {
             return Err(NodeError::Replicated { replicas: self.replicas });
@@ -102,26 +104,27 @@ impl ServerInfo {
         let mut numbers = self.redis_version.split('.').map(str::parse::<u32>);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < OLDEST,
-            // A server that does not tell a version in numbers is judged by what it can do.
+            // A server that reports no version in numbers is judged by what it can do.
             _ => false,
         }
     }
 }
 
-/// Refuses a server that is said to be durable and syncs at times only, or does not say. `answer` is that to [`FSYNC`].
+/// Refuses a server that is marked durable and syncs only at times, or does not report it. `answer` is
+/// that to [`FSYNC`].
 pub(crate) fn check_sync(answer: &Value) -> Result<(), NodeError> {
     for (name, needed) in [(SYNC, "always"), (SKIP_SYNC, "no")] {
         let found = match setting(answer, name) {
             Some(value) if value == needed => continue,
             Some(value) => format!("{name} {value}"),
-            None => format!("{name} ?, as we may not `CONFIG GET` it"),
+            None => format!("{name} ?, because we may not `CONFIG GET` it"),
         };
         return Err(NodeError::NotDurable { found: found.into() });
     }
     Ok(())
 }
 
-/// The value of `name` in a server's answer to `CONFIG GET`; `None` if it does not say.
+/// The value of `name` in a server's answer to `CONFIG GET`; `None` if it is not there.
 pub(crate) fn setting(answer: &Value, name: &str) -> Option<String> {
     let Value::Array(fields) = answer else { return None };
     let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == Some(name.as_bytes()))?;
@@ -146,7 +149,7 @@ mod tests {
         # Memory\r\nmaxmemory_policy:noeviction\r\nloading:0\r\naof_enabled:0\r\nrole:master\r\n";
 
     #[test]
-    fn what_a_server_tells_of_itself_is_printable() {
+    fn what_a_server_reports_about_itself_is_printable() {
         let hostile = "x\u{1b}[2J\r\u{202e}";
         let info = ["run_id", "redis_version", "redis_mode", "role", "maxmemory_policy"]
             .map(|field| format!("{field}:{hostile}\r\n"));
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn valkey_tells_its_own_version() {
+    fn valkey_reports_its_own_version() {
         let info = GOOD.replace("7.0.15", "7.2.4") + "server_name:valkey\r\nvalkey_version:8.1.0\r\n";
         assert_eq!(ServerInfo::parse(&info).version, "valkey 8.1.0");
     }

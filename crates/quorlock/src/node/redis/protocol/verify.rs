@@ -9,7 +9,7 @@ use std::time::Duration;
 /// What was found out about a server that is marked durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Syncs {
-    /// Nothing: it is not marked, or was not asked.
+    /// Nothing: it is not marked, or was not checked.
     #[default]
     Unknown,
     /// It syncs every write.
@@ -18,7 +18,7 @@ pub(crate) enum Syncs {
     NotAlways,
 }
 
-/// What the verify script is asked for.
+/// The arguments of the verify script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct VerifyRequest {
     /// The longest ttl that other nodes have recorded, if it is to be recorded here, too.
@@ -34,7 +34,8 @@ pub(crate) struct VerifyRequest {
 }
 
 impl VerifyRequest {
-    /// What may be asked for now. A node gets an epoch only once a majority was heard: it must record what others have.
+    /// What may be requested now. A node gets an epoch only once a majority has reported: it must record
+    /// what others have.
     pub(crate) fn new(ctx: &Context, db: u32, syncs: Syncs) -> Self {
         let writes = ctx.begins_epochs;
         let recorded = if writes { ctx.longest.recorded() } else { Duration::ZERO };
@@ -72,7 +73,7 @@ impl VerifyRequest {
     }
 }
 
-/// A number for a new epoch that nobody else will choose.
+/// A number for a new epoch that no other client will choose.
 pub(crate) fn nonce(ctx: &Context) -> String {
     let mut random = [0; 16];
     ctx.entropy.fill(&mut random);

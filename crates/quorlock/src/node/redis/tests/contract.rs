@@ -28,7 +28,7 @@ async fn a_valkey_server_keeps_the_contract() {
     keeps_the_contract(Binary::Valkey).await;
 }
 
-/// Goal: what the contract says about time, by the server's own clock.
+/// Goal: the part of the contract about time, by the server's own clock.
 #[tokio::test]
 async fn time_ends_a_hold() {
     let server = Server::start(&[]);

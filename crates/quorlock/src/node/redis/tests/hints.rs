@@ -1,14 +1,14 @@
-//! Subscribe about released names.
+//! Hints about released names.
 
 use super::*;
 use crate::node::{Done, Wakeup};
 
-async fn heard(wakeup: &Wakeup) {
-    tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await.expect("the bell is not rung");
+async fn notified(wakeup: &Wakeup) {
+    tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await.expect("there is no notification");
 }
 
 #[tokio::test]
-async fn a_release_rings_the_bell_of_those_who_watch() {
+async fn a_release_notifies_the_watchers() {
     let server = Server::start(&[]);
     let ctx = calm();
     let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
@@ -20,7 +20,7 @@ async fn a_release_rings_the_bell_of_those_who_watch() {
     // Commands and confirmations share one order.
     assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
     ask(&holder, release("a", 1)).await;
-    heard(&wakeup).await;
+    notified(&wakeup).await;
     waiter.unwatch(&name("a"));
     assert!(matches!(ask(&waiter, vote("a", 2, 8)).await, Reply::Done(Done::Raised)));
     ask(&waiter, release("a", 2)).await;
@@ -30,19 +30,19 @@ async fn a_release_rings_the_bell_of_those_who_watch() {
 }
 
 #[tokio::test]
-async fn a_watch_outlives_its_connection_and_rings_when_hints_may_have_been_missed() {
+async fn a_watch_outlives_its_connection_and_notifies_when_hints_may_have_been_missed() {
     let mut server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     let wakeup = Wakeup::new();
     node.watch(&name("a"), &wakeup);
-    heard(&wakeup).await;
+    notified(&wakeup).await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
     server.run();
-    heard(&wakeup).await;
+    notified(&wakeup).await;
     ask(&node, vote("a", 1, 7)).await;
     ask(&node, release("a", 1)).await;
-    heard(&wakeup).await;
+    notified(&wakeup).await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_user_without_channels_gets_no_hints_and_everything_else() {
 }
 
 #[tokio::test]
-async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_waits() {
+async fn a_quiet_release_sends_no_hint_and_every_release_reports_whether_there_are_waiters() {
     let server = Server::start(&[]);
     let ctx = calm();
     let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
@@ -80,7 +80,7 @@ async fn a_quiet_release_tells_nobody_and_every_release_tells_whether_somebody_w
     assert!(tokio::time::timeout(Duration::from_millis(50), wakeup.notified()).await.is_err());
     ask(&holder, vote("a", 4, 9)).await;
     assert!(matches!(ask(&holder, release("a", 4)).await, Reply::Done(Done::Plain)));
-    heard(&wakeup).await;
+    notified(&wakeup).await;
 
     // Others wait for another name, or did a moment ago.
     ask(&holder, vote("b", 5, 7)).await;

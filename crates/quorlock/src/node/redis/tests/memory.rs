@@ -25,19 +25,19 @@ async fn init_lifts_the_quarantine_for_every_link() {
     first.init().await.unwrap();
     assert!(first.health().trouble.is_none());
     assert!(matches!(ask(&first, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
-    // The other link believes in its quarantine until it looks again, which votes make it do.
+    // The other link believes in its quarantine until it reads the epoch again, which votes make it do.
     ask(&second, vote("b", 2, 7)).await;
     until("the other link votes", || second.health().trouble.is_none()).await;
     assert!(matches!(ask(&second, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
 }
 
 #[tokio::test]
-async fn a_refill_reaches_a_quarantined_server_and_its_release_too() {
+async fn a_repair_reaches_a_quarantined_server_and_its_release_too() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
-    let refill = Command::Acquire(Acquire { repair: true, ..acquire("a", 1, 7) });
-    assert!(matches!(ask(&node, refill.clone()).await, Reply::Done(Done::Raised)));
-    assert!(matches!(ask(&node, refill).await, Reply::Denied(Denied::Taken)));
+    let repair = Command::Acquire(Acquire { repair: true, ..acquire("a", 1, 7) });
+    assert!(matches!(ask(&node, repair.clone()).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&node, repair).await, Reply::Denied(Denied::Taken)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));
 }
 
@@ -57,7 +57,7 @@ async fn a_flush_between_verification_and_vote_is_caught_and_undone() {
     );
     until("the vote is undone", || server.text("EXISTS b").unwrap() == "0").await;
     until("it is quarantined", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. }))).await;
-    assert!(recheck.has_changed().unwrap(), "holders are told");
+    assert!(recheck.has_changed().unwrap(), "holders are notified");
     let reply = ask(&node, vote("b", 1, 7)).await;
     assert!(
         matches!(&reply, Reply::Failed(cause) if matches!(**cause, NodeError::Quarantined { .. })),
@@ -80,7 +80,7 @@ async fn a_spoilt_epoch_counts_as_none() {
 }
 
 #[tokio::test]
-async fn a_restart_quarantines_also_where_the_keys_survived() {
+async fn a_restart_quarantines_even_if_the_keys_survived() {
     let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let node = connect(&server.url(), guarded());
     node.init().await.unwrap();
@@ -140,7 +140,7 @@ async fn a_clock_far_from_ours_is_flagged_with_and_without_the_guard() {
         let ctx = Context { clock: Arc::new(Wrong), ..diary.observe(ctx) };
         let node = connect(&server.url(), ctx);
         node.wait_connected().await;
-        until("the skew is told", || {
+        until("the skew is reported", || {
             diary.count(|e| matches!(e, Event::ClockSkew { ahead_micros, .. } if *ahead_micros > 55_000_000))
                 == 1
         })

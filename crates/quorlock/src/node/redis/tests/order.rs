@@ -76,9 +76,9 @@ async fn without_the_guard_no_vote_reads_the_epoch() {
     assert!(!calls.contains("cmdstat_getrange"), "{calls}");
 }
 
-/// Goal: what was owed comes before what waits, so that a waiting vote finds the name free.
+/// Goal: unacknowledged releases come before what waits, so that a waiting vote finds the name free.
 #[tokio::test]
-async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
+async fn on_a_new_connection_unacknowledged_releases_come_before_votes_that_waited() {
     let server = Server::start(&[]);
     let relay = crate::node::redis::tests::relay::Relay::start(&server);
     let node = connect(&relay.url(), calm());
@@ -96,7 +96,7 @@ async fn on_a_new_connection_owed_releases_come_before_votes_that_waited() {
 }
 
 #[tokio::test]
-async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
+async fn a_hint_with_another_text_notifies_all_the_same() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     let wakeup = Wakeup::new();
@@ -105,8 +105,8 @@ async fn a_hint_in_other_words_rings_the_bell_all_the_same() {
     assert!(matches!(ask(&node, vote("b", 1, 7)).await, Reply::Done(Done::Raised)));
     for word in ["free", "", "3"] {
         server.run_command(&format!("PUBLISH quorlock:free:{{a}} {word}"));
-        let heard = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
-        assert!(heard.is_ok(), "{word:?} is not heard");
+        let notified = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
+        assert!(notified.is_ok(), "{word:?} does not notify");
     }
 }
 

@@ -50,7 +50,7 @@ async fn a_release_that_found_the_server_down_is_sent_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_server_closes_is_replaced_without_a_word() {
+async fn a_connection_that_the_server_closes_is_replaced_without_an_event() {
     let server = Server::start(&[]);
     let diary = Diary::default();
     let node = connect(&server.url(), diary.observe(calm()));
@@ -117,8 +117,8 @@ async fn a_server_that_babbles_and_does_not_answer_is_given_up() {
     assert!(matches!(error, NodeError::Disconnected { .. }), "{error}");
 }
 
-/// Leads from `socket` to `server` until that has answered a vote; after that, pushes without end and meaning come. Gives
-/// its URL.
+/// Leads from `socket` to `server` until that has answered a vote; after that, it sends pushes without
+/// end and meaning. Returns its URL.
 fn babble_over(server: &Server, socket: &Path) -> String {
     let listener = UnixListener::bind(socket).unwrap();
     let mut server = UnixStream::connect(server.socket()).unwrap();
@@ -129,7 +129,7 @@ fn babble_over(server: &Server, socket: &Path) -> String {
             let asked = client.read(&mut buffer).unwrap();
             server.write_all(&buffer[..asked]).unwrap();
             let is_vote = buffer[..asked].windows(6).any(|word| word == b"\r\nNX\r\n");
-            // So few answers come whole.
+            // Few answers come whole.
             let answered = server.read(&mut buffer).unwrap();
             client.write_all(&buffer[..answered]).unwrap();
             if is_vote {
@@ -216,7 +216,7 @@ async fn a_node_dropped_before_it_connected_still_sends() {
 }
 
 #[tokio::test]
-async fn a_busy_server_is_told_and_its_releases_follow() {
+async fn a_busy_server_is_reported_and_its_releases_follow() {
     let server = Server::start(&["--busy-reply-threshold", "20"]);
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));

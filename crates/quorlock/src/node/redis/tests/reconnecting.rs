@@ -14,7 +14,7 @@ fn numbers(server: &Server) -> Vec<u64> {
     ours.map(|client| client.split([' ', '=']).nth(1).unwrap().parse().unwrap()).collect()
 }
 
-/// Sends a vote that is held up, and hangs up on the node.
+/// Sends a vote that is held up, and closes the node's half of the connection.
 async fn lose_a_vote(node: &Arc<RedisNode>, relay: &Relay) -> crate::node::redis::tests::relay::Former {
     relay.hold();
     let nodes: Nodes = [node.clone()];
@@ -83,7 +83,7 @@ async fn a_session_is_ended_by_the_one_that_is_opened_after_it() {
     assert!(matches!(former.call_raw(&["SET", "x", "1"]).await, Ok(Value::Okay)));
     let mut next = sessions.connect().await.unwrap();
     assert!(former.call_raw(&["SET", "x", "2"]).await.is_err());
-    assert_eq!(next.ask(&["GET", "x"]).await.unwrap().text(), Some(&b"1"[..]));
+    assert_eq!(next.call(&["GET", "x"]).await.unwrap().text(), Some(&b"1"[..]));
 }
 
 /// A client of its own, and the server's number for it.
@@ -101,13 +101,14 @@ impl Stranger {
     }
 }
 
-/// Goal: a server that restarted counts its clients anew; ours of before may be the number of another client now.
+/// Goal: a server that restarted counts its clients anew; ours of before may be the number of another
+/// client now.
 #[tokio::test]
 async fn a_client_that_has_our_number_of_an_earlier_run_is_left_alone() {
     let mut server = Server::start(&[]);
     let door = server.socket().with_file_name("door.sock");
     std::os::unix::fs::symlink(server.socket(), &door).unwrap();
-    // So many that our number is reached again before the node is back.
+    // Enough clients that our number is reached again before the node is back.
     for _ in 0..50 {
         Stranger::new(&server);
     }
@@ -127,7 +128,8 @@ async fn a_client_that_has_our_number_of_an_earlier_run_is_left_alone() {
     assert_eq!(server::ask(&same.stream, "CLIENT ID").and_then(|answer| answer.number()), Some(ours));
 }
 
-/// Goal: S7. A server that returned to a snapshot of its machine has the same run and the same epoch, and has forgotten.
+/// Goal: S7. A server that returned to a snapshot of its machine has the same run and the same epoch, and
+/// has forgotten.
 #[tokio::test]
 async fn a_server_whose_numbers_of_connections_went_back_has_forgotten() {
     let server = Server::start(&[]);

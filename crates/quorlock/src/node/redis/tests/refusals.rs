@@ -1,4 +1,4 @@
-//! Servers that cannot be nodes, and users who may not.
+//! Servers that cannot be nodes, and users without permission.
 
 use super::*;
 use crate::node::Done;
@@ -112,7 +112,7 @@ async fn a_database_of_its_own_is_used() {
 }
 
 #[tokio::test]
-async fn errors_of_the_server_are_told_and_leave_the_connection_alone() {
+async fn errors_of_the_server_are_reported_and_leave_the_connection_alone() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     node.wait_connected().await;

@@ -1,4 +1,5 @@
-//! A relay between a node and its server that can hold up what one connection sends, and hang up on the node alone.
+//! A relay between a node and its server that can hold up what one connection sends, and close the node's
+//! half alone.
 
 use crate::context::mutex::Mutex;
 use crate::node::redis::tests::{NODE_TIMEOUT, Server};
@@ -13,11 +14,11 @@ use std::time::{Duration, Instant};
 /// Leads from a socket of its own to a server. Its threads end with their connections or with the test.
 pub(crate) struct Relay {
     directory: tempfile::TempDir,
-    lines: Arc<Mutex<Vec<Arc<Line>>>>,
+    connections: Arc<Mutex<Vec<Arc<Connection>>>>,
 }
 
 /// One connection through the relay.
-struct Line {
+struct Connection {
     node: UnixStream,
     server: UnixStream,
     state: Mutex<State>,
@@ -26,7 +27,7 @@ struct Line {
 #[derive(Default)]
 struct State {
     holds: bool,
-    /// What the node sent while the line held it up.
+    /// What the node sent while the relay held it up.
     held: Vec<u8>,
     /// How many bytes the server answered.
     answered: usize,
@@ -44,14 +45,14 @@ pub(crate) enum Fate {
 
 impl Relay {
     pub(crate) fn start(server: &Server) -> Self {
-        let relay = Self { directory: tempfile::tempdir().unwrap(), lines: Arc::default() };
+        let relay = Self { directory: tempfile::tempdir().unwrap(), connections: Arc::default() };
         let listener = UnixListener::bind(relay.directory.path().join("socket")).unwrap();
-        let (lines, target) = (relay.lines.clone(), server.socket());
+        let (connections, target) = (relay.connections.clone(), server.socket());
         thread::spawn(move || {
             while let Ok((node, _)) = listener.accept() {
-                // A server that is down hangs up.
-                let Some(line) = Line::open(node, &target) else { continue };
-                lines.lock().unwrap().push(line);
+                // A server that is down closes the connection.
+                let Some(connection) = Connection::open(node, &target) else { continue };
+                connections.lock().push(connection);
             }
         });
         relay
@@ -71,36 +72,36 @@ impl Relay {
         self.newest().state().held.windows(bytes.len()).any(|held| held == bytes)
     }
 
-    /// Hangs up on the node. The server does not see it. Gives what is left of the connection.
+    /// Closes the node's half. The server does not see it. Returns what is left of the connection.
     pub(crate) fn hang_up(&self) -> Former {
-        let line = self.newest();
-        line.node.shutdown(Shutdown::Both).unwrap();
-        Former(line)
+        let connection = self.newest();
+        connection.node.shutdown(Shutdown::Both).unwrap();
+        Former(connection)
     }
 
-    fn newest(&self) -> Arc<Line> {
-        self.lines.lock().unwrap().last().unwrap().clone()
+    fn newest(&self) -> Arc<Connection> {
+        self.connections.lock().last().unwrap().clone()
     }
 }
 
 /// The server's half of a connection that the node has left.
-pub(crate) struct Former(Arc<Line>);
+pub(crate) struct Former(Arc<Connection>);
 
 impl Former {
     /// Delivers what was held up, and waits for what becomes of it.
     pub(crate) fn deliver(self) -> Fate {
-        let line = self.0;
+        let connection = self.0;
         let (held, answered) = {
-            let mut state = line.state();
+            let mut state = connection.state();
             (std::mem::take(&mut state.held), state.answered)
         };
         assert!(!held.is_empty(), "nothing was held up");
-        if (&line.server).write_all(&held).is_err() {
+        if (&connection.server).write_all(&held).is_err() {
             return Fate::Refused;
         }
         let end = Instant::now() + NODE_TIMEOUT;
         loop {
-            let state = line.state();
+            let state = connection.state();
             if state.answered > answered {
                 return Fate::Answered;
             }
@@ -108,27 +109,27 @@ impl Former {
                 return Fate::Refused;
             }
             drop(state);
-            assert!(Instant::now() < end, "the server neither answers nor hangs up");
+            assert!(Instant::now() < end, "the server neither answers nor closes the connection");
             thread::sleep(Duration::from_millis(2));
         }
     }
 }
 
-impl Line {
+impl Connection {
     fn open(node: UnixStream, target: &Path) -> Option<Arc<Self>> {
         let server = UnixStream::connect(target).ok()?;
-        let line = Arc::new(Self { node, server, state: Mutex::default() });
-        let (requests, replies) = (line.clone(), line.clone());
+        let connection = Arc::new(Self { node, server, state: Mutex::default() });
+        let (requests, replies) = (connection.clone(), connection.clone());
         thread::spawn(move || requests.carry_requests());
         thread::spawn(move || replies.carry_replies());
-        Some(line)
+        Some(connection)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
-    /// The end of the node's half says nothing to the server.
+    /// The end of the node's half is not passed on to the server.
     fn carry_requests(&self) {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = (&self.node).read(&mut buffer) {
@@ -145,7 +146,7 @@ impl Line {
         let mut buffer = [0; 16 * 1024];
         while let Ok(length @ 1..) = (&self.server).read(&mut buffer) {
             self.state().answered += length;
-            // The node may have gone.
+            // The node may have closed its half.
             let _ = (&self.node).write_all(&buffer[..length]);
         }
         self.state().ended = true;

@@ -21,13 +21,13 @@ fn stamped(reply: Reply) -> u64 {
     if let Reply::Done(Done::Stamped { to }) = reply { to.get() } else { panic!("{reply:?}") }
 }
 
-/// A node of a user who may do everything but for `rules`.
+/// A node whose user may do everything but for `rules`.
 fn limited(server: &Server, rules: &str) -> Arc<RedisNode> {
     server.run_command(&format!("ACL SETUSER bob reset on >pw ~* &* +@all {rules}"));
     connect(&(server.url() + "?user=bob&password=pw"), calm())
 }
 
-/// Servers say it in other words inside a script.
+/// Servers word it differently inside a script.
 fn is_denied_to_the_user(error: &NodeError) -> bool {
     match error {
         NodeError::NoPermission { .. } => true,
@@ -90,9 +90,9 @@ async fn a_lock_is_extended_and_released_although_its_counter_cannot_be_kept() {
     assert_eq!(server.text("EXISTS a").unwrap(), "0");
 }
 
-/// Goal: a name at which the user may not look is listed, because it may be held.
+/// Goal: a name that the user may not read is listed, because it may be held.
 #[tokio::test]
-async fn a_name_that_cannot_be_looked_at_is_listed_as_one_that_may_be_held() {
+async fn a_name_that_cannot_be_read_is_listed_as_one_that_may_be_held() {
     let server = Server::start(&[]);
     let holder = connect(&server.url(), calm());
     ask(&holder, vote("held", 1, 7)).await;
@@ -117,7 +117,8 @@ async fn a_value_that_names_the_token_elsewhere_is_another_programs() {
     assert_eq!(server.text("GET a").unwrap(), format!("x{}", token(1)));
 }
 
-/// Goal: who may not look does not know whose the name is. Taken for a denial, a release would not be sent again.
+/// Goal: a user that may not read a name does not know its holder. Taken for a denial, a release would
+/// not be sent again.
 #[tokio::test]
 async fn a_name_that_cannot_be_read_is_an_error_and_no_denial() {
     let server = Server::start(&[]);
@@ -132,7 +133,7 @@ async fn a_name_that_cannot_be_read_is_an_error_and_no_denial() {
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_deleted_is_not_said_to_be_free() {
+async fn a_name_that_cannot_be_deleted_is_not_reported_as_free() {
     let server = Server::start(&[]);
     let node = limited(&server, "-del");
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
@@ -143,9 +144,10 @@ async fn a_name_that_cannot_be_deleted_is_not_said_to_be_free() {
     until("the release is sent again", || server.text("EXISTS a").as_deref() == Some("0")).await;
 }
 
-/// Goal: a release that cannot see who waits gives its hint, which costs little, instead of none.
+/// Goal: a release that cannot see whether there are waiters sends its hint, which costs little, instead
+/// of none.
 #[tokio::test]
-async fn a_release_that_cannot_see_who_waits_gives_a_hint() {
+async fn a_release_that_cannot_see_waiters_sends_a_hint() {
     for rules in ["-exists", "-pubsub", "-exists -pubsub"] {
         let server = Server::start(&[]);
         let (holder, waiter) = (limited(&server, rules), connect(&server.url(), calm()));
@@ -155,8 +157,8 @@ async fn a_release_that_cannot_see_who_waits_gives_a_hint() {
         assert!(matches!(ask(&waiter, vote("b", 2, 7)).await, Reply::Done(Done::Raised)));
         assert!(matches!(ask(&holder, vote("a", 1, 7)).await, Reply::Done(Done::Raised)), "{rules}");
         assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Plain)), "{rules}");
-        let heard = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
-        assert!(heard.is_ok(), "{rules}: no hint");
+        let notified = tokio::time::timeout(NODE_TIMEOUT, wakeup.notified()).await;
+        assert!(notified.is_ok(), "{rules}: no hint");
     }
 }
 
@@ -173,9 +175,10 @@ fn hint(subscriber: &UnixStream) -> String {
     String::from_utf8_lossy(fields[2].text().unwrap()).into_owned()
 }
 
-/// Goal: waiters take turns by how many they are, and hear a release of several nodes once, by its first eight digits.
+/// Goal: waiters try one after the other by their number, and count a release of several nodes once, by
+/// its first eight digits.
 #[tokio::test]
-async fn a_hint_says_how_many_hear_it_and_which_release_it_is() {
+async fn a_hint_has_the_number_of_its_receivers_and_which_release_it_is() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), calm());
     let subscribers = [subscriber(&server), subscriber(&server), subscriber(&server)];
@@ -208,7 +211,7 @@ async fn no_hint_is_given_where_the_server_knows_of_no_waiter() {
 
 /// Goal: a name that is locked and released for longer than a week keeps its counter all the time.
 #[tokio::test]
-async fn a_counter_is_told_to_be_kept_again_after_an_hour_on_one_connection() {
+async fn the_expiry_of_a_counter_is_renewed_after_an_hour_on_one_connection() {
     let server = Server::start(&[]);
     let clock = Arc::new(Ahead::default());
     let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });

@@ -1,4 +1,4 @@
-//! Pure parts: what is encoded, remembered and believed.
+//! Pure parts: what is encoded, remembered and accepted.
 
 use super::*;
 use crate::node::redis::pipeline::pending::PendingRelease;
@@ -38,16 +38,16 @@ fn a_vote_that_differs_in_anything_is_encoded_anew() {
 #[test]
 fn the_newer_of_two_commands_that_a_server_has_is_used() {
     let (has, lacks) = (Value::Array(vec![Value::Okay]), Value::Array(Vec::new()));
-    let known = |delex: &Value, delifeq: &Value| {
-        compare_and_delete::known(&Value::Array(vec![delex.clone(), delifeq.clone()]))
+    let supported = |delex: &Value, delifeq: &Value| {
+        compare_and_delete::supported(&Value::Array(vec![delex.clone(), delifeq.clone()]))
     };
     for lacks in [lacks, Value::Null] {
-        assert_eq!(known(&has, &has), Some(FastRelease::Delex));
-        assert_eq!(known(&has, &lacks), Some(FastRelease::Delex));
-        assert_eq!(known(&lacks, &has), Some(FastRelease::Delifeq));
-        assert_eq!(known(&lacks, &lacks), None);
+        assert_eq!(supported(&has, &has), Some(FastRelease::Delex));
+        assert_eq!(supported(&has, &lacks), Some(FastRelease::Delex));
+        assert_eq!(supported(&lacks, &has), Some(FastRelease::Delifeq));
+        assert_eq!(supported(&lacks, &lacks), None);
     }
-    assert_eq!(compare_and_delete::known(&Value::Error("NOPERM".into())), None);
+    assert_eq!(compare_and_delete::supported(&Value::Error("NOPERM".into())), None);
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn tokens_that_were_not_sent_are_forgotten_before_they_are_too_many() {
         Token::from_random(random)
     };
     let mut unacked = UnackedReleases::default();
-    (0..4096).for_each(|number| unacked.note_unsent(token(number)));
+    (0..4096).for_each(|number| unacked.record_unsent(token(number)));
     assert!(unacked.is_unsent(token(0)) && unacked.is_unsent(token(4095)));
-    unacked.note_unsent(token(4096));
+    unacked.record_unsent(token(4096));
     assert!(!unacked.is_unsent(token(0)) && unacked.is_unsent(token(4096)));
 }
 
@@ -92,7 +92,7 @@ fn a_change_is_answered_by_its_own_mark_only() {
     assert!(is_odd(&replies::update(&stamped(5), extend, 5)));
 }
 
-/// Goal: what cannot be looked at is not reported as free or as another program's.
+/// Goal: what cannot be read is not reported as free or as another program's.
 #[test]
 fn an_inspection_that_was_denied_has_failed() {
     let denied = || Value::Error("NOPERM this user has no permissions".into());

@@ -1,4 +1,5 @@
-//! How fast one link is; run by hand in a release build: `cargo test --release -p quorlock -- --ignored speed`.
+//! How fast one link is; run by hand in a release build: `cargo test --release -p quorlock -- --ignored
+//! speed`.
 
 use super::*;
 use crate::node::Done;

@@ -58,7 +58,7 @@ impl TestCa {
     }
 }
 
-/// Forwards a port of its own to `socket`; gives the port.
+/// Forwards a port of its own to `socket`; returns the port.
 async fn forward(socket: &Path, tls: Option<TlsAcceptor>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -68,7 +68,7 @@ async fn forward(socket: &Path, tls: Option<TlsAcceptor>) -> u16 {
             let (socket, tls) = (socket.clone(), tls.clone());
             tokio::spawn(async move {
                 let mut server = UnixStream::connect(socket).await.unwrap();
-                // A client that is refused goes away, which is what some tests want to see.
+                // A client that is refused closes the connection, which is what some tests want to see.
                 let _ = match tls {
                     None => copy_bidirectional(&mut stream, &mut server).await.map(drop),
                     Some(tls) => match tls.accept(stream).await {
@@ -127,9 +127,9 @@ async fn a_certificate_for_another_host_or_of_another_authority_is_refused() {
     }
 }
 
-/// Goal: a wrong scheme is told as such, not as a server that is mute.
+/// Goal: a wrong scheme is reported as such, not as a server that is mute.
 #[tokio::test]
-async fn a_port_without_tls_is_told_from_a_mute_server() {
+async fn a_port_without_tls_is_distinct_from_a_mute_server() {
     let server = Server::start(&[]);
     let ca = TestCa::new();
     let port = forward(&server.socket(), None).await;

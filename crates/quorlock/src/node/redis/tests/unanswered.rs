@@ -36,7 +36,8 @@ fn ready() -> LinkState {
     state
 }
 
-/// Goal: what was encoded for a connection that ended is never written to the next, where it would have no one to answer.
+/// Goal: what was encoded for a connection that ended is never written to the next, where it would have
+/// no one to answer.
 #[test]
 fn nothing_that_was_encoded_outlives_its_connection() {
     let mut outbox = Outbox::default();
@@ -66,7 +67,7 @@ fn nothing_is_handed_over_while_something_is_still_to_be_written() {
 }
 
 #[test]
-fn every_kind_of_release_is_owed_when_its_connection_ends() {
+fn every_kind_of_release_is_kept_when_its_connection_ends() {
     for pending in [Pending::Release(releasing("a", 1)), Pending::CompareAndDelete(plain("a", 1))] {
         let mut state = ready();
         state.end(Phase::Connecting, [pending].into_iter(), &calm());
@@ -78,7 +79,8 @@ fn every_kind_of_release_is_owed_when_its_connection_ends() {
     assert!(state.work(&calm()).has_unacked, "also one that was not handed over");
 }
 
-/// Goal: a release that a server did, and of which it is not known yet whether a client waits, is not forgotten.
+/// Goal: a release that a server did, and of which it is not known yet whether a client waits, is not
+/// forgotten.
 #[tokio::test]
 async fn a_release_without_the_script_that_was_done_is_among_what_is_left() {
     let node = connect("redis://127.0.0.1:1", calm());
@@ -94,7 +96,7 @@ async fn a_release_without_the_script_that_was_done_is_among_what_is_left() {
 fn the_last_write_carries_releases_of_every_kind_and_nothing_else() {
     let mut outbox = Outbox::default();
     outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
-    outbox.fast.note(false);
+    outbox.fast.set_has_waiters(false);
     // The first release of a name takes the script.
     outbox.release(plain("a", 1));
     outbox.take_over(&mut Vec::new(), &mut VecDeque::new());
@@ -107,34 +109,35 @@ fn the_last_write_carries_releases_of_every_kind_and_nothing_else() {
     assert!(!contains(&out, token(4).as_str()) && !contains(&out, "DELIFEQ"));
 }
 
-/// Goal: a server that says it lacks a script that was sent whole does not get it again and again.
+/// Goal: a server that reports that it lacks a script that was sent whole does not get it again and
+/// again.
 #[tokio::test]
 async fn a_script_that_was_sent_whole_is_not_sent_again() {
     let unknown = || Value::Error("NOSCRIPT No matching script. Please use EVAL.".into());
     let node = connect("redis://127.0.0.1:1", calm());
     let mut in_flight = InFlight::default();
-    let release = PendingRelease { whole: true, run: 1, ..releasing("a", 1) };
+    let release = PendingRelease { whole: true, batch: 1, ..releasing("a", 1) };
     in_flight.pending.push_back(Pending::Release(release));
     in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
-    assert!(node.link.lock().work(&node.link.ctx).has_unacked, "it is owed as any that failed");
+    assert!(node.link.lock().work(&node.link.ctx).has_unacked, "it is kept as any that failed");
 
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
     let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
     let call = UpdateCall { token: token(1), kind, mark: 2, whole: true };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
-    in_flight.pending.push_back(Pending::PendingUpdate(change));
+    in_flight.pending.push_back(Pending::Update(change));
     in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
 }
 
 #[tokio::test]
-async fn an_answer_of_another_shape_to_a_release_ends_the_connection_and_the_release_is_owed() {
+async fn an_answer_of_another_shape_to_a_release_ends_the_connection_and_the_release_is_kept() {
     for answer in [Value::Okay, Value::Array(vec![Value::Okay]), Value::Array(vec![Value::Integer(1); 2])] {
         let node = connect("redis://127.0.0.1:1", calm());
         let mut in_flight = InFlight::default();
-        in_flight.pending.push_back(Pending::Release(PendingRelease { run: 1, ..releasing("a", 1) }));
+        in_flight.pending.push_back(Pending::Release(PendingRelease { batch: 1, ..releasing("a", 1) }));
         assert!(in_flight.on_value(answer.clone(), &node.link).is_err(), "{answer:?}");
         assert!(node.link.lock().work(&node.link.ctx).has_unacked, "{answer:?}");
     }
@@ -156,7 +159,8 @@ async fn a_confirmation_that_was_not_asked_for_answers_nothing() {
     }
 }
 
-/// Goal: an epoch that was read for other votes ends the connection, because all answers on it may be shifted.
+/// Goal: an epoch that was read for other votes ends the connection, because all answers on it may be
+/// shifted.
 #[tokio::test]
 async fn an_epoch_read_for_other_votes_ends_the_connection() {
     let server = Server::start(&[]);
@@ -171,7 +175,8 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
     }
 }
 
-/// Goal: an answer that belongs to another command ends the connection, because those behind it may be shifted as well.
+/// Goal: an answer that belongs to another command ends the connection, because those behind it may be
+/// shifted as well.
 #[tokio::test]
 async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let node = connect("redis://127.0.0.1:1", calm());
@@ -181,7 +186,7 @@ async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let call = UpdateCall { token: token(1), kind, mark: 7, whole: false };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
     let mut in_flight = InFlight::default();
-    in_flight.pending.push_back(Pending::PendingUpdate(change));
+    in_flight.pending.push_back(Pending::Update(change));
     assert!(in_flight.on_value(Value::Integer(6), &node.link).is_err(), "another extend's");
     in_flight.pending.push_back(Pending::Inspect(Request::without_reply(inspect("a"))));
     in_flight.on_value(Value::Integer(1), &node.link).unwrap();
@@ -214,7 +219,7 @@ async fn freed_unconfirmed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     (reply, is_hinted)
 }
 
-/// Goal: a release without the script wakes waiters where there may be any, and says where there are none.
+/// Goal: a release without the script wakes waiters if there may be any, and reports if there are none.
 #[tokio::test]
 async fn a_release_without_the_script_gives_a_hint_unless_no_client_waits() {
     let done = Value::Integer(1);
@@ -236,7 +241,7 @@ async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
     {
         let node = connect("redis://127.0.0.1:1", calm());
         node.link.lock().outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
-        node.link.lock().outbox.fast.note(false);
+        node.link.lock().outbox.fast.set_has_waiters(false);
         let mut in_flight = InFlight::default();
         in_flight.pending.push_back(Pending::CompareAndDelete(plain("a", 1)));
         in_flight.on_value(Value::Error(answer.into()), &node.link).unwrap();
@@ -250,7 +255,7 @@ async fn the_servers_own_command_is_given_up_only_where_it_is_refused() {
 fn the_first_release_of_a_name_takes_the_script_and_the_next_does_not() {
     let mut outbox = Outbox::default();
     outbox.fast = CompareAndDelete::new(Some(FastRelease::Delifeq));
-    outbox.fast.note(false);
+    outbox.fast.set_has_waiters(false);
     for is_script in [true, false, false] {
         let mut out = Vec::new();
         outbox.release(plain("a", 1));

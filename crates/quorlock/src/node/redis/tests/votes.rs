@@ -264,45 +264,46 @@ async fn what_is_sent_together_shares_one_epoch_and_one_script_call() {
     assert!(calls.contains("cmdstat_evalsha:calls=3,"), "{calls}");
 }
 
-/// Goal: those who were answered together are heard together. One after another, they would need a write each.
+/// Goal: the commands of callers that were answered together are written together. One after another,
+/// they would need a write each.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn what_a_crowd_sends_goes_in_few_writes() {
-    const CROWD: usize = 50;
-    const TURNS: usize = 20;
+async fn what_many_clients_send_goes_in_few_writes() {
+    const CLIENTS: usize = 50;
+    const ROUNDS: usize = 20;
     for is_single in [true, false] {
         let server = Server::start(&[]);
         let node = connect(&server.url(), Context { is_single, ..guarded() });
         node.init().await.unwrap();
         server.run_command("CONFIG RESETSTAT");
-        let crowd: Vec<_> = (0..CROWD)
+        let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
                 let node = node.clone();
                 tokio::spawn(async move {
                     let lock = format!("n{number}");
-                    for turn in 1..=TURNS {
-                        let reply = ask(&node, vote(&lock, 1, turn as u64)).await;
+                    for round in 1..=ROUNDS {
+                        let reply = ask(&node, vote(&lock, 1, round as u64)).await;
                         assert!(matches!(reply, Reply::Done(Done::Raised)), "{reply:?}");
                         assert!(matches!(ask(&node, release(&lock, 1)).await, Reply::Done(_)));
                     }
                 })
             })
             .collect();
-        for task in crowd {
+        for task in clients {
             task.await.unwrap();
         }
         // Every write with a vote in it reads the epoch once.
         let calls = server.text("INFO commandstats").unwrap();
         let line = calls.lines().find_map(|line| line.strip_prefix("cmdstat_getrange:calls=")).unwrap();
         let writes: usize = line.split(',').next().unwrap().parse().unwrap();
-        assert!(writes < CROWD * TURNS / 7, "{writes} writes");
+        assert!(writes < CLIENTS * ROUNDS / 7, "{writes} writes");
     }
 }
 
-/// Goal: names that somebody else holds, of which there may be ever new ones, do not fill the server.
+/// Goal: names that another client holds, of which there may be ever new ones, do not fill the server.
 #[tokio::test]
 async fn the_counter_of_a_name_that_was_never_ours_expires_after_the_undo() {
     let server = Server::start(&[]);
-    server.run_command("SET theirs somebody");
+    server.run_command("SET theirs another");
     let node = connect(&server.url(), calm());
     assert!(matches!(ask(&node, vote("theirs", 1, 7)).await, Reply::Denied(Denied::Taken)));
     assert_eq!(server.text("EXISTS quorlock:fence:{theirs}").unwrap(), "1");

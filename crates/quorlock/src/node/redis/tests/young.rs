@@ -1,10 +1,10 @@
-//! Votes and refills while a server's memory is in doubt.
+//! Votes and repairs while a server's memory is in doubt.
 
 use super::*;
 use crate::node::redis::link::state::Phase;
 use crate::node::{Denied, Done};
 
-fn refill(lock: &str, by: u8) -> Command {
+fn repair(lock: &str, by: u8) -> Command {
     Command::Acquire(Acquire { repair: true, ..acquire(lock, by, 7) })
 }
 
@@ -16,29 +16,30 @@ async fn a_vote_under_way_while_the_epoch_is_learnt_to_be_young_does_not_count()
     node.init().await.unwrap();
     assert!(matches!(ask(&node, vote("warm", 1, 7)).await, Reply::Done(Done::Raised)));
     server.run_command("FLUSHALL");
-    // In one write: the server begins a new epoch, takes the vote, and tells the new epoch behind it.
-    let (verified, voted, refilled) =
-        tokio::join!(node.verify(), ask(&node, vote("a", 1, 7)), ask(&node, refill("b", 1)));
+    // In one write: the server begins a new epoch, takes the vote, and returns the new epoch after it.
+    let (verified, voted, repaired) =
+        tokio::join!(node.verify(), ask(&node, vote("a", 1, 7)), ask(&node, repair("b", 1)));
     verified.unwrap();
     let error = cause(voted);
     assert!(matches!(error, NodeError::Quarantined { .. }), "{error}");
     assert!(matches!(view(&node, "a").await.content, Content::Lock(_)), "it is there, and does not count");
     assert!(
-        matches!(refilled, Reply::Done(Done::Raised)),
-        "a lock that is held comes back at once: {refilled:?}"
+        matches!(repaired, Reply::Done(Done::Raised)),
+        "a lock that is held comes back at once: {repaired:?}"
     );
     assert!(matches!(view(&node, "b").await.content, Content::Lock(_)));
 }
 
-/// Goal: a refill that does not count leaves the lock alone, which this very server may hold under the same token.
+/// Goal: a repair that does not count leaves the lock alone, which this very server may hold under the
+/// same token.
 #[tokio::test]
-async fn a_refill_that_does_not_count_is_not_undone() {
+async fn a_repair_that_does_not_count_is_not_undone() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
     node.init().await.unwrap();
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Done(Done::Raised)));
     server.run_command("DEL quorlock:epoch");
-    assert!(matches!(ask(&node, refill("a", 1)).await, Reply::Denied(Denied::Taken)));
+    assert!(matches!(ask(&node, repair("a", 1)).await, Reply::Denied(Denied::Taken)));
     until("the epoch is begun anew", || matches!(node.health().trouble, Some(NodeError::Quarantined { .. })))
         .await;
     assert!(matches!(view(&node, "a").await.content, Content::Lock(stored) if stored.token == token(1)));
@@ -58,32 +59,32 @@ async fn comes_back(mut server: Server) {
     until("the release is sent", || server.text("EXISTS a").as_deref() == Some("0")).await;
 }
 
-/// Goal: the release of a lock that is held is owed, although a refill of it was not sent.
+/// Goal: the release of a lock that is held is kept, although a repair of it was not sent.
 #[tokio::test]
-async fn a_release_is_owed_after_a_refill_that_found_the_server_down() {
+async fn a_release_is_kept_after_a_repair_that_found_the_server_down() {
     let mut server = holding();
     let node = connect(&server.url(), calm());
     node.wait_connected().await;
     server.kill();
     until("the node is down", || node.health().trouble.is_some()).await;
-    assert!(matches!(ask(&node, refill("a", 1)).await, Reply::Failed(_)));
+    assert!(matches!(ask(&node, repair("a", 1)).await, Reply::Failed(_)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Failed(_)));
     comes_back(server).await;
 }
 
 #[tokio::test]
-async fn a_release_is_owed_after_a_refill_that_waited_for_a_connection_in_vain() {
+async fn a_release_is_kept_after_a_repair_that_never_got_a_connection() {
     let mut server = holding();
     server.kill();
     let node = connect(&server.url(), calm());
-    assert!(matches!(ask(&node, refill("a", 1)).await, Reply::Failed(_)));
+    assert!(matches!(ask(&node, repair("a", 1)).await, Reply::Failed(_)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Failed(_)));
     comes_back(server).await;
 }
 
 /// Goal: undoes of acquires that were never sent do not push out releases that matter.
 #[tokio::test]
-async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
+async fn the_undo_of_an_acquire_that_was_never_sent_is_not_kept() {
     let mut server = holding();
     let node = connect(&server.url(), calm());
     node.wait_connected().await;
@@ -95,7 +96,7 @@ async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
     server.run();
     until("the node is back", || node.health().trouble.is_none()).await;
     assert!(matches!(ask(&node, vote("a", 1, 7)).await, Reply::Denied(Denied::Taken)));
-    // From now on everything is sent, and what is not acknowledged is owed.
+    // From now on everything is sent, and what is not acknowledged is kept.
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(_)));
     assert!(matches!(ask(&node, vote("a", 1, 8)).await, Reply::Done(Done::Raised)));
     server.kill();
@@ -105,7 +106,7 @@ async fn the_undo_of_an_acquire_that_was_never_sent_is_not_owed() {
 }
 
 #[tokio::test]
-async fn the_undo_of_an_acquire_that_waited_for_a_connection_in_vain_is_not_owed() {
+async fn the_undo_of_an_acquire_that_never_got_a_connection_is_not_kept() {
     let mut server = holding();
     server.kill();
     let node = connect(&server.url(), calm());
@@ -115,7 +116,7 @@ async fn the_undo_of_an_acquire_that_waited_for_a_connection_in_vain_is_not_owed
 }
 
 #[tokio::test]
-async fn a_release_that_waited_for_a_connection_in_vain_is_owed() {
+async fn a_release_that_never_got_a_connection_is_kept() {
     let mut server = holding();
     server.kill();
     let node = connect(&server.url(), calm());
@@ -137,7 +138,7 @@ async fn a_vote_behind_which_the_epoch_cannot_be_read_does_not_count() {
     until("the vote is undone", || server.text("EXISTS a").as_deref() == Some("0")).await;
 }
 
-/// Goal: a server whose epoch cannot be verified any more is looked at until it can.
+/// Goal: the epoch of a server that cannot be verified any more is read until it can.
 #[tokio::test]
 async fn an_epoch_that_cannot_be_verified_begins_a_new_connection() {
     let server = Server::start(&[]);
@@ -154,7 +155,8 @@ async fn an_epoch_that_cannot_be_verified_begins_a_new_connection() {
         .await;
 }
 
-/// Goal: a crowd that is refused by a server in quarantine does not keep it busy with questions about its epoch.
+/// Goal: many clients that are refused by a server in quarantine do not keep it busy with readings of its
+/// epoch.
 #[tokio::test]
 async fn a_server_in_quarantine_is_asked_for_its_epoch_once_a_second() {
     let server = Server::start(&[]);
@@ -169,11 +171,11 @@ async fn a_server_in_quarantine_is_asked_for_its_epoch_once_a_second() {
     view(&node, "a").await;
     let calls = server.text("INFO commandstats").unwrap();
     let line = calls.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap();
-    let asked: u64 = line.split(',').next().unwrap().parse().unwrap();
-    assert!(asked <= 1 + start.elapsed().as_secs(), "{asked} times");
+    let readings: u64 = line.split(',').next().unwrap().parse().unwrap();
+    assert!(readings <= 1 + start.elapsed().as_secs(), "{readings} times");
 }
 
-/// Goal: counters that a server forgot, and counts anew, are told again how long to be kept.
+/// Goal: the expiry of counters that a server forgot, and counts anew, is set again.
 #[tokio::test]
 async fn counters_are_kept_again_after_the_server_forgot_them() {
     let mut server = Server::start(&[]);
@@ -206,7 +208,8 @@ async fn counters_are_kept_again_after_a_flush_on_the_same_connection() {
     }
 }
 
-/// Goal: a program that ends while a server is away does not leave its lock there, if the server is back in time.
+/// Goal: a program that ends while a server is away does not leave its lock there, if the server is back
+/// in time.
 #[tokio::test]
 async fn a_dropped_node_sends_what_it_owes_when_the_server_is_back() {
     let mut server = holding();

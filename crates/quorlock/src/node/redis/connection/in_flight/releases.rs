@@ -1,6 +1,6 @@
-//! What the server's replies mean for releases.
+//! The dispatch of replies to releases.
 
-use crate::node::redis::connection::in_flight::{InFlight, believable};
+use crate::node::redis::connection::in_flight::{InFlight, check_shape};
 use crate::node::redis::link::Link;
 use crate::node::redis::pipeline::pending::{Pending, PendingRelease};
 use crate::node::redis::protocol::replies;
@@ -9,7 +9,8 @@ use crate::node::redis::protocol::server_errors::{classify, is_unknown_script};
 use crate::node::{Done, NodeError, Reply};
 
 impl InFlight {
-    /// Takes the answer to a release without the script. Only "freed" says all: anything else is asked again by the script.
+    /// Handles the answer to a release without the script. Only "freed" is conclusive: anything else is
+    /// sent again by the script.
     pub(crate) fn free(
         &mut self,
         release: PendingRelease,
@@ -26,30 +27,31 @@ impl InFlight {
                 }
                 state.outbox.release_again(release);
             }
-            // An answer of another shape: the release fails and is owed.
+            // An answer of another shape: the release fails and is kept to be sent again.
             _ => return dispatch_release(release, &Value::Null, link),
         }
         Ok(())
     }
 
-    /// Answers the releases that were done without the script. Any other answer than 0 may mean that somebody waits.
-    pub(crate) fn dispatch_freed(&mut self, ask_for_waiters: &Value, link: &Link) {
-        let has_waiters = !matches!(ask_for_waiters, Value::Integer(0));
+    /// Answers the releases that were done without the script. Any other answer than 0 may mean that
+    /// there are waiters.
+    pub(crate) fn dispatch_freed(&mut self, waiters: &Value, link: &Link) {
+        let has_waiters = !matches!(waiters, Value::Integer(0));
         self.set_has_waiters(has_waiters, link);
         if has_waiters {
             let mut state = link.lock();
-            let told = self.freed_unconfirmed.iter().filter(|release| !release.call.quiet);
-            told.for_each(|release| state.outbox.hint(release));
+            let with_hint = self.freed_unconfirmed.iter().filter(|release| !release.call.quiet);
+            with_hint.for_each(|release| state.outbox.hint(release));
         }
         for release in self.freed_unconfirmed.drain(..) {
             release.request.answer(Reply::Done(if has_waiters { Done::Plain } else { Done::Unawaited }));
         }
     }
 
-    /// Notes whether somebody waits for anything.
+    /// Records whether any client waits for any name.
     fn set_has_waiters(&mut self, has_waiters: bool, link: &Link) {
         if self.has_waiters.replace(has_waiters) != Some(has_waiters) {
-            link.lock().outbox.fast.note(has_waiters);
+            link.lock().outbox.fast.set_has_waiters(has_waiters);
         }
     }
 
@@ -60,8 +62,8 @@ impl InFlight {
         answer: &Value,
         link: &Link,
     ) -> Result<(), NodeError> {
-        let (count, whole) = (first.run as usize, first.whole);
-        if let Some(has_waiters) = tells_awaited(answer) {
+        let (count, whole) = (first.batch as usize, first.whole);
+        if let Some(has_waiters) = waiters_in(answer) {
             self.set_has_waiters(has_waiters, link);
         }
         let (mut next, mut shape) = (Some(first), Ok(()));
@@ -69,7 +71,7 @@ impl InFlight {
             let Some(mut release) = next.take().or_else(|| self.pop_release()) else {
                 return shape;
             };
-            // An answer of another shape fails them all, and all are owed.
+            // An answer of another shape fails them all, and all are kept to be sent again.
             let answer = match answer {
                 Value::Array(answers) if answers.len() == count => &answers[at],
                 other => other,
@@ -85,7 +87,7 @@ impl InFlight {
         shape
     }
 
-    /// The next release of a run, which always stands whole in the queue.
+    /// The next release of a batch, whose entries always follow each other in the queue.
     fn pop_release(&mut self) -> Option<PendingRelease> {
         match self.pop() {
             Some(Pending::Release(release)) => Some(release),
@@ -94,8 +96,8 @@ impl InFlight {
     }
 }
 
-/// Whether somebody waits, as the script's answer tells if anything was freed.
-fn tells_awaited(answer: &Value) -> Option<bool> {
+/// Whether there are waiters, which the script's answer says if anything was freed.
+fn waiters_in(answer: &Value) -> Option<bool> {
     let Value::Array(answers) = answer else { return None };
     answers.iter().find_map(|answer| match answer {
         Value::Integer(1 | 3) => Some(true),
@@ -104,10 +106,10 @@ fn tells_awaited(answer: &Value) -> Option<bool> {
     })
 }
 
-/// Gives the answer to a release; one that the server refused is owed.
+/// Answers a release; one that the server refused is kept to be sent again.
 fn dispatch_release(mut release: PendingRelease, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let reply = replies::release(answer);
-    let shape = believable(&reply);
+    let shape = check_shape(&reply);
     if matches!(reply, Reply::Failed(_)) {
         let caller = release.request.take_responder();
         link.lock().keep(release, &link.ctx);

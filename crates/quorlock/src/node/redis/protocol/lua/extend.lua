@@ -1,8 +1,8 @@
--- Keeps the name for ARGV[2] ms, never less than before, if it holds the token. KEYS: the name, its fence counter.
--- Answers ARGV[3] done, 0 gone, -1 taken.
+-- Keeps the name for ARGV[2] ms, never less than before, if it holds the token. KEYS: the name, its fence
+-- counter. Answers ARGV[3] done, 0 gone, -1 taken.
 local stored = redis.pcall('GET', KEYS[1])
 if stored == false then return 0 end
--- Another type is another program's value; any other error says that we may not read it.
+-- Another type is another program's value; any other error means that we may not read it.
 if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 if type(stored) ~= 'string' or string.sub(stored, 1, 32) ~= ARGV[1] then return -1 end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end

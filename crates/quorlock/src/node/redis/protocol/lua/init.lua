@@ -1,5 +1,5 @@
--- Begins an epoch that may vote at once. ARGV: longest ttl in ms, a fresh nonce, the number of our database, `d` if the server
--- was found to sync every write, `n` if not.
+-- Begins an epoch that may vote at once. ARGV: longest ttl in ms, a fresh nonce, the number of our
+-- database, `d` if the server was found to sync every write, `n` if not.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,6 +1,7 @@
--- Records that clients may use a ttl of up to ARGV[1] ms from now on. The server goes on voting: whatever it may have forgotten
--- was taken with a shorter one. So it must vote already, where ARGV[2] is the longest ttl in ms that any node has recorded.
--- ARGV[3]: twice the clock tolerance in ms. Answers OK, or how many ms to wait for.
+-- Records that clients may use a ttl of up to ARGV[1] ms from now on. The server goes on voting: every
+-- lock that it may have forgotten was taken with a shorter ttl. So it must vote already, where ARGV[2] is
+-- the longest ttl in ms that any node has recorded. ARGV[3]: twice the clock tolerance in ms. Answers OK,
+-- or how many ms to wait.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

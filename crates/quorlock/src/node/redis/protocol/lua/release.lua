@@ -1,15 +1,16 @@
--- Frees names that still hold their tokens. KEYS: the key that says whether a client waits, one name for each ARGV, then
--- the keys that marks need, in the order of the marks. ARGV: a token of 32 characters, and marks behind it:
---   `+` its fence counter (one key) expires a week from now; losers raise counters, too, and without an expiry names that
---       were never ours would fill the server
+-- Frees names that still hold their tokens. KEYS: the key that exists while a client waits, one name for
+-- each ARGV, then the keys that marks need, in the order of the marks. ARGV: a token of 32 characters,
+-- followed by marks:
+--   `+` its fence counter (one key) expires a week from now; losers raise counters, too, and without an
+--       expiry names that were never ours would fill the server
 --   `-` waiters get no hint
---   `!` an operator took the lock: its holder must not give it back to this server (refill.lua) for as long as any lock may
---       last (two keys: the mark of the token, and the epoch, which records that time)
--- One answer each: 1 freed, 2 freed and no client waits for any name, 3 freed and no client waits for this one, 0 gone,
--- -1 taken.
+--   `!` released by force: its holder must not give it back to this server (repair.lua) for as long as any
+--       lock may last (two keys: the mark of the token, and the epoch, which records that time)
+-- One answer each: 1 freed, 2 freed and no client waits for any name, 3 freed and no client waits for this
+-- one, 0 gone, -1 taken.
 local call, find = redis.pcall, string.find
 -- Any other answer than 0 may mean that a client waits.
-local nobody_waits = call('EXISTS', KEYS[1]) == 0
+local no_waiters = call('EXISTS', KEYS[1]) == 0
 local extra = #ARGV + 1
 local answers = {}
 for i = 1, #ARGV do
@@ -32,17 +33,18 @@ for i = 1, #ARGV do
   if not stored then
     answers[i] = 0
   elseif stored.err then
-    -- Another type is another program's value; any other error says that we may not read it.
+    -- Another type is another program's value; any other error means that we may not read it.
     answers[i] = find(stored.err, 'WRONGTYPE', 1, true) and -1 or stored
   elseif find(stored, token, 1, true) ~= 1 then
     answers[i] = -1
   else
     local freed = call('DEL', name)
     answers[i] = freed
-    if freed == 1 and nobody_waits then
+    if freed == 1 and no_waiters then
       answers[i] = 2
     elseif freed == 1 then
-      -- How many processes get the hint, and which release it is, so that they can take turns and count it once.
+      -- How many processes get the hint, and which release it is, so that they try one after the other and
+      -- count it once.
       local channel = 'quorlock:free:{' .. name .. '}'
       local subscribers = tonumber(call('PUBSUB', 'NUMSUB', channel)[2]) or 1
       if subscribers == 0 then

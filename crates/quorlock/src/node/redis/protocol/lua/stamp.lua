@@ -1,8 +1,9 @@
--- Raises the fence counter to at least ARGV[2], strictly above what it was, if the name holds the token. KEYS: the name,
--- its fence counter. Answers ARGV[3] and the number it was raised to as text, 0 gone, -1 taken.
+-- Raises the fence counter to at least ARGV[2], strictly above what it was, if the name holds the token.
+-- KEYS: the name, its fence counter. Answers ARGV[3] and the number it was raised to as text, 0 gone, -1
+-- taken.
 local stored = redis.pcall('GET', KEYS[1])
 if stored == false then return 0 end
--- Another type is another program's value; any other error says that we may not read it.
+-- Another type is another program's value; any other error means that we may not read it.
 if type(stored) == 'table' and not string.find(stored.err, 'WRONGTYPE', 1, true) then return stored end
 if type(stored) ~= 'string' or string.sub(stored, 1, 32) ~= ARGV[1] then return -1 end
 local to = tonumber(ARGV[2])

@@ -1,8 +1,10 @@
--- Reads the epoch; begins one where the server may have forgotten, and records a longer ttl, if it is asked to.
--- ARGV: 1 the longest ttl in ms that other nodes have recorded, 0 if none is to be recorded; 2 that of an epoch to begin, 0 if
--- none is to be begun, `-` if nothing is to be written at all; 3 a fresh nonce; 4 `1` if the server was found to sync every write, `-` if it was found not to, `0` if
--- that was not looked at; 5 the number of our database; 6 `1` if the server is known to have forgotten; 7 twice the clock
--- tolerance in ms. Answers value, began, votes from, longest, all in ms, and now in us; an empty value if there is no epoch.
+-- Reads the epoch; begins one if the server may have forgotten, and records a longer ttl, if requested.
+-- ARGV: 1 the longest ttl in ms that other nodes have recorded, 0 if none is to be recorded; 2 that of an
+-- epoch to begin, 0 if none is to be begun, `-` if nothing is to be written at all; 3 a fresh nonce; 4 `1`
+-- if the server was found to sync every write, `-` if it was found not to, `0` if that was not checked;
+-- 5 the number of our database; 6 `1` if the server is known to have forgotten; 7 twice the clock tolerance
+-- in ms. Answers value, began, votes from, longest, all in ms, and now in microseconds; an empty value if
+-- there is no epoch.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -15,8 +17,8 @@ if type(old) == 'string' then
     string.match(old, '^v2:(%x+):(%d+):(%d+):(%d+):(%d+):([dn]):(%x+)$')
 end
 began, votes, longest = tonumber(began), tonumber(votes), tonumber(longest)
--- A server that synced every write remembers what it knew in its last run, unless it was a replica: it then has the epoch of
--- its primary, and not all that this had answered.
+-- A server that synced every write remembers what it knew in its last run, unless it was a replica: it then
+-- has the epoch of its primary, and not all that the primary had answered.
 local same_run = old_run == run
 local remembers = nonce and db == ARGV[5] and ARGV[6] ~= '1'
 if remembers and not same_run then
@@ -45,7 +47,7 @@ elseif ARGV[4] == '1' and durable == 'n' then
   end
 end
 local value = string.format('v2:%s:%.0f:%.0f:%.0f:%s:%s:%s', run, began, votes, longest, ARGV[5], durable, nonce)
--- A client that only looks changes nothing.
+-- A client that only inspects changes nothing.
 if ARGV[2] == '-' then
   value = old
 elseif value ~= old then

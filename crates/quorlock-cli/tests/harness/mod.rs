@@ -1,4 +1,4 @@
-//! The built program in a home of its own, away from the settings of whoever runs the tests.
+//! The built program in a home of its own, away from the settings of the developer.
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code)] // Each test file uses its part of it.
 
@@ -37,23 +37,23 @@ impl Home {
 
     /// Locks on `servers`, which are declared fresh.
     pub(crate) fn on(servers: &Servers) -> Self {
-        let locker = quorlock::blocking::Locker::builder()
+        let locker = quorlock::Locker::builder()
             .nodes(servers.urls().iter().map(String::as_str))
             .node_timeout(Duration::from_secs(2))
-            .build()
+            .build_blocking()
             .unwrap();
-        for (node, result) in locker.init_fresh_nodes() {
-            result.unwrap_or_else(|error| panic!("{node}: {error}"));
+        for report in locker.init_fresh_nodes() {
+            assert!(matches!(report.outcome, quorlock::NodeOutcome::Yes), "{report}");
         }
         let home = Self { nodes: Some(servers.urls().join(",")), ..Self::new() };
-        // Patience with a loaded machine.
+        // Long enough for a loaded machine.
         let config = home.path().join("config/quorlock");
         fs::create_dir_all(&config).unwrap();
         fs::write(config.join("config.toml"), "node_timeout = \"150ms\"\n").unwrap();
         home
     }
 
-    /// Locks on nodes that nobody prepared.
+    /// Locks on nodes that were not initialised.
     pub(crate) fn with_nodes(urls: &[String]) -> Self {
         Self { nodes: Some(urls.join(",")), ..Self::new() }
     }
@@ -108,8 +108,8 @@ impl Home {
     }
 }
 
-/// The program with signals as a shell gives them. Under `nohup`, or in the background of a script, our own are ignored, which it
-/// would respect.
+/// The program with signals as a shell gives them. Under `nohup`, or in the background of a script,
+/// our own are ignored, which it would respect.
 fn program_with_usual_signals() -> Command {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -192,7 +192,8 @@ impl Running {
     }
 }
 
-/// What is left in `stream`. A process that outlives the command and keeps the stream open fails the test.
+/// What is left in `stream`. A process that outlives the command and keeps the stream open fails
+/// the test.
 fn read_to_end(stream: Option<impl Read + AsFd>) -> String {
     let Some(mut stream) = stream else { return String::new() };
     let start = Instant::now();

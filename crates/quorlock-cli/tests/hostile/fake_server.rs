@@ -6,7 +6,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Starts a server that answers each connection as `serve` does; its `host:port`. It ends with the test.
+/// Starts a server that answers each connection as `serve` does; its `host:port`. It ends with the
+/// test.
 fn start(serve: impl Fn(TcpStream) -> io::Result<()> + Copy + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -24,7 +25,7 @@ pub(crate) fn refusing(code: &'static str) -> String {
     format!("redis://{}", start(move |stream| answer(stream, |_| error(code))))
 }
 
-/// A Redis server that tells hostile text of itself, with this eviction policy.
+/// A Redis server that reports hostile text of itself, with this eviction policy.
 pub(crate) fn describing(policy: &'static str) -> String {
     format!("redis://{}", start(move |stream| answer(stream, |words| describe(words, policy))))
 }
@@ -89,7 +90,7 @@ pub(crate) fn refusing_etcd(code: i64) -> String {
     format!("etcd://{}", start(move |stream| answer_http(stream, refusal)))
 }
 
-/// An etcd member that tells hostile text of itself, or answers JSON of another shape.
+/// An etcd member that reports hostile text of itself, or answers JSON of another shape.
 pub(crate) fn describing_etcd(is_readable: bool) -> String {
     let describe = move |path: &str| {
         let header = json!({ "cluster_id": "7", "revision": "5" });

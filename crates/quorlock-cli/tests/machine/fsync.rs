@@ -1,16 +1,17 @@
 //! What is on the disk when a lock is granted, as the kernel is asked for it.
 
 use crate::allows;
-use crate::kit::{Home, Running, program};
+use crate::harness::{Home, Running, program};
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// The system calls of `quorlock run x -- true` up to the start of the command, one per line, each when it had returned.
+/// The system calls of `quorlock run x -- true` up to the start of the command, one per line, each
+/// when it had returned.
 fn traced(home: &Home) -> Vec<String> {
     let ours = home.command(&["run", "x", "--", "true"]);
     let mut command = Command::new("strace");
     command
-        // The paths of descriptors are shown; calls that another thread interrupts stand in two lines.
+        // The paths of descriptors are shown; calls that another thread interrupts take two lines.
         .args([
             "-f",
             "-y",
@@ -32,7 +33,7 @@ fn traced(home: &Home) -> Vec<String> {
     join(calls).into_iter().take_while(|call| !call.contains("execve(")).collect()
 }
 
-/// Puts calls that stand in two lines together, where they end.
+/// Joins calls that take two lines, where they end.
 fn join(lines: impl Iterator<Item = String>) -> Vec<String> {
     let (mut calls, mut begun) = (Vec::new(), Vec::<(String, String)>::new());
     for line in lines {
@@ -59,8 +60,9 @@ fn assert_order(calls: &[String], wanted: &[&[&str]]) {
     }
 }
 
-/// Goal: S2 over a power cut. A fence is on the disk before the command that gets it starts; a new file is on the disk whole
-/// before it gets its name, and its name before anything is granted by it.
+/// Goal: S2 over a power cut. A fence is on the disk before the command that gets it starts; a new
+/// file is on the disk whole before it gets its name, and its name before anything is granted by
+/// it.
 #[test]
 fn what_a_grant_relies_on_is_on_the_disk_before_the_command_starts() {
     if !allows("strace", &["-o", "/dev/null", "true"]) {

@@ -17,16 +17,16 @@ fn quoted(source: &str, before: &str) -> Vec<String> {
 #[test]
 fn every_code_of_a_finding_is_in_the_documents_and_no_other() {
     let mut codes = BTreeSet::new();
-    for file in ["clocks", "group", "memory", "node", "permissions"] {
-        let source = read(&format!("src/doctor/{file}.rs"));
+    for file in ["clocks", "node", "permissions", "persistence", "quorum", "ttl_advice"] {
+        let source = read(&format!("src/commands/doctor/{file}.rs"));
         for kind in ["Finding::error(", "Finding::warning(", "Finding::note("] {
             codes.extend(quoted(&source, kind));
         }
     }
     assert!(codes.len() > 15, "{codes:?}");
-    // What a node answers has the code of its error.
-    let errors = quoted(&read("../quorlock/src/node/error.rs"), "=> ");
-    // That one needs a queue, and nothing is queued here.
+    // A node that fails has the code of its error.
+    let errors = quoted(&read("../quorlock/src/error/node.rs"), "=> ");
+    // An examination queues nothing.
     codes.extend(errors.iter().filter(|kind| *kind != "queue_full").map(|kind| kind.replace('_', "-")));
     let page = read("../../docs/doctor.md");
     let rows = page.lines().filter(|line| line.starts_with("| `"));

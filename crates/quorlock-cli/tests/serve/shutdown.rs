@@ -1,7 +1,7 @@
 //! How holds, callers and the sidecar itself end.
 
 use crate::client::{LIMIT, Sidecar, is_held};
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::fs::{CWD, Mode, mkfifoat};
 use rustix::process::Signal;
@@ -22,7 +22,8 @@ fn a_holder_that_is_killed_frees_its_lock_at_once() {
     assert!(start.elapsed() < Duration::from_secs(20), "well before its ttl of 30 s: {:?}", start.elapsed());
 }
 
-/// Goal: what lies in the directory of the file node keeps one caller from an answer, not all others, and not the end.
+/// Goal: what lies in the directory of the file node keeps one caller from an answer, not all
+/// others, and not the end.
 #[test]
 fn a_pipe_among_the_state_files_stops_no_other_lock_and_no_shutdown() {
     let home = Home::new();
@@ -65,7 +66,7 @@ fn a_caller_that_is_killed_while_it_waits_leaves_no_lock() {
 }
 
 #[test]
-fn a_shutdown_tells_everybody_and_ends_well() {
+fn a_shutdown_notifies_every_caller_and_exits_0() {
     let servers = Servers::start(3);
     let home = Home::on(&servers);
     let sidecar = Sidecar::start(&home, &[]);
@@ -110,7 +111,7 @@ fn a_second_signal_ends_it_at_once() {
     sidecar.take("leased", "{\"ttl_ms\": 30000}");
     let _slow = half_a_request(&sidecar);
     sidecar.running.signal(Signal::INT);
-    sidecar.running.says("once more to end at once");
+    sidecar.running.says("send the signal again to end at once");
     sidecar.running.signal(Signal::TERM);
     let start = Instant::now();
     assert_eq!(sidecar.running.end().code, Some(0));

@@ -1,6 +1,6 @@
 //! How it exits, and what the command finds.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
@@ -67,17 +67,17 @@ fn arguments_reach_the_command_as_they_are() {
 }
 
 #[test]
-fn json_tells_how_it_went_beside_the_command() {
+fn json_reports_how_it_went_next_to_the_command() {
     let home = Home::new();
     let done = home.run(&["run", "x", "--json", "--", "sh", "-c", "echo out; exit 4"]).exits(4);
     assert_eq!(done.out, "out\n");
-    let told: serde_json::Value = serde_json::from_str(&done.err).unwrap();
-    assert_eq!(told["name"], "x");
+    let printed: serde_json::Value = serde_json::from_str(&done.err).unwrap();
+    assert_eq!(printed["name"], "x");
     assert_eq!(
-        (&told["exit_code"], &told["release"], &told["votes"]),
+        (&printed["exit_code"], &printed["release"], &printed["votes"]),
         (&4.into(), &"released".into(), &1.into())
     );
-    assert!(told["lost"].is_null() && told["fence"].as_u64().is_some());
+    assert!(printed["lost"].is_null() && printed["fence"].as_u64().is_some());
 }
 
 #[test]
@@ -95,8 +95,8 @@ fn scripts_and_manual_pages_are_printed_for_people_and_for_programs() {
         [(&["completions", "bash"][..], "script", "_quorlock()"), (&["man"], "page", ".TH quorlock")]
     {
         assert!(home.run(args).exits(0).out.contains(word));
-        let told = home.run(&[args, &["--json"]].concat()).exits(0).json();
-        assert!(told[key].as_str().is_some_and(|text| text.contains(word)), "{told}");
+        let printed = home.run(&[args, &["--json"]].concat()).exits(0).json();
+        assert!(printed[key].as_str().is_some_and(|text| text.contains(word)), "{printed}");
     }
     home.run(&["man", "--dir", "pages"]).exits(0);
     assert!(home.file("pages/quorlock-run.1").exists());

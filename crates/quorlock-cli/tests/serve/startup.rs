@@ -1,7 +1,7 @@
 //! How it starts, and why it does not.
 
 use crate::client::Sidecar;
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::Port;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,8 +13,8 @@ fn it_says_where_it_listens() {
     let sidecar = Sidecar::start(&home, &[]);
     assert!(sidecar.url.starts_with("http://127.0.0.1:"), "{}", sidecar.url);
     assert_eq!(sidecar.get("/healthz").0, 200);
-    let mut told = home.start(&["serve", "--json", "--listen", "127.0.0.1:0"]);
-    let line: serde_json::Value = serde_json::from_str(&told.answers("\n")).unwrap();
+    let mut printed = home.start(&["serve", "--json", "--listen", "127.0.0.1:0"]);
+    let line: serde_json::Value = serde_json::from_str(&printed.answers("\n")).unwrap();
     assert!(line["listening"].as_str().unwrap().starts_with("http://"), "{line}");
 }
 
@@ -90,7 +90,7 @@ fn a_socket_is_for_its_owner_and_replaces_one_that_is_left_over() {
 fn a_file_in_the_place_of_a_socket_is_left_alone() {
     let home = Home::new();
     fs::write(home.file("precious"), "data").unwrap();
-    home.run(&["serve", "--listen", "unix:precious"]).exits(126).complains(&["no socket"]);
+    home.run(&["serve", "--listen", "unix:precious"]).exits(126).complains(&["not a socket"]);
     assert_eq!(fs::read_to_string(home.file("precious")).unwrap(), "data");
     let long = format!("unix:{}", "x".repeat(200));
     home.run(&["serve", "--listen", &long]).exits(126).complains(&["too long"]);

@@ -1,6 +1,7 @@
-//! Many at once: no update of an unprotected counter is lost, whatever happens to two of five servers.
+//! Many at once: no update of an unprotected counter is lost, whatever happens to two of five
+//! servers.
 
-use crate::kit::{Home, Running};
+use crate::harness::{Home, Running};
 use quorlock_testkit::proxy::Fault;
 use quorlock_testkit::{Proxy, Servers, until_blocking};
 use std::fs;
@@ -75,7 +76,8 @@ fn a_job_that_three_machines_start_at_once_runs_once() {
     assert_eq!(fs::read_to_string(log).unwrap(), "ran\n");
 }
 
-/// Goal: the same where each machine is near one server, whose vote it gets first, and far from the others.
+/// Goal: the same where each machine is near one server, whose vote it gets first, and far from the
+/// others.
 #[test]
 fn a_job_that_three_zones_start_at_once_runs_once() {
     let servers = Servers::start(3);
@@ -109,7 +111,8 @@ fn a_job_that_three_zones_start_at_once_runs_once() {
     }
 }
 
-/// Goal: a job that no client can run is no success: three values, of which none is on a majority, never go away.
+/// Goal: a job that no client can run is no success: three values, of which none is on a majority,
+/// never go away.
 #[test]
 fn a_job_that_no_client_can_run_is_not_skipped_silently() {
     let servers = Servers::start(3);

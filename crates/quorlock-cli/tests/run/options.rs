@@ -1,13 +1,13 @@
 //! Busy locks: waiting, not waiting, skipping, codes of the user's choice, least and longest holds.
 
-use crate::kit::{Home, Running, program};
+use crate::harness::{Home, Running, program};
 use quorlock_testkit::until_blocking;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Somebody who holds `name` until killed; returns when it is held.
+/// A client that holds `name` until killed; returns when it is held.
 fn holder(home: &Home, name: &str) -> Running {
     let mark = home.file("held");
     let _ = std::fs::remove_file(&mark);
@@ -31,7 +31,7 @@ fn end(mut holder: Running) {
 }
 
 #[test]
-fn busy_is_75_at_once_and_tells_who_and_why() {
+fn busy_is_75_at_once_and_says_who_and_why() {
     let home = Home::new();
     let mut holder = holder(&home, "x");
     let done = home.run(&["run", "x", "-n", "--", "true"]).exits(75);
@@ -100,7 +100,7 @@ fn a_longest_hold_ends_the_command() {
 }
 
 #[test]
-fn a_command_that_waits_for_the_lock_that_it_runs_under_is_told_so() {
+fn a_command_that_waits_for_the_lock_that_it_runs_under_gets_a_hint() {
     let home = Home::new();
     let inner = format!("{} run x -n -- true", program().display());
     let done = home.run(&["run", "x", "-c", &inner]).exits(75);

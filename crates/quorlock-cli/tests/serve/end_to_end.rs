@@ -1,7 +1,7 @@
 //! Locks on real servers, through one sidecar and through several.
 
 use crate::client::{LIMIT, Sidecar, is_held};
-use crate::kit::Home;
+use crate::harness::Home;
 use quorlock_testkit::{Servers, exposition, until_blocking};
 use serde_json::json;
 
@@ -49,13 +49,13 @@ fn whoever_holds_a_lock_learns_that_it_was_forced_away() {
     let home = Home::on(&servers);
     let sidecar = Sidecar::start(&home, &[]);
     let path = "/v1/locks/job/hold?ttl_ms=2000";
-    let mut holding = crate::kit::Running::new(&mut sidecar.curl(&["--no-buffer"], path));
+    let mut holding = crate::harness::Running::new(&mut sidecar.curl(&["--no-buffer"], path));
     let held = holding.answers("\n\n");
     let lease: serde_json::Value = serde_json::from_str(held.split_once("data: ").unwrap().1).unwrap();
     let token = lease["token"].as_str().unwrap();
     home.run(&["force-release", "job", "--token", token, "--yes"]).exits(0);
-    let told = holding.end().exits(0).out;
-    assert!(told.contains("event: lost") && told.contains("\"taken\""), "{told}");
+    let printed = holding.end().exits(0).out;
+    assert!(printed.contains("event: lost") && printed.contains("\"taken\""), "{printed}");
 }
 
 #[test]
@@ -94,13 +94,14 @@ fn the_overview_knows_the_servers() {
     });
 }
 
-/// Goal: the end of a lease that its caller did not extend is no trouble, and is written to no log as such.
+/// Goal: the end of a lease that its caller did not extend is no trouble, and is written to no log
+/// as such.
 #[test]
 fn a_lease_that_its_caller_did_not_extend_is_no_warning() {
     let home = Home::new();
     let sidecar = Sidecar::start(&home, &[]);
     sidecar.take("job", "{\"ttl_ms\": 2500}");
-    until_blocking("its end is told", LIMIT, || {
+    until_blocking("its end is reported", LIMIT, || {
         let (_, events) = sidecar.ask(&["--max-time", "1"], "/v1/events?after=0");
         events.contains("event: lease_expired")
     });

@@ -1,6 +1,6 @@
-//! A lost lock: nothing that came from the command lives when somebody else can have the lock.
+//! A lost lock: no descendant of the command is alive when another client can acquire the lock.
 
-use crate::kit::{Home, program};
+use crate::harness::{Home, program};
 use quorlock_testkit::{Servers, until_blocking};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -8,10 +8,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SOON: Duration = Duration::from_secs(20);
-/// A fiftieth of it is the notice at which KILL is sent before the end, so it must not be too short for a busy machine.
+/// A fiftieth of it is the notice at which KILL is sent before the end, so it must not be too short
+/// for a busy machine.
 const TTL: Duration = Duration::from_secs(8);
 
-/// A command, a child of it and a grandchild in a session of its own, all deaf to TERM. Each writes the time again and again.
+/// A command, a child of it and a grandchild in a session of its own, all deaf to TERM. Each writes
+/// the time again and again.
 const DEAF: &str = r#"
     trap '' TERM
     beat() { while :; do date +%s%N > $1.new; mv $1.new $1; sleep 0.02; done; }
@@ -29,8 +31,8 @@ fn beat(file: &Path) -> Duration {
     Duration::from_nanos(text.trim().parse().unwrap())
 }
 
-/// Goal: when all nodes are cut off, the command, its child and its grandchild are dead before the validity ends,
-/// although none of them heeds TERM.
+/// Goal: when all nodes are cut off, the command, its child and its grandchild are dead before the
+/// validity ends, although none of them heeds TERM.
 #[test]
 fn the_whole_family_is_dead_before_the_validity_ends() {
     let servers = Servers::start(5);
@@ -38,7 +40,8 @@ fn the_whole_family_is_dead_before_the_validity_ends() {
     let beats = ["command", "child", "away"].map(|name| home.file(name));
     let run = home.start(&["run", "x", "--ttl", "8s", "--kill-grace", "1s", "-c", DEAF]);
     until_blocking("all of them run", SOON, || beats.iter().all(|beat| beat.exists()));
-    // The lock was granted before this, and is extended for the first time after a third of its ttl.
+    // The lock was granted before this, and is extended for the first time after a third of its
+    // ttl.
     let granted = now();
     servers.iter().for_each(|server| server.pause());
     let done = run.end().exits(79);
@@ -53,8 +56,8 @@ fn the_whole_family_is_dead_before_the_validity_ends() {
     servers.iter().for_each(|server| server.resume());
 }
 
-/// Goal: a `quorlock` that is stopped can neither extend its lock nor end its command, yet the command does not run
-/// beside the next holder.
+/// Goal: a `quorlock` that is stopped can neither extend its lock nor end its command, yet the
+/// command does not run beside the next holder.
 #[test]
 fn a_command_does_not_outlive_the_lock_of_a_quorlock_that_was_stopped() {
     let home = Home::new();
@@ -105,7 +108,8 @@ fn state(pid: &str) -> Option<char> {
     stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 
-/// Goal: a command that is stopped when the lock is lost is continued, because it cannot handle TERM before.
+/// Goal: a command that is stopped when the lock is lost is continued, because it cannot handle
+/// TERM before.
 #[test]
 fn a_stopped_command_is_continued_so_that_it_can_clean_up() {
     let servers = Servers::start(3);
@@ -122,7 +126,8 @@ fn a_stopped_command_is_continued_so_that_it_can_clean_up() {
     servers.iter().for_each(|server| server.resume());
 }
 
-/// Goal: what the command started is asked to end, too, even where it left the command's process group and session.
+/// Goal: what the command started is asked to end, too, even where it left the command's process
+/// group and session.
 #[test]
 fn a_grandchild_in_a_session_of_its_own_has_time_to_clean_up() {
     let servers = Servers::start(3);
@@ -139,7 +144,7 @@ fn a_grandchild_in_a_session_of_its_own_has_time_to_clean_up() {
 }
 
 #[test]
-fn a_lock_that_somebody_removed_ends_the_command() {
+fn a_lock_that_another_client_removed_ends_the_command() {
     let servers = Servers::start(3);
     let home = Home::on(&servers);
     let run = home.start(&["run", "x", "--ttl", "2s", "-c", "touch ready; exec sleep 600"]);
@@ -149,19 +154,19 @@ fn a_lock_that_somebody_removed_ends_the_command() {
     assert!(done.err.contains("no longer holds it"), "{done:?}");
 }
 
-/// The command is over before the next extension would have told.
+/// The command is over before the next extension would have noticed.
 #[test]
-fn a_lock_that_somebody_removed_during_a_short_command_is_told_at_its_end() {
+fn a_lock_that_was_removed_during_a_short_command_is_reported_at_its_end() {
     let home = Home::new();
     let steal = format!("{} release x --token $QUORLOCK_TOKEN; exit 3", program().display());
     let done = home.run(&["run", "x", "-c", &steal]).exits(79);
-    assert!(done.err.contains("somebody removed it") && done.err.contains("ended with 3"), "{done:?}");
+    assert!(done.err.contains("another client removed it") && done.err.contains("ended with 3"), "{done:?}");
     let done = home.run(&["run", "x", "--json", "-c", &steal]).exits(79);
     assert!(
         done.err.contains(r#""command_exit_code":3"#) && done.err.contains(r#""lost":"taken""#),
         "{done:?}"
     );
-    // It may have been let go while nothing ran any more.
+    // It may have been removed while no command ran any more.
     home.run(&["run", "x", "--at-least", "4s", "-c", &steal]).exits(3);
 }
 
