@@ -47,7 +47,7 @@ fn stored_values_cannot_forge_output() {
         (&["extend", "stolen", "--token", TOKEN], ""),
         (&["extend", "stolen", "--token", OTHER], "stolen"),
         (&["release", "stolen", "--token", OTHER], "stolen"),
-        (&["status"], "FORGED"),
+        (&["status"], "mallory"),
         (&["status", "--json"], "FORGED"),
         (&["status", "stolen", "--show-token"], "FORGED"),
         (&["status", "stolen", "--json"], "FORGED"),
@@ -66,9 +66,10 @@ fn stored_values_cannot_forge_output() {
     leaks.note(&asked_for_stolen(&home), "FORGED");
     for args in [&["watch"][..], &["watch", "stolen"], &["watch", "--json"]] {
         let mut session = Session::start(&home, args);
-        session.until(&["FORGED"]);
+        // Tables cut long values.
+        session.until(&["mallory"]);
         session.signal(Signal::INT);
-        leaks.note(&session.end(), "FORGED");
+        leaks.note(&session.end(), "mallory");
     }
     leaks.assert_none();
 }
@@ -127,8 +128,8 @@ fn the_sidecar_neither_logs_nor_answers_hostile_text() {
         let text = ask(&address, request, body);
         leaks.note(&Shown { command: request.to_owned(), text }, expected);
     }
-    sidecar.until(&["gave up on `stolen`"]);
+    sidecar.until(&["gave up"]);
     sidecar.signal(Signal::TERM);
-    leaks.note(&sidecar.end(), "held by mallory@x");
+    leaks.note(&sidecar.end(), "mallory@x");
     leaks.assert_none();
 }
