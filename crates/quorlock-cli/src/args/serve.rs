@@ -32,7 +32,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SCOPE")]
     pub(crate) anonymous: Option<Anonymous>,
 
-    /// Where a reverse proxy publishes the sidecar, such as https://locks.example.com; may be given several times
+    /// Where a reverse proxy publishes the sidecar, such as `https://locks.example.com`; may be given several times
     ///
     /// Accepted in the headers Host and Origin.
     #[arg(long, value_name = "ORIGIN")]
