@@ -78,14 +78,16 @@ test("what others wrote is shown as text, whatever it is", async (t) => {
   const evil = "<img src=x onerror=\"window.pwned=1\">";
   const { page, complaints, requests } = await open(t, browser, world.url);
   assert.equal((await world.acquire(evil, { owner: `<script>window.pwned=2</script>`, reason: `<svg onload=window.pwned=3>"'&amp;` })).status, 200);
-  assert.equal((await world.acquire("pay\u202etxt.exe", { owner: "a\u200bb" })).status, 200);
+  assert.equal((await world.acquire("pay\u202etxt.exe")).status, 400, "no lock has an invisible character in its name");
+  assert.equal((await world.acquire("pay", { owner: "a\u200bb", reason: "r\u202ee" })).status, 200);
   const line = row(page, evil);
   await line.waitFor();
   assert.equal(await line.locator(".name").innerText(), evil);
   assert.equal(await line.locator("[data-label=holder] bdi").innerText(), "<script>window.pwned=2</script>");
   assert.equal(await line.locator(".why").innerText(), `<svg onload=window.pwned=3>"'&amp;`);
   await says(page, "#event-rows .text", evil);
-  assert.equal(await row(page, "pay\u202etxt.exe").locator(".name").innerText(), "pay⟨202E⟩txt.exe");
+  assert.equal(await row(page, "pay").locator("[data-label=holder] bdi").innerText(), "a\ufffdb");
+  assert.equal(await row(page, "pay").locator(".why").innerText(), "r\ufffde");
   assert.equal(await page.locator("main img, main script, main svg").count(), 0);
   assert.equal(await page.evaluate(() => window.pwned), undefined);
   assert.deepEqual(complaints, []);
