@@ -36,7 +36,7 @@ pub(crate) struct Serve {
 
     /// The URL under which a reverse proxy publishes the sidecar; may be given several times
     ///
-    /// Such as https://locks.example.com. It is accepted in the headers Host and Origin.
+    /// Such as `https://locks.example.com`. It is accepted in the headers Host and Origin.
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) origin: Vec<Origin>,
 

@@ -42,10 +42,6 @@ impl Session {
         let path = ptsname(&user, Vec::new()).unwrap().into_string().unwrap();
         let program = File::options().read(true).write(true).open(path).unwrap();
         command.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("CLICOLOR");
-        if args.first() == Some(&"serve") {
-            // Everything that the library says, holders included.
-            command.env("QUORLOCK_LOG", "quorlock=trace");
-        }
         command.stdin(program.try_clone().unwrap()).stdout(program.try_clone().unwrap()).stderr(program);
         // Our own copies of the program's end close with `command`, so that the terminal ends with
         // the program.
