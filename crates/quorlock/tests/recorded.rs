@@ -301,7 +301,7 @@ async fn a_server_that_stopped_to_sync_every_write_is_remembered_as_such() {
 /// Goal: S1. Five nodes; the operator reaches 1, 2 and 3, the holder reaches 3, 4 and 5. Once a majority has confirmed that the
 /// lock was taken away, the holder's watchdog must not bring it back.
 #[tokio::test]
-async fn a_lock_that_was_taken_by_force_is_not_refilled_by_its_holder() {
+async fn a_lock_that_was_taken_by_force_is_not_restored_by_its_holder() {
     let servers = Servers::start(5);
     let (mut for_holder, mut for_operator) = (Vec::new(), Vec::new());
     for server in servers.iter() {
@@ -332,7 +332,7 @@ async fn a_lock_that_was_taken_by_force_is_not_refilled_by_its_holder() {
 
 /// Goal: a guard that was given away does not bring the lock back after its new owner has released it.
 #[tokio::test]
-async fn a_late_refill_of_a_lock_that_was_given_away_is_refused() {
+async fn a_late_repair_of_a_lock_that_was_given_away_is_refused() {
     let net = Net::start(0).await;
     let (giver, taker) = (net.locker().await, net.builder().build().unwrap());
     let guard = giver.named("a").unwrap().watchdog(false).acquire().await.unwrap();

@@ -5,7 +5,7 @@ use quorlock::{AcquireError, Fence, Locker, NodeOutcome};
 use quorlock_testkit::Servers;
 use std::time::Duration;
 
-/// Goal: without fences locks still exclude, are extended, refilled and released, and no counter is kept for them.
+/// Goal: without fences locks still exclude, are extended, repaired and released, and no counter is kept for them.
 async fn check(urls: Vec<String>) {
     let build = || Locker::builder().nodes(urls.clone()).fences(false).build().unwrap();
     let (one, other) = (build(), build());

@@ -52,7 +52,7 @@ impl FaultyNode {
     /// The names of the commands so far, in order, such as `acquire`.
     pub fn verbs(&self) -> Vec<&'static str> {
         let verb = |command: &Command| match command {
-            Command::Acquire(acquire) if acquire.repair => "top_up",
+            Command::Acquire(acquire) if acquire.repair => "repair",
             Command::Acquire(_) => "acquire",
             Command::Stamp { .. } => "stamp",
             Command::Extend { .. } => "extend",

@@ -41,7 +41,7 @@ pub enum InjectedBug {
     /// The list of nodes changes again as soon as all clients have it.
     HastyLists,
     /// A node takes a lock back that was taken from its holder by force.
-    RefillTaken,
+    RepairTaken,
     /// Counters vanish on a minority of nodes, even where no majority then knows the last fence.
     CounterLoss,
 }
@@ -65,7 +65,7 @@ impl InjectedBug {
         InjectedBug::ExtendGone,
         InjectedBug::TwoNodesAtOnce,
         InjectedBug::HastyLists,
-        InjectedBug::RefillTaken,
+        InjectedBug::RepairTaken,
         InjectedBug::CounterLoss,
     ];
 
@@ -78,7 +78,7 @@ impl InjectedBug {
                 | InjectedBug::ExtendGone
                 | InjectedBug::TwoNodesAtOnce
                 | InjectedBug::HastyLists
-                | InjectedBug::RefillTaken
+                | InjectedBug::RepairTaken
                 | InjectedBug::CounterLoss
         )
     }
@@ -103,7 +103,7 @@ impl InjectedBug {
             InjectedBug::BlindDelete => "blind-delete",
             InjectedBug::ExtendCreates => "extend-creates",
             InjectedBug::NoRestartGuard => "no-restart-guard",
-            InjectedBug::SleepyClock => "stops_in_sleep-clock",
+            InjectedBug::SleepyClock => "sleepy-clock",
             InjectedBug::LazyRelease => "lazy-release",
             InjectedBug::LateDeadline => "late-deadline",
             InjectedBug::ReachableMajority => "reachable-majority",
@@ -113,7 +113,7 @@ impl InjectedBug {
             InjectedBug::ExtendGone => "extend-gone",
             InjectedBug::TwoNodesAtOnce => "two-nodes-at-once",
             InjectedBug::HastyLists => "hasty-lists",
-            InjectedBug::RefillTaken => "refill-taken",
+            InjectedBug::RepairTaken => "repair-taken",
             InjectedBug::CounterLoss => "counter-loss",
         }
     }

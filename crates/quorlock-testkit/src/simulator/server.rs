@@ -187,7 +187,7 @@ impl Server {
 
     fn vote(&mut self, vote: &Acquire, now: Wall, origin: Origin) -> Reply {
         let is_taken = vote.repair && self.taken.contains(vote.token.as_str());
-        if is_taken && self.injected_bug != Some(InjectedBug::RefillTaken) {
+        if is_taken && self.injected_bug != Some(InjectedBug::RepairTaken) {
             return Reply::Denied(Denied::Taken);
         }
         let raised = self.raise(&vote.name, vote.proposal);

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// |---|---|
 /// | warn | `lock lost`, `extend failed`, `force released`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
 /// | info | `node up` |
-/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `topped up`, `lease expired` |
+/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `repaired`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
 ///
 /// Locks are in the field `lock`, nodes in `node`; the other fields are those of the event. The spans

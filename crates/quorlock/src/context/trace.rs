@@ -85,7 +85,7 @@ fn trace_holding(event: &Event) {
         Event::ExtendFailed { name, left, votes } => {
             warn!(target: "quorlock", lock = %name, ?left, votes, "extend failed");
         }
-        Event::Repaired { name, node } => debug!(target: "quorlock", lock = %name, %node, "topped up"),
+        Event::Repaired { name, node } => debug!(target: "quorlock", lock = %name, %node, "repaired"),
         Event::Lost { name, fence, reason: LossReason::LeaseExpired, held } => {
             debug!(target: "quorlock", lock = %name, %fence, ?held, "lease expired");
         }

@@ -28,7 +28,7 @@ pub(crate) const NODE_ROUND_TRIP: &str = "redlock_node_round_trip_seconds";
 pub(crate) const NODE_CLOCK_OFFSET: &str = "redlock_node_clock_offset_seconds";
 pub(crate) const NODE_QUARANTINE: &str = "redlock_node_quarantine_seconds";
 pub(crate) const NODE_QUEUE: &str = "redlock_node_queue_depth";
-pub(crate) const TOP_UPS: &str = "redlock_top_ups_total";
+pub(crate) const REPAIRS: &str = "redlock_repairs_total";
 pub(crate) const CLOCK_JUMPS: &str = "redlock_clock_jumps_total";
 
 /// From a fast round trip to the longest waits and holds, in seconds.
@@ -110,7 +110,7 @@ fn describe_nodes() {
     describe_gauge!(NODE_CLOCK_OFFSET, Unit::Seconds, "how far the node's wall clock is ahead of ours");
     describe_gauge!(NODE_QUARANTINE, Unit::Seconds, "how long until the node may vote again after a restart");
     describe_gauge!(NODE_QUEUE, Unit::Count, "commands that wait for the node's answer");
-    describe_counter!(TOP_UPS, Unit::Count, "held locks that were given again to a node that had lost them");
+    describe_counter!(REPAIRS, Unit::Count, "held locks that were given again to a node that had lost them");
     describe_counter!(
         CLOCK_JUMPS,
         Unit::Count,

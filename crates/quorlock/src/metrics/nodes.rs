@@ -24,7 +24,7 @@ pub fn record_health(nodes: &[NodeHealth]) {
 fn record(node: &str, health: &Health) {
     let node = SharedString::from(node.to_owned());
     // So that the first failure is seen as a rise, and no recorder takes the counters for idle.
-    for metric in [w::NODE_FAILURES, w::NODE_DOWNS, w::TOP_UPS] {
+    for metric in [w::NODE_FAILURES, w::NODE_DOWNS, w::REPAIRS] {
         counter!(metric, "node" => node.clone()).increment(0);
     }
     counter!(w::CLOCK_JUMPS).increment(0);
@@ -57,7 +57,7 @@ pub(crate) fn count(event: &Event) {
             counter!(w::NODE_FAILURES, "node" => label(node)).increment(1);
             counter!(w::NODE_FAILURES_BY_CAUSE, "node" => label(node), "cause" => cause.kind()).increment(1);
         }
-        Event::Repaired { node, .. } => counter!(w::TOP_UPS, "node" => label(node)).increment(1),
+        Event::Repaired { node, .. } => counter!(w::REPAIRS, "node" => label(node)).increment(1),
         Event::ClockJumped { .. } => counter!(w::CLOCK_JUMPS).increment(1),
         _ => {}
     }

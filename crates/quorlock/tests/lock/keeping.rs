@@ -1,4 +1,4 @@
-//! Keeping a lock alive: extensions and refills.
+//! Keeping a lock alive: extensions and repairs.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, ms};
 use quorlock::node::NodeError;
@@ -35,7 +35,7 @@ async fn a_failed_extend_never_deletes_and_the_old_deadline_stands() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_forgot_is_topped_up_while_the_lock_is_held() {
+async fn a_node_that_forgot_is_repaired_while_the_lock_is_held() {
     let world = World::of(3);
     world.nodes[0].set(Fault::Deaf);
     let guard = world.lock("a").acquire().await.unwrap();
@@ -43,7 +43,7 @@ async fn a_node_that_forgot_is_topped_up_while_the_lock_is_held() {
     assert_eq!(world.copies("a").await, 2);
     sleep(TTL / 2).await;
     assert_eq!(world.copies("a").await, 3);
-    assert_eq!(world.nodes[0].verbs().iter().filter(|verb| **verb == "top_up").count(), 1);
+    assert_eq!(world.nodes[0].verbs().iter().filter(|verb| **verb == "repair").count(), 1);
     drop(guard);
     assert_eq!(world.copies("a").await, 0);
 }
@@ -117,9 +117,9 @@ async fn the_time_that_an_extension_takes_counts_against_the_lease() {
     assert!(left <= ms(9_898 - 40), "{left:?}");
 }
 
-/// Mutant: a top-up is sent after the release.
+/// Mutant: a repair is sent after the release.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_answers_gone_after_the_release_is_not_topped_up() {
+async fn a_node_that_answers_gone_after_the_release_is_not_repaired() {
     let world = World::of(3);
     world.nodes[0].set(Fault::Deaf);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
@@ -128,14 +128,14 @@ async fn a_node_that_answers_gone_after_the_release_is_not_topped_up() {
     guard.extend().await.unwrap();
     assert!(matches!(guard.release().await, ReleaseOutcome::Released));
     sleep(ms(100)).await;
-    assert!(!world.nodes[0].verbs().contains(&"top_up"), "{:?}", world.nodes[0].verbs());
+    assert!(!world.nodes[0].verbs().contains(&"repair"), "{:?}", world.nodes[0].verbs());
     world.nodes[0].set(Fault::None);
     assert_eq!(world.copies("a").await, 0);
 }
 
-/// Mutant: a top-up is sent for a lock that is over.
+/// Mutant: a repair is sent for a lock that is over.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_answers_gone_after_the_loss_is_not_topped_up() {
+async fn a_node_that_answers_gone_after_the_loss_is_not_repaired() {
     let world = World::of(3);
     world.nodes[0].set(Fault::Deaf);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
@@ -143,7 +143,7 @@ async fn a_node_that_answers_gone_after_the_loss_is_not_topped_up() {
     guard.extend().await.unwrap();
     world.clock.suspend(2 * TTL);
     sleep(ms(100)).await;
-    assert!(!world.nodes[0].verbs().contains(&"top_up"), "{:?}", world.nodes[0].verbs());
+    assert!(!world.nodes[0].verbs().contains(&"repair"), "{:?}", world.nodes[0].verbs());
 }
 
 /// Mutant: a failed extension is tried again only after another third of the validity.
@@ -172,21 +172,21 @@ async fn extending_after_the_release_brings_nothing_back() {
     assert_eq!(world.copies("a").await, 0);
 }
 
-/// Mutant: only nodes heard before the majority are topped up.
+/// Mutant: only nodes heard before the majority are repaired.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_says_gone_after_the_majority_is_topped_up_too() {
+async fn a_node_that_answers_gone_after_the_majority_is_repaired_too() {
     let world = World::of(3);
     world.nodes[0].set(Fault::Deaf);
     let guard = world.lock("a").acquire().await.unwrap();
     world.nodes[0].set(Fault::Slow(ms(30)));
     sleep(TTL / 2).await;
-    assert!(world.nodes[0].verbs().contains(&"top_up"));
+    assert!(world.nodes[0].verbs().contains(&"repair"));
     world.nodes[0].set(Fault::None);
     assert_eq!(world.copies("a").await, 3);
     drop(guard);
 }
 
-/// Goal: observers see extensions that failed, nodes that failed late, and refills; a holder sees how many nodes agreed.
+/// Goal: observers see extensions that failed, nodes that failed late, and repairs; a holder sees how many nodes agreed.
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_an_extension_is_seen() {
     let world = World::of(3);
@@ -203,14 +203,14 @@ async fn what_becomes_of_an_extension_is_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refill_and_a_node_that_fails_late_are_seen() {
+async fn a_repair_and_a_node_that_fails_late_are_seen() {
     let world = World::of(3);
     world.nodes[0].set(Fault::Deaf);
     let guard = world.lock("a").acquire().await.unwrap();
     world.nodes[0].set(Fault::None);
     sleep(TTL / 2).await;
-    let refilled = |event: &Event| matches!(event, Event::Repaired { node, .. } if **node == *"node1");
-    assert_eq!(world.count_events(refilled), 1);
+    let repaired = |event: &Event| matches!(event, Event::Repaired { node, .. } if **node == *"node1");
+    assert_eq!(world.count_events(repaired), 1);
     // It answers neither the vote nor anything else, and a majority does not wait for it.
     world.nodes[2].set(Fault::Deaf);
     let failed = |event: &Event| matches!(event, Event::NodeFailed { node, .. } if **node == *"node3");

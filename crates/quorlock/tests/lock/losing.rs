@@ -54,7 +54,7 @@ async fn a_lock_that_a_majority_no_longer_has_is_lost_at_the_next_extend() {
     let start = Instant::now();
     assert_eq!(loss_of(&guard.lease()).await.reason, LossReason::Taken);
     assert!(start.elapsed() < TTL / 2);
-    assert_eq!(world.copies("a").await, 0, "no node was topped up after the loss");
+    assert_eq!(world.copies("a").await, 0, "no node was repaired after the loss");
 }
 
 #[tokio::test(start_paused = true)]

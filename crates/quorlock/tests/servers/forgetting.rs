@@ -50,7 +50,7 @@ async fn fences_grow_although_all_servers_forgot() {
 }
 
 #[tokio::test]
-async fn servers_that_restart_without_memory_do_not_vote_and_the_holder_refills_them() {
+async fn servers_that_restart_without_memory_do_not_vote_and_the_holder_repairs_them() {
     let mut servers = Servers::start(3);
     let (holder, rival) = (fresh(&servers).await, builder(&servers).build().unwrap());
     let guard = holder.named("a").unwrap().acquire().await.unwrap();
@@ -59,7 +59,7 @@ async fn servers_that_restart_without_memory_do_not_vote_and_the_holder_refills_
         servers[number].restart();
         let refused = rival.named("a").unwrap().try_acquire().await;
         assert!(refused.is_err(), "two hold the lock: {refused:?}");
-        until("the lock is refilled", SOON, async || copies(&holder, &guard).await == 3).await;
+        until("the lock is repaired", SOON, async || copies(&holder, &guard).await == 3).await;
     }
     assert!(guard.is_held());
     let quarantined = |cause: &NodeError| matches!(cause, NodeError::Quarantined { .. });
@@ -77,7 +77,7 @@ async fn a_lock_survives_a_rolling_restart_of_all_five_servers() {
     let guard = holder.named("a").unwrap().acquire().await.unwrap();
     for number in 0..5 {
         servers[number].restart();
-        until("the lock is refilled", SOON, async || copies(&holder, &guard).await == 5).await;
+        until("the lock is repaired", SOON, async || copies(&holder, &guard).await == 5).await;
         assert!(rival.named("a").unwrap().try_acquire().await.is_err());
     }
     assert!(guard.is_held());

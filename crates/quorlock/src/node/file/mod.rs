@@ -8,7 +8,6 @@ mod failed_releases;
 mod hold;
 mod list;
 mod lockfile;
-mod notify;
 mod path;
 mod state;
 mod store;

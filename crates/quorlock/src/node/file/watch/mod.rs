@@ -1,12 +1,14 @@
 //! The watched names, and the thread that notices when one may have become free.
 
+mod notify;
+
 use crate::context::clock::Clock;
 use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
 use crate::node::file::hold::is_over;
 use crate::node::file::lockfile::peek;
-use crate::node::file::notify::Changes;
 use crate::node::file::path::file_name;
+use crate::node::file::watch::notify::Changes;
 use crate::node::record::Place;
 use quorlock_core::{Moment, Name};
 use std::collections::BTreeMap;
