@@ -213,7 +213,7 @@ impl<'a> Acquirer<'a> {
         let attempts = &self.nodes.attempts;
         match attempts.try_acquire() {
             Ok(permit) => Some(permit),
-            Err(_) => Box::pin(timeout(self.left(), attempts.acquire())).await.ok()?.ok(),
+            Err(_) => timeout(self.left(), attempts.acquire()).await.ok()?.ok(),
         }
     }
 

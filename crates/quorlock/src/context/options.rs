@@ -1,8 +1,8 @@
 //! How one lock is taken and kept: the settings of a locker that each lock may change for itself.
 
 use crate::error::ConfigError;
-use quorlock_core::{Drift, Signature, Ttl};
-use std::sync::Arc;
+use quorlock_core::{Drift, Name, Signature, Ttl};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +61,33 @@ impl Options {
             .max(LEAST_MARGIN)
             .min(self.ttl.validity() / 2)
             .min(self.max_hold.unwrap_or(Duration::MAX) / 2)
+    }
+}
+
+/// The settings that the locks of a locker begin with, in many copies so that few locks share one.
+///
+/// Every attempt clones and drops these `Arc`s. Threads that share a copy wait for each other's caches. One copy for each
+/// lock would be cold with thousands of locks.
+#[derive(Debug)]
+pub(crate) struct ShardedOptions {
+    options: Options,
+    shards: [OnceLock<Arc<Options>>; 256],
+}
+
+impl ShardedOptions {
+    pub(crate) fn new(options: Options) -> Self {
+        Self { options, shards: [const { OnceLock::new() }; 256] }
+    }
+
+    /// What the lock called `name` begins with.
+    pub(crate) fn of(&self, name: &Name) -> Arc<Options> {
+        let shard = &self.shards[name.number() as usize % self.shards.len()];
+        shard.get_or_init(|| Arc::new(self.copy())).clone()
+    }
+
+    fn copy(&self) -> Options {
+        let signature = Arc::new(Signature::clone(&self.options.signature));
+        Options { signature, ..self.options.clone() }
     }
 }
 

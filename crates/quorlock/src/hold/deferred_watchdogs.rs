@@ -72,7 +72,7 @@ impl DeferredWatchdogs {
         // step.
         let since = StartInstants::at(granted);
         if since.first_check(hold) < 2 * DEFER {
-            return watch_over(hold.clone(), since, hold.nodes.ctx.recheck.listen(), false);
+            return watch_over(hold.clone(), since, hold.nodes().ctx.recheck.listen(), false);
         }
         let deferred = Deferred { hold: Arc::downgrade(hold), since };
         let runtime = Handle::current().id();
@@ -82,7 +82,7 @@ impl DeferredWatchdogs {
             None => {
                 // Subscribed before the slot has an entry, so that no recheck is raised without a
                 // receiver.
-                let recheck = hold.nodes.ctx.recheck.listen();
+                let recheck = hold.nodes().ctx.recheck.listen();
                 slots.push(RuntimeSlot { runtime, deferred: vec![deferred], next: 0 });
                 drop(slots);
                 let starter = Starter { watchdogs: self.clone(), runtime, is_over: false };

@@ -32,7 +32,7 @@ pub(crate) async fn extend(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, Exte
 }
 
 async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendError> {
-    let ctx = &hold.nodes.ctx;
+    let ctx = &hold.nodes().ctx;
     let left = match hold.state() {
         LeaseState::Lost(reason) => return Err(hold.lose(reason).into()),
         LeaseState::Held { left } => left,
@@ -40,8 +40,8 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     };
     let read_clocks = || (ctx.clock.now(), ctx.clock.wall());
     let start = read_clocks();
-    let mut votes = Votes::new(&hold.nodes);
-    let mut round = Box::pin(hold.nodes.ask(hold.extend_command(ttl)));
+    let mut votes = Votes::new(hold.nodes());
+    let mut round = Box::pin(hold.nodes().ask(hold.extend_command(ttl)));
     let mut missing_on = Vec::new();
     while votes.verdict() == Verdict::Pending {
         record_next(&mut round, &mut votes, &mut missing_on).await;
@@ -87,8 +87,8 @@ async fn refused(
     }
     hold.extend_failed();
     let (answered, left) = (votes.yes(), hold.time_left());
-    let (lock, quorum) = (hold.name.clone(), hold.nodes.quorum);
-    hold.nodes.ctx.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
+    let (lock, quorum) = (hold.name.clone(), hold.nodes().quorum);
+    hold.nodes().ctx.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
     ExtendError::NoQuorum { lock, quorum, answered, nodes: votes.into_report() }
 }
 
@@ -101,7 +101,7 @@ impl Stragglers {
             repair(hold, node);
         }
         while let Some((node, reply)) = self.round.as_mut().next().await {
-            hold.nodes.outcome_of(node, &reply);
+            hold.nodes().outcome_of(node, &reply);
             if matches!(reply, Reply::Denied(Denied::Gone)) {
                 repair(hold, node);
             }
@@ -116,8 +116,8 @@ impl Stragglers {
 
 fn repair(hold: &HeldLock, node: usize) {
     if hold.repair(node) {
-        let node = hold.nodes.id(node);
-        hold.nodes.ctx.emit(&Event::Repaired { name: hold.name.clone(), node });
+        let node = hold.nodes().id(node);
+        hold.nodes().ctx.emit(&Event::Repaired { name: hold.name.clone(), node });
     }
 }
 

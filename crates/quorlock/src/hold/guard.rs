@@ -56,12 +56,12 @@ impl Guard {
     /// Cancel safe: dropped half-way, the release is on its way to every node.
     pub async fn release(self) -> ReleaseOutcome {
         let hold = self.lease.hold.clone();
-        let ended = hold.end(|hold| Box::pin(hold.nodes.ask(hold.release_command())));
+        let ended = hold.end(|hold| Box::pin(hold.nodes().ask(hold.release_command())));
         drop(self);
         // Only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the guard.
         let Some(mut ended) = ended else { return ReleaseOutcome::AlreadyGone };
         let span = trace::releasing(&hold.name);
-        let (outcome, others_wait) = trace::traced!(span, await_release(&hold.nodes, &mut ended.sent));
+        let (outcome, others_wait) = trace::traced!(span, await_release(hold.nodes(), &mut ended.sent));
         hold.set_others_wait(others_wait);
         hold.emit_released(outcome.event_kind(), &ended);
         outcome
@@ -205,7 +205,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.lease.hold;
         hold.keeper.unwatch();
-        if let Some(ended) = hold.end(|hold| hold.nodes.send(hold.release_command())) {
+        if let Some(ended) = hold.end(|hold| hold.nodes().send(hold.release_command())) {
             hold.emit_released(ReleaseKind::Dropped, &ended);
         }
     }

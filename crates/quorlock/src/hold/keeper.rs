@@ -3,20 +3,27 @@
 use crate::hold::HeldLock;
 use crate::hold::clock_jumps::ClockJumpDetector;
 use crate::hold::deferred_watchdogs::DeferredWatchdogs;
+use crate::quorum::Nodes;
 use quorlock_core::Moment;
 use std::sync::Arc;
 
-/// The watchdogs of a locker's held locks, and the task that compares clocks while there are any.
-#[derive(Debug, Default)]
+/// What all held locks of a locker share: the nodes, the watchdogs, and the task that compares clocks while there
+/// are any.
+#[derive(Debug)]
 pub(crate) struct Keeper {
+    pub(crate) nodes: Nodes,
     pub(crate) clock_jumps: ClockJumpDetector,
     pub(crate) watchdogs: DeferredWatchdogs,
 }
 
 impl Keeper {
+    pub(crate) fn new(nodes: Nodes) -> Self {
+        Self { nodes, clock_jumps: ClockJumpDetector::default(), watchdogs: DeferredWatchdogs::default() }
+    }
+
     /// Watches over `hold`, which was `granted` just now, until [`Keeper::unwatch`].
     pub(crate) fn watch(&self, hold: &Arc<HeldLock>, granted: Moment) {
-        self.clock_jumps.enter(&hold.nodes.ctx);
+        self.clock_jumps.enter(&self.nodes.ctx);
         self.watchdogs.insert(hold, granted);
     }
 

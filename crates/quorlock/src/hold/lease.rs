@@ -33,7 +33,7 @@ pub struct Lease {
 impl Lease {
     /// How long one node may take to answer.
     pub(crate) fn node_timeout(&self) -> Duration {
-        self.hold.nodes.ctx.node_timeout
+        self.hold.nodes().ctx.node_timeout
     }
 
     /// The name of the lock.

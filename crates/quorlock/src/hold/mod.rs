@@ -30,7 +30,6 @@ use std::time::Duration;
 pub(crate) struct HeldLock {
     pub(crate) name: Name,
     pub(crate) options: Arc<Options>,
-    pub(crate) nodes: Nodes,
     pub(crate) label: Label,
     /// Whether the nodes store this label. For an adopted lock they store the label of the process that
     /// gave it away.
@@ -76,7 +75,6 @@ impl HeldLock {
         (lease, votes): (LeaseTerms, usize),
         name: Name,
         options: Arc<Options>,
-        nodes: Nodes,
         (label, is_stored): (Label, bool),
         queue: Arc<NameQueue>,
         keeper: Arc<Keeper>,
@@ -85,7 +83,6 @@ impl HeldLock {
         Arc::new(Self {
             name,
             options,
-            nodes,
             label,
             is_stored,
             queue,
@@ -115,6 +112,10 @@ impl HeldLock {
         self.inner.lock()
     }
 
+    pub(crate) fn nodes(&self) -> &Nodes {
+        &self.keeper.nodes
+    }
+
     pub(crate) fn token(&self) -> Token {
         self.inner().lease.token()
     }
@@ -134,7 +135,7 @@ impl HeldLock {
 
     /// The deadline by the wall clock as it is set now.
     pub(crate) fn expires_at(&self) -> Wall {
-        self.nodes.ctx.clock.wall() + self.time_left()
+        self.nodes().ctx.clock.wall() + self.time_left()
     }
 
     /// How many nodes had agreed when the last round that gave or extended the lock was decided.
@@ -147,7 +148,7 @@ impl HeldLock {
     }
 
     pub(crate) fn now(&self) -> Moment {
-        self.nodes.ctx.clock.now()
+        self.nodes().ctx.clock.now()
     }
 
     /// How long it has been held.
@@ -157,7 +158,7 @@ impl HeldLock {
 
     /// What the lock is worth right now. Reads the clocks, asks no node.
     pub(crate) fn state(&self) -> LeaseState {
-        let clock = &self.nodes.ctx.clock;
+        let clock = &self.nodes().ctx.clock;
         self.inner().lease.state(clock.now(), clock.wall())
     }
 
@@ -168,7 +169,7 @@ impl HeldLock {
 
     /// Whether an unseen pause may have outlasted the lease.
     pub(crate) fn is_doubtful(&self) -> bool {
-        let clock = &self.nodes.ctx.clock;
+        let clock = &self.nodes().ctx.clock;
         let (now, wall) = (clock.now(), clock.wall());
         let inner = self.inner();
         inner.lease.state(now, wall) == LeaseState::Unverified
@@ -193,7 +194,7 @@ impl HeldLock {
         };
         if first {
             let (fence, held) = (self.fence(), self.age());
-            self.nodes.ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
+            self.nodes().ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
         }
         self.lost.fire();
         // The next waiter of this process may try now.
@@ -249,7 +250,7 @@ impl HeldLock {
 
     /// Gives the lock back to a node that does not have it, if it is still held here.
     pub(crate) fn repair(&self, node: usize) -> bool {
-        let clock = &self.nodes.ctx.clock;
+        let clock = &self.nodes().ctx.clock;
         // The state stays locked while the command is enqueued, so that no release can come before it.
         let inner = self.inner();
         let held = matches!(inner.lease.state(clock.now(), clock.wall()), LeaseState::Held { .. });
@@ -265,7 +266,7 @@ impl HeldLock {
             tied: inner.tied,
             repair: true,
         });
-        self.nodes.send_to(node, command);
+        self.nodes().send_to(node, command);
         true
     }
 
@@ -307,13 +308,13 @@ impl HeldLock {
     /// must watch the nodes from now on.
     pub(crate) fn give_away(&self) {
         if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
-            self.nodes.ctx.emit(&Event::GivenAway { name: self.name.clone(), fence, held });
+            self.nodes().ctx.emit(&Event::GivenAway { name: self.name.clone(), fence, held });
         }
     }
 
     pub(crate) fn emit_released<T>(&self, outcome: ReleaseKind, ended: &Ended<T>) {
         let (name, fence, held, lost) = (self.name.clone(), ended.fence, ended.held, ended.lost);
-        self.nodes.ctx.emit(&Event::Released { name, fence, outcome, held, lost });
+        self.nodes().ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }
 
     /// Records whether waiters outside this process were known when this was released.
@@ -331,7 +332,7 @@ impl LocalHolder for HeldLock {
     fn held_for(&self) -> Option<Duration> {
         match self.state() {
             // An attempt now would come before the release on some nodes and behind it on others.
-            _ if self.is_closing() => Some(self.nodes.ctx.node_timeout),
+            _ if self.is_closing() => Some(self.nodes().ctx.node_timeout),
             // A lock that other clients can release must be watched on the nodes.
             LeaseState::Held { left } if self.ends_with_process() => Some(left),
             _ => None,

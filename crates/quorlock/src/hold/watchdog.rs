@@ -78,7 +78,7 @@ impl Watchdog {
             extend_at: since.boot + span / 3,
             last_check: since,
             recheck_due,
-            retry: Backoff::new((span / 30).max(hold.nodes.ctx.node_timeout / 2), span / 10),
+            retry: Backoff::new((span / 30).max(hold.nodes().ctx.node_timeout / 2), span / 10),
             hold,
         }
     }
@@ -99,7 +99,7 @@ impl Watchdog {
         }
         if matches!(woken, Woken::RecheckSignal) {
             // The runtime that compared the clocks may have shut down.
-            self.hold.keeper.clock_jumps.start(&self.hold.nodes.ctx);
+            self.hold.keeper.clock_jumps.start(&self.hold.nodes().ctx);
         }
         let slept = self.slept();
         if self.hold.now() >= self.announce_at() {
@@ -140,7 +140,7 @@ impl Watchdog {
                     self.hold.lose(LossReason::Suspended);
                     return false;
                 }
-                let random = entropy::number(self.hold.nodes.ctx.entropy.as_ref());
+                let random = entropy::number(self.hold.nodes().ctx.entropy.as_ref());
                 self.extend_at = self.hold.now() + self.retry.next(random);
                 is_lost(&error).is_none()
             }
@@ -149,7 +149,7 @@ impl Watchdog {
 
     /// When the loss is announced unless an extension comes first.
     fn announce_at(&self) -> Moment {
-        self.hold.nodes.ctx.injected.announce_at(self.hold.announce_at(), || self.hold.now())
+        self.hold.nodes().ctx.injected.announce_at(self.hold.announce_at(), || self.hold.now())
     }
 
     fn extends(&self) -> bool {

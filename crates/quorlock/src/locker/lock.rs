@@ -261,9 +261,8 @@ impl Lock {
     }
 
     fn hold(&self, lease: (LeaseTerms, usize), label: (Label, bool)) -> Arc<HeldLock> {
-        let (nodes, queue) = (self.locker.nodes().clone(), self.queue().clone());
-        let keeper = self.locker.keeper().clone();
-        HeldLock::new(lease, self.name.clone(), self.options.clone(), nodes, label, queue, keeper)
+        let (queue, keeper) = (self.queue().clone(), self.locker.keeper().clone());
+        HeldLock::new(lease, self.name.clone(), self.options.clone(), label, queue, keeper)
     }
 
     fn guard(&self, hold: Arc<HeldLock>, granted: Moment) -> Guard {

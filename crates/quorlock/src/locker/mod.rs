@@ -6,7 +6,7 @@ pub(crate) mod lock;
 
 use crate::acquire::name_queue::NameQueues;
 use crate::context::mutex::Mutex;
-use crate::context::options::{Options, TtlRules, check_longest};
+use crate::context::options::{Options, ShardedOptions, TtlRules, check_longest};
 use crate::error::{ConfigError, ExtendError, NoQuorum, NodeOutcome, NodeReport};
 use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
@@ -33,9 +33,8 @@ pub struct Locker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    nodes: Nodes,
     /// What each lock begins with.
-    options: Arc<Options>,
+    options: ShardedOptions,
     rules: TtlRules,
     fences: Mutex<FenceClock>,
     queues: NameQueues,
@@ -57,8 +56,9 @@ impl Locker {
     }
 
     pub(crate) fn new(nodes: Nodes, options: Options, rules: TtlRules) -> Self {
-        let (fences, queues, keeper) = Default::default();
-        Self(Arc::new(Shared { nodes, options: Arc::new(options), rules, fences, queues, keeper }))
+        let (fences, queues) = Default::default();
+        let (keeper, options) = (Arc::new(Keeper::new(nodes)), ShardedOptions::new(options));
+        Self(Arc::new(Shared { options, rules, fences, queues, keeper }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -94,7 +94,7 @@ impl Locker {
     /// [`NoQuorum`] if too few nodes can vote: each one's cause is in it. The locker goes on trying to
     /// reach them.
     pub async fn connect(&self) -> Result<(), NoQuorum> {
-        let nodes = &self.0.nodes;
+        let nodes = &self.0.keeper.nodes;
         nodes.wait_connected().await;
         let health = nodes.all.iter().map(|node| (node.id(), node.health().trouble));
         let report = |(node, trouble): (&str, Option<NodeError>)| NodeReport {
@@ -115,7 +115,7 @@ impl Locker {
     pub async fn flush(&self) {
         // Nodes answer in order, so the answer to a last harmless command comes after all others.
         let Ok(name) = Name::new("flush") else { return };
-        let mut round = Box::pin(self.0.nodes.ask(Command::Inspect { name }));
+        let mut round = Box::pin(self.0.keeper.nodes.ask(Command::Inspect { name }));
         while round.as_mut().next().await.is_some() {}
     }
 
@@ -155,7 +155,7 @@ impl Locker {
         &self,
         act: impl Fn(Arc<dyn Node>) -> BoxFuture<'static, Result<(), NodeError>>,
     ) -> Vec<NodeReport> {
-        let nodes = &self.0.nodes.all;
+        let nodes = &self.0.keeper.nodes.all;
         let settling: JoinSet<()> =
             nodes.iter().cloned().map(|node| async move { node.wait_connected().await }).collect();
         settling.join_all().await;
@@ -185,8 +185,8 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe: nothing is changed anywhere.
     pub async fn list(&self) -> Result<Listing, ListError> {
-        self.0.nodes.wait_connected().await;
-        list(&self.0.nodes).await
+        self.0.keeper.nodes.wait_connected().await;
+        list(&self.0.keeper.nodes).await
     }
 
     /// Examines each node: what it is, how it is set up, and what we may do there.
@@ -199,31 +199,32 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn examine(&self) -> Vec<NodeExamination> {
-        examine(&self.0.nodes).await
+        examine(&self.0.keeper.nodes).await
     }
 
     /// What is known about each node right now, without asking any.
     pub fn health(&self) -> Vec<NodeHealth> {
-        let nodes = self.0.nodes.all.iter();
+        let nodes = self.0.keeper.nodes.all.iter();
         nodes.map(|node| NodeHealth { node: node.id().into(), health: node.health() }).collect()
     }
 
     /// Now, on the boot clock that its leases are counted on.
     pub fn now(&self) -> Moment {
-        self.0.nodes.ctx.clock.now()
+        self.0.keeper.nodes.ctx.clock.now()
     }
 
     /// How many nodes decide.
     pub fn quorum(&self) -> Quorum {
-        self.0.nodes.quorum
+        self.0.keeper.nodes.quorum
     }
 
     fn lock(&self, name: Name) -> Lock {
-        Lock::new(self.clone(), name, self.0.options.clone())
+        let options = self.0.options.of(&name);
+        Lock::new(self.clone(), name, options)
     }
 
     pub(crate) fn nodes(&self) -> &Nodes {
-        &self.0.nodes
+        &self.0.keeper.nodes
     }
 
     pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
