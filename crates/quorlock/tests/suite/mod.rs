@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 
 /// Short, so that expiry can be seen; long enough for a busy machine.
-const TTL: Duration = Duration::from_millis(1_500);
+const TTL: Duration = Duration::from_millis(2_500);
 /// Everything that must happen soon happens within this on the slowest machine.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Runs all checks at the same time on lockers that `builder` makes, each on names of its own.
 pub async fn conforms(builder: impl Fn() -> Builder) {
-    let locker = || builder().ttl(TTL).node_timeout(Duration::from_millis(300)).build().unwrap();
+    let locker = || builder().ttl(TTL).node_timeout(Duration::from_millis(600)).build().unwrap();
     let (one, other) = (&locker(), &locker());
     tokio::join!(
         excludes_until_released(one, other),
