@@ -50,6 +50,7 @@ pub use servers::builder::{Binary, Fsync, ServerBuilder};
 pub use servers::certs::Certs;
 pub use servers::connection::{Connection, Reply};
 pub use servers::etcd::Etcd;
+pub use servers::init::{init_nodes, init_nodes_blocking};
 pub use servers::server::Server;
 
 /// The examples of the README are tested, too.

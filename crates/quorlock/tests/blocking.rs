@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::blocking::Locker;
-use quorlock::{AcquireError, Builder, CancellationToken, LossReason, NodeOutcome, ReleaseOutcome};
+use quorlock::{AcquireError, Builder, CancellationToken, LossReason, ReleaseOutcome};
 use quorlock_testkit::{Servers, until_blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,7 @@ fn locker(servers: &Servers) -> Locker {
         .node_timeout(Duration::from_millis(300))
         .build_blocking()
         .unwrap();
-    for report in locker.init_fresh_nodes() {
-        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
-    }
+    quorlock_testkit::init_nodes_blocking(&locker);
     locker
 }
 

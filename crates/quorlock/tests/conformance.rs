@@ -3,7 +3,7 @@
 
 mod suite;
 
-use quorlock::{Locker, NodeOutcome};
+use quorlock::Locker;
 #[cfg(feature = "etcd")]
 use quorlock_testkit::Etcd;
 use quorlock_testkit::{Binary, Server, Servers};
@@ -12,9 +12,7 @@ use suite::conforms;
 /// Nodes whose servers were just started are fresh: let them vote at once.
 async fn on(urls: Vec<String>) {
     let builder = || Locker::builder().nodes(urls.clone());
-    for report in builder().build().unwrap().init_fresh_nodes().await {
-        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
-    }
+    quorlock_testkit::init_nodes(&builder().build().unwrap()).await;
     conforms(builder).await;
 }
 

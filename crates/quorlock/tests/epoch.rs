@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{Net, SOON, init, kinds, secs, until_granted};
+use net::{Net, SOON, kinds, secs, until_granted};
 use quorlock::node::NodeError;
 use quorlock::{AcquireError, Locker, NodeOutcome};
 use quorlock_testkit::{ClockShim, Fsync, Server, Servers, until};
@@ -45,7 +45,7 @@ async fn whatever_removes_the_memory_or_its_mark_is_caught_by_the_next_vote() {
     let net = Net::start(0).await;
     let (holder, rival) = (net.locker().await, net.builder().build().unwrap());
     for way in ways {
-        init(&holder).await;
+        quorlock_testkit::init_nodes(&holder).await;
         until_granted(&rival, "warm").await;
         let guard = holder.named("a").unwrap().watchdog(false).acquire().await.unwrap();
         for server in &net.servers[..2] {
@@ -67,7 +67,7 @@ async fn a_server_with_an_older_log_does_not_vote() {
     let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 3);
     let build = || Locker::builder().nodes(servers.urls()).node_timeout(net::NODE_TIMEOUT).build().unwrap();
     let (holder, rival) = (build(), build());
-    init(&holder).await;
+    quorlock_testkit::init_nodes(&holder).await;
     let log = |server: &Server| server.directory().join("appendonlydir");
     for server in &servers[..2] {
         copy(&log(server), &server.directory().join("backup"));
@@ -100,7 +100,7 @@ async fn a_server_that_followed_another_does_not_vote_with_that_memory() {
     let other = Server::start();
     // A primary that is a node of somebody else, with an epoch of its own.
     let theirs = Locker::builder().nodes([other.url()]).restart_guard(quorlock::RestartGuard::Strict).build();
-    init(&theirs.unwrap()).await;
+    quorlock_testkit::init_nodes(&theirs.unwrap()).await;
     for server in &net.servers[..2] {
         server.cli(&["CONFIG", "SET", "masteruser", "testkit", "masterauth", "testkit"]);
         server.cli(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]);
@@ -119,7 +119,7 @@ async fn a_node_declared_fresh_by_another_client_is_noticed() {
     let locker = net.builder().build().unwrap();
     until_quarantined(&locker, "a", 3).await;
     let waiting = tokio::spawn(async move { locker.named("a").unwrap().wait_timeout(SOON).acquire().await });
-    init(&net.builder().build().unwrap()).await;
+    quorlock_testkit::init_nodes(&net.builder().build().unwrap()).await;
     drop(waiting.await.unwrap().unwrap());
 }
 

@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{Net, SOON, init, kinds, release, until_granted, until_refused};
+use net::{Net, SOON, kinds, release, until_granted, until_refused};
 use quorlock::{AcquireError, ReleaseOutcome};
 use quorlock_testkit::{Port, Server, until};
 use std::thread::JoinHandle;
@@ -29,7 +29,7 @@ async fn servers_without_memory_are_named_and_still_extend_and_release() {
     ask_two(&net, &["DEL", "quorlock:epoch"]);
     until_refused(&net.builder().build().unwrap(), "a", "out_of_memory").await;
     ask_two(&net, &["CONFIG", "SET", "maxmemory", "0"]);
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     until_granted(&locker, "a").await;
     net.until_free("a").await;
 }
@@ -101,7 +101,7 @@ async fn a_user_who_loses_a_right_is_told_so_and_goes_on_with_it() {
     let net = Net::start_like(&Server::builder().acl(all), 0).await;
     let urls = net.servers.iter().map(|it| format!("redis://app:pw@127.0.0.1:{}", it.port()));
     let locker = net::Locker::builder().nodes(urls).node_timeout(net::NODE_TIMEOUT).build().unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     for right in ["set", "zadd", "getrange"] {
         ask_two(&net, &["ACL", "SETUSER", "app", &format!("-{right}")]);
         until_refused(&locker, "a", "no_permission").await;

@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{Net, init, secs};
+use net::{Net, secs};
 use quorlock::node::{Facts, NodeError, Purpose, Recall, ServerFacts};
 use quorlock::{Builder, Locker, NodeExamination, RestartGuard};
 use quorlock_testkit::{Binary, ClockShim, Fsync, Port, Server, until};
@@ -169,7 +169,7 @@ async fn a_restart_that_nobody_has_noticed_yet_is_told_by_the_epoch() {
     {
         let mut one = Server::builder().aof(Fsync::Always).start();
         let locker = builder([one.url()]).durable(was_durable).build().unwrap();
-        init(&locker).await;
+        quorlock_testkit::init_nodes(&locker).await;
         drop(locker);
         one.kill();
         one.restart();

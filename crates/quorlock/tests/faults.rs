@@ -204,7 +204,7 @@ impl Side {
 async fn in_a_split_of_three_and_two_the_larger_side_goes_on_and_the_smaller_gets_nothing() {
     let servers = Servers::start(5);
     let (large, small) = (Side::of(&servers).await, Side::of(&servers).await);
-    net::init(&large.locker).await;
+    quorlock_testkit::init_nodes(&large.locker).await;
     until_granted(&small.locker, "warm").await;
     let kept = large.locker.named("kept").unwrap().acquire().await.unwrap();
     let held = small.locker.named("held").unwrap().acquire().await.unwrap();

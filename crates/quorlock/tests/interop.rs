@@ -14,7 +14,7 @@ async fn exclude_each_other(client: &str, start: impl Fn(&[String]) -> Option<Pe
         return eprintln!("skipped: {client} is not installed here");
     };
     let locker = Locker::builder().nodes(urls).node_timeout(Duration::from_millis(300)).build().unwrap();
-    locker.init_fresh_nodes().await;
+    quorlock_testkit::init_nodes(&locker).await;
     let lock = locker.named("shared").unwrap();
 
     let guard = lock.acquire().await.unwrap();

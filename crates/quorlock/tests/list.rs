@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{Net, SOON, init};
+use net::{Net, SOON};
 use quorlock::node::Names;
 use quorlock::{Holder, ListError, Listing, Locker, RestartGuard};
 use quorlock_testkit::{Server, Servers, until};
@@ -114,7 +114,7 @@ async fn the_locks_of_a_directory_are_listed() {
     let open =
         || Locker::builder().nodes([url.clone()]).node_timeout(Duration::from_secs(2)).build().unwrap();
     let (one, other) = (open(), open());
-    init(&one).await;
+    quorlock_testkit::init_nodes(&one).await;
     let guard = one.named("a/b").unwrap().acquire().await.unwrap();
     drop(one.named("gone").unwrap().acquire().await.unwrap());
     until("only one is held", SOON, async || names(&other.list().await.unwrap()) == ["a/b"]).await;

@@ -4,7 +4,7 @@
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 use metrics_util::MetricKindMask;
 use quorlock::metrics::{BUCKETS, Metrics, record_health};
-use quorlock::{Builder, Locker, NodeOutcome};
+use quorlock::{Builder, Locker};
 use quorlock_testkit::{Servers, exposition, until, within};
 use std::time::Duration;
 
@@ -21,17 +21,11 @@ fn recorder() -> (PrometheusRecorder, PrometheusHandle) {
 }
 
 fn builder(servers: &Servers) -> Builder {
-    Locker::builder().nodes(servers.urls()).node_timeout(Duration::from_millis(200))
+    Locker::builder().nodes(servers.urls()).node_timeout(Duration::from_millis(500))
 }
 
 fn metrics() -> Metrics {
     Metrics::new().every(Duration::from_millis(100))
-}
-
-async fn init(locker: &Locker) {
-    for report in locker.init_fresh_nodes().await {
-        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
-    }
 }
 
 /// The value of a series, if there is one.
@@ -50,7 +44,7 @@ async fn a_lock_cycle_is_counted() {
         builder(&servers).metrics(metrics()).build().unwrap(),
         builder(&servers).metrics(metrics()).build().unwrap(),
     );
-    init(&one).await;
+    quorlock_testkit::init_nodes(&one).await;
     let guard = one.named("a").unwrap().acquire().await.unwrap();
     assert_eq!(value(&seen, "redlock_locks_held{resource=\"a\"}"), Some(1.0));
     let waits = other.named("a").unwrap().wait_timeout(Duration::from_millis(300));
@@ -86,7 +80,7 @@ async fn a_killed_node_is_seen() {
     let _local = metrics::set_default_local_recorder(&recorder);
     let mut servers = Servers::start(3);
     let locker = builder(&servers).metrics(metrics()).build().unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     let node = |name: &str, number: usize| format!("{name}{{node=\"{}\"}}", locker.health()[number].node);
     let lock = locker.named("a").unwrap();
     let _ = lock.acquire().await.unwrap().release().await;
@@ -143,7 +137,7 @@ async fn a_loss_is_counted_once() {
     let (recorder, seen) = recorder();
     let _local = metrics::set_default_local_recorder(&recorder);
     let locker = Locker::builder().nodes(["memory:"]).metrics(metrics()).build().unwrap();
-    let lock = locker.named("a").unwrap().max_hold(Duration::from_millis(200));
+    let lock = locker.named("a").unwrap().max_hold(Duration::from_millis(500));
     let guard = lock.acquire().await.unwrap();
     within("the loss", Duration::from_secs(20), guard.lost()).await;
     let _ = guard.release().await;

@@ -3,7 +3,7 @@
 
 mod net;
 
-use net::{NODE_TIMEOUT, Net, SOON, init, kinds, release, secs, until_granted};
+use net::{NODE_TIMEOUT, Net, SOON, kinds, release, secs, until_granted};
 use quorlock::node::NodeError;
 use quorlock::{AcquireError, Builder, Guard, Locker, NodeOutcome, ReleaseOutcome};
 use quorlock_testkit::proxy::{Fault, Proxy};
@@ -57,13 +57,13 @@ async fn a_server_that_was_replaced_and_comes_back_does_not_vote_at_once() {
     let replacement = Server::start();
     let nodes = || [one.url(), two.url(), three.url()];
     let build = || Locker::builder().nodes(nodes()).node_timeout(NODE_TIMEOUT).ttl(secs(30)).build().unwrap();
-    init(&build()).await;
+    quorlock_testkit::init_nodes(&build()).await;
     net.servers.iter().for_each(|server| make_older(server, secs(3600)));
     let (a, b) = (build(), build());
     until_granted(&a, "warm").await;
     until_granted(&b, "warm").await;
     two.lead_to(replacement.port());
-    init(
+    quorlock_testkit::init_nodes(
         &Locker::builder()
             .nodes([replacement.url()])
             .restart_guard(quorlock::RestartGuard::Strict)
@@ -100,7 +100,7 @@ async fn a_server_that_was_replaced_and_comes_back_does_not_vote_at_once() {
 async fn a_node_that_forgot_waits_for_the_longest_ttl_that_others_recorded() {
     let mut net = Net::start(0).await;
     let a = net.builder().longest_ttl(secs(120)).ttl(secs(120)).build().unwrap();
-    init(&a).await;
+    quorlock_testkit::init_nodes(&a).await;
     let _guard = acquire(&a, "a").await;
     net.servers[1].restart();
     let b = net.builder().build().unwrap();
@@ -160,7 +160,7 @@ async fn looking_leaves_nothing_behind_on_any_node() {
 async fn looking_at_a_durable_node_that_restarted_leaves_its_epoch_as_it_was() {
     let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 1);
     let strict = |servers: &Servers| durable(servers).restart_guard(quorlock::RestartGuard::Strict);
-    init(&strict(&servers).build().unwrap()).await;
+    quorlock_testkit::init_nodes(&strict(&servers).build().unwrap()).await;
     servers[0].restart();
     let before = epoch(&servers[0]);
     let looker = strict(&servers).begin_epochs(false).build().unwrap();
@@ -215,7 +215,7 @@ async fn databases_that_were_swapped_do_not_vote_with_the_memory_of_the_other() 
         Locker::builder().nodes(urls).node_timeout(NODE_TIMEOUT).ttl(secs(30))
     };
     for db in [0, 1] {
-        init(&on(db).build().unwrap()).await;
+        quorlock_testkit::init_nodes(&on(db).build().unwrap()).await;
     }
     let (holder, rival) = (on(0).build().unwrap(), on(0).build().unwrap());
     until_granted(&rival, "warm").await;
@@ -269,7 +269,7 @@ async fn a_restart_is_believed_only_if_the_run_before_it_was_durable() {
     let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 3);
     servers.iter().for_each(|server| drop(server.cli(&["CONFIG", "SET", "appendfsync", "everysec"])));
     let plain = Locker::builder().nodes(servers.urls()).node_timeout(NODE_TIMEOUT).build().unwrap();
-    init(&plain).await;
+    quorlock_testkit::init_nodes(&plain).await;
     until_granted(&plain, "a").await;
     drop(plain);
     // They come back with `appendfsync always`, as their configuration says.
@@ -283,7 +283,7 @@ async fn a_restart_is_believed_only_if_the_run_before_it_was_durable() {
 async fn a_server_that_stopped_to_sync_every_write_is_remembered_as_such() {
     let mut servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 3);
     let locker = durable(&servers).build().unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     until_granted(&locker, "a").await;
     assert!(epoch(&servers[0]).contains(":d:"), "{}", epoch(&servers[0]));
     servers.iter().for_each(|server| drop(server.cli(&["CONFIG", "SET", "appendfsync", "everysec"])));
@@ -316,7 +316,7 @@ async fn a_lock_that_was_taken_by_force_is_not_restored_by_its_holder() {
         proxy.set(Fault::Refuse).await;
     }
     let (holder, operator) = (on(&for_holder), on(&for_operator));
-    init(&holder).await;
+    quorlock_testkit::init_nodes(&holder).await;
     let guard = holder.named("a").unwrap().acquire().await.unwrap();
     until("all five have it", SOON, async || servers.iter().all(|it| it.cli(&["EXISTS", "a"]) == "1")).await;
     for proxy in &for_holder[..2] {
@@ -351,7 +351,7 @@ async fn a_late_repair_of_a_lock_that_was_given_away_is_refused() {
 async fn two_nodes_with_the_same_epoch_do_not_vote() {
     let servers = Servers::start_like(&Server::builder().aof(Fsync::Always), 3);
     let locker = durable(&servers).build().unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     until_granted(&locker, "a").await;
     let copied = epoch(&servers[0]);
     let nonce = copied.rsplit(':').next().unwrap();

@@ -83,7 +83,7 @@ async fn as_the_child() {
     let Ok(urls) = std::env::var(CHILD) else { return };
     let locker =
         Locker::builder().nodes(urls.split(',')).node_timeout(Duration::from_millis(300)).build().unwrap();
-    locker.init_fresh_nodes().await;
+    quorlock_testkit::init_nodes(&locker).await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     println!("child: held");
     for request in std::io::stdin().lock().lines() {

@@ -42,14 +42,12 @@ impl Home {
             .node_timeout(Duration::from_secs(2))
             .build_blocking()
             .unwrap();
-        for report in locker.init_fresh_nodes() {
-            assert!(matches!(report.outcome, quorlock::NodeOutcome::Yes), "{report}");
-        }
+        quorlock_testkit::init_nodes_blocking(&locker);
         let home = Self { nodes: Some(servers.urls().join(",")), ..Self::new() };
-        // Long enough for a loaded machine.
+        // Long enough for a loaded machine, and short enough for a ttl of 1 s.
         let config = home.path().join("config/quorlock");
         fs::create_dir_all(&config).unwrap();
-        fs::write(config.join("config.toml"), "node_timeout = \"150ms\"\n").unwrap();
+        fs::write(config.join("config.toml"), "node_timeout = \"240ms\"\n").unwrap();
         home
     }
 

@@ -5,6 +5,7 @@ use crate::processes::port::Port;
 use crate::processes::sigstop::{resume, stop};
 use crate::processes::spawn::{find_program, spawn_bound};
 use crate::servers::certs::Certs;
+use crate::servers::directory;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -60,7 +61,7 @@ impl Etcd {
     }
 
     fn start_with(members: usize, tls: bool) -> Self {
-        let directory = TempDir::with_prefix("quorlock-etcd-").unwrap();
+        let directory = directory::fresh("quorlock-etcd-");
         let certs = tls.then(|| Certs::generate(directory.path()));
         let member = |_| Member { client: Port::claim(), peer: Port::claim(), child: None };
         let mut cluster = Self { directory, certs, members: (0..members).map(member).collect() };

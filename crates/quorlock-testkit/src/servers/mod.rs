@@ -3,7 +3,9 @@
 pub(crate) mod builder;
 pub(crate) mod certs;
 pub(crate) mod connection;
+mod directory;
 pub(crate) mod etcd;
+pub(crate) mod init;
 pub(crate) mod server;
 
 use crate::servers::builder::ServerBuilder;

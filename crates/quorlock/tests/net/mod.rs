@@ -45,7 +45,7 @@ impl Net {
     /// A locker on nodes that are declared fresh.
     pub async fn locker(&self) -> Locker {
         let locker = self.builder().build().unwrap();
-        init(&locker).await;
+        quorlock_testkit::init_nodes(&locker).await;
         locker
     }
 
@@ -74,12 +74,6 @@ impl Net {
             copies == 3
         })
         .await;
-    }
-}
-
-pub async fn init(locker: &Locker) {
-    for report in locker.init_fresh_nodes().await {
-        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Servers that die, stop and come back.
 
-use crate::setting::{SOON, builder, causes, copies, fresh, init, secs};
+use crate::setting::{SOON, builder, causes, copies, fresh, secs};
 use quorlock::node::NodeError;
 use quorlock::{AcquireError, Event, ReleaseOutcome};
 use quorlock_testkit::{Fsync, Server, Servers, until};
@@ -101,7 +101,7 @@ async fn observers_hear_of_nodes_and_locks() {
         .observer(move |event: &Event| events.lock().unwrap().push(format!("{event:?}")))
         .build()
         .unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     let guard = locker.named("a").unwrap().acquire().await.unwrap();
     servers[0].kill();
     let heard_of = |word: &str| heard.lock().unwrap().iter().any(|event| event.starts_with(word));

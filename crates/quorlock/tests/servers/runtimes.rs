@@ -1,6 +1,6 @@
 //! Runtimes that end, and threads without one.
 
-use crate::setting::{SOON, builder, fresh, init, secs};
+use crate::setting::{SOON, builder, fresh, secs};
 use quorlock::ReleaseOutcome;
 use quorlock_testkit::{Servers, until};
 
@@ -44,7 +44,7 @@ fn a_locker_can_be_used_from_one_runtime_after_another() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             if round == 0 {
-                init(&locker).await;
+                quorlock_testkit::init_nodes(&locker).await;
             }
             let guard = locker.named("a").unwrap().acquire().await.unwrap();
             assert!(matches!(guard.release().await, ReleaseOutcome::Released));

@@ -12,19 +12,13 @@ pub fn secs(seconds: u64) -> Duration {
 }
 
 pub fn builder(servers: &Servers) -> Builder {
-    Locker::builder().nodes(servers.urls()).node_timeout(Duration::from_millis(200))
+    Locker::builder().nodes(servers.urls()).node_timeout(Duration::from_millis(500))
 }
 
 pub async fn fresh(servers: &Servers) -> Locker {
     let locker = builder(servers).build().unwrap();
-    init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     locker
-}
-
-pub async fn init(locker: &Locker) {
-    for report in locker.init_fresh_nodes().await {
-        assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
-    }
 }
 
 /// On how many nodes the lock of `guard` is stored.

@@ -1,6 +1,6 @@
 //! Clients in three zones, each next to one server and far from the others, which try at the same moment.
 
-use crate::setting::{init, secs};
+use crate::setting::secs;
 use quorlock::{AcquireError, Holder, Locker};
 use quorlock_testkit::proxy::Fault;
 use quorlock_testkit::{Proxy, Servers};
@@ -23,7 +23,7 @@ async fn zones(servers: &Servers, delay: Duration) -> (Vec<Locker>, Vec<Proxy>) 
         }
         let locker = Locker::builder().nodes(urls).node_timeout(Duration::from_millis(500)).build().unwrap();
         if zone == 0 {
-            init(&locker).await;
+            quorlock_testkit::init_nodes(&locker).await;
         }
         // Connections are made before the votes that the test is about.
         let warm = locker.named(format!("warm{zone}")).unwrap();

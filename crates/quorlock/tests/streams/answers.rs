@@ -37,7 +37,7 @@ async fn an_answer_that_comes_twice_counts_once() {
     let proxy = Proxy::start(servers[0].port()).await;
     let builder = Locker::builder().nodes([proxy.url()]).node_timeout(NODE_TIMEOUT);
     let locker = builder.restart_guard(RestartGuard::Strict).build().unwrap();
-    net::init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     let (one, other) = (locker.named("one").unwrap(), locker.named("other").unwrap());
     servers[0].cli(&["SET", "other", "taken by somebody else"]);
 

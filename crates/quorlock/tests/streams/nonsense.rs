@@ -51,7 +51,7 @@ async fn nonsense_in_the_middle_of_a_stream_costs_one_connection_and_no_time() {
         })
         .build()
         .unwrap();
-    net::init(&locker).await;
+    quorlock_testkit::init_nodes(&locker).await;
     for (bytes, then_cut) in forgeries() {
         until("the node is back", net::SOON, async || {
             let guard = locker.named("back").unwrap().acquire().await.unwrap();

@@ -10,6 +10,7 @@ use crate::processes::spawn::spawn_bound;
 use crate::servers::builder::{ServerBuilder, TESTKIT_USER};
 use crate::servers::certs::Certs;
 use crate::servers::connection::{Connection, Reply};
+use crate::servers::directory;
 use std::fs::{self, File};
 use std::io;
 use std::process::Child;
@@ -55,7 +56,7 @@ impl Server {
     }
 
     pub(crate) fn start_with(options: ServerBuilder) -> Self {
-        let directory = TempDir::with_prefix("quorlock-").unwrap();
+        let directory = directory::fresh("quorlock-");
         let tls = options.wants_tls().then(|| (Port::claim(), Certs::generate(directory.path())));
         let mut server = Self { options, directory, port: Port::claim(), tls, child: None };
         for _ in 0..START_TRIES {
