@@ -43,7 +43,7 @@ pub struct Order {
     /// How long one node may take to answer, where the library lets us say so. Without it: the library's default.
     #[arg(long)]
     pub node_timeout_ms: Option<u64>,
-    /// A file that whoever holds the lock signs, so that handoffs are counted.
+    /// A file that the holder of the lock signs, so that handoffs are counted.
     #[arg(long)]
     pub ledger: Option<PathBuf>,
 }

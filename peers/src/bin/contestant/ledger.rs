@@ -1,11 +1,11 @@
-//! Who had the lock last, across processes: a cycle is a handoff only if somebody else had it before.
+//! Who had the lock last, across processes: a cycle is a handoff only if another client had it before.
 
 use anyhow::{Context, Result};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A file that whoever holds the lock signs.
+/// A file that the holder of the lock signs.
 pub struct Ledger(File);
 
 impl Ledger {
@@ -14,7 +14,7 @@ impl Ledger {
         Ok(Self(file.with_context(|| format!("no ledger at {}", path.display()))?))
     }
 
-    /// Signs as `client` of this process; `true` if the last who did was somebody else.
+    /// Signs as `client` of this process; `true` if the last holder was another client.
     pub fn sign(&self, client: usize) -> bool {
         let name = format!("{:8}{client:8}", std::process::id());
         let mut last = [0; 16];

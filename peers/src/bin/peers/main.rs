@@ -16,8 +16,9 @@ mod trial;
 
 use anyhow::{Context, Result, bail, ensure};
 use args::Args;
+use baseline::Comparison;
 use clap::Parser;
-use contestants::Contestant;
+use contestants::{BASELINE, Contestant};
 use indicatif::{ProgressBar, ProgressStyle};
 use plan::Cell;
 use row::{Report, Row, Skipped};
@@ -31,13 +32,18 @@ fn main() -> Result<()> {
     let report = match &args.from_json {
         Some(file) => {
             let rows = serde_json::from_str(&fs::read_to_string(file)?).context("not a report of ours")?;
-            Report { machine: format!("from {}", file.display()), rows, skipped: Vec::new() }
+            Report {
+                machine: format!("from {}", file.display()),
+                rows,
+                skipped: Vec::new(),
+                comparisons: Vec::new(),
+            }
         }
         None => contest(&args)?,
     };
     table::print(&report);
     goals::print(&report.rows);
-    baseline::print(&report.rows);
+    baseline::print(&report.comparisons);
     if let Some(file) = &args.json {
         fs::write(file, serde_json::to_string_pretty(&report.rows)? + "\n")?;
     }
@@ -61,7 +67,9 @@ fn contest(args: &Args) -> Result<Report> {
     let servers = Servers::start(5)?;
     let mut entries: Vec<Entry<'_>> = cells
         .iter()
-        .flat_map(|cell| cell.entrants(&contestants).map(|contestant| Entry::new(cell, contestant)))
+        .flat_map(|cell| cell.entrants(&contestants).map(move |contestant| (cell, contestant)))
+        .enumerate()
+        .map(|(place, (cell, contestant))| Entry::new(place, cell, contestant))
         .collect();
     let bar = ProgressBar::new((entries.len() * args.reps()) as u64)
         .with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed} of {duration}  {msg}")?);
@@ -69,6 +77,8 @@ fn contest(args: &Args) -> Result<Report> {
         if bar.is_hidden() {
             eprintln!("run {rep} of {}", args.reps());
         }
+        // A B C C B A: what comes first in one repetition comes last in the next.
+        entries.reverse();
         for entry in &mut entries {
             bar.set_message(format!("{} {}", entry.cell.title(), entry.contestant.name));
             if let Some(skip) = entry.run(args.pace(), &servers) {
@@ -78,11 +88,18 @@ fn contest(args: &Args) -> Result<Report> {
             bar.inc(1);
         }
     }
+    entries.sort_by_key(|entry| entry.place);
     let rows = entries.iter().filter_map(Entry::row).collect();
+    let comparisons = entries.iter().filter_map(|entry| entry.comparison(&entries)).collect();
     bar.finish_and_clear();
     let cores = std::thread::available_parallelism()?;
     let policy = if args.realtime { ", SCHED_RR" } else { "" };
-    Ok(Report { machine: format!("{}, {cores} cores{policy}", server::version()?), rows, skipped })
+    Ok(Report {
+        machine: format!("{}, {cores} cores{policy}", server::version()?),
+        rows,
+        skipped,
+        comparisons,
+    })
 }
 
 /// Gives this process the lowest real-time priority. Everything it starts inherits it.
@@ -117,8 +134,10 @@ fn present(args: &Args, skipped: &mut Vec<Skipped>) -> Vec<Contestant> {
     contestants
 }
 
-/// One contestant in one cell. All of them run in turn, A B C A B C, so that cells can be compared with each other, too.
+/// One contestant in one cell. All of them run in turn, so that cells can be compared with each other, too.
 struct Entry<'a> {
+    /// Where it stands in the report.
+    place: usize,
     cell: &'a Cell,
     contestant: &'a Contestant,
     trials: Vec<Trial>,
@@ -127,8 +146,8 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    fn new(cell: &'a Cell, contestant: &'a Contestant) -> Self {
-        Self { cell, contestant, trials: Vec::new(), failed: false }
+    fn new(place: usize, cell: &'a Cell, contestant: &'a Contestant) -> Self {
+        Self { place, cell, contestant, trials: Vec::new(), failed: false }
     }
 
     /// Runs it once more; why it is left out from now on, if it failed.
@@ -151,5 +170,14 @@ impl<'a> Entry<'a> {
     /// The medians.
     fn row(&self) -> Option<Row> {
         (!self.trials.is_empty()).then(|| Row::median(self.cell, self.contestant.name, &self.trials))
+    }
+
+    /// quorlock beside its baseline in the same cell.
+    fn comparison(&self, entries: &[Entry<'_>]) -> Option<Comparison> {
+        let same_cell = |other: &&Entry<'_>| other.cell.title() == self.cell.title();
+        let baseline = entries.iter().filter(same_cell).find(|other| other.contestant.name == BASELINE)?;
+        let pairs: Vec<_> = self.trials.iter().cloned().zip(baseline.trials.iter().cloned()).collect();
+        (self.contestant.name == "quorlock" && !pairs.is_empty())
+            .then(|| Comparison { workload: self.cell.title(), pairs })
     }
 }

@@ -1,5 +1,6 @@
 //! The medians of several trials, as they stand in the report.
 
+use crate::baseline::Comparison;
 use crate::plan::{self, Cell};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,8 @@ pub struct Report {
     /// What is written as JSON.
     pub rows: Vec<Row>,
     pub skipped: Vec<Skipped>,
+    /// quorlock and its baseline, if there is one.
+    pub comparisons: Vec<Comparison>,
 }
 
 /// A contestant in one cell. A number that does not exist or is infinite is `null`.
@@ -103,7 +106,7 @@ impl fmt::Display for Skipped {
 }
 
 /// The middle one, or the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     match values.len() {

@@ -38,7 +38,7 @@ pub struct Server {
 impl Server {
     fn start() -> Result<Self> {
         let directory = TempDir::with_prefix("quorlock-peers-")?;
-        // Free a moment ago; should somebody else be faster, the server says so by ending.
+        // Free a moment ago; if another program takes it first, the server ends.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let child = end_with_us(&mut Command::new("redis-server"))
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
