@@ -95,9 +95,12 @@ mod store;
 
 pub use context::RestartGuard;
 pub use context::clock::{Clock, SystemClock};
+#[cfg(feature = "simulation")]
+#[doc(hidden)]
+pub use context::connector::{Connecting, Connector, Stream};
 pub use context::entropy::{Entropy, SystemEntropy};
 pub use context::event::{Event, GaveUpReason, Observer, ReleaseKind};
-#[cfg(feature = "injected-bugs")]
+#[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub use context::injected_bug::InjectedBug;
 pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NoQuorum, NodeOutcome, NodeReport};

@@ -1,4 +1,4 @@
-//! Bugs that the simulator switches on to prove that it finds them. Without the feature `injected-bugs`
+//! Bugs that the simulator switches on to prove that it finds them. Without the feature `simulation`
 //! there are none.
 
 use quorlock_core::{Attempt, Fence, Moment, Step};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A bug in the lock itself. The test kit injects those of servers and clocks from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "injected-bugs"), allow(unreachable_pub, dead_code))]
+#[cfg_attr(not(feature = "simulation"), allow(unreachable_pub, dead_code))]
 pub enum InjectedBug {
     /// The deadline is counted from the last answer instead of before the first send.
     LateDeadline,
@@ -26,22 +26,22 @@ pub enum InjectedBug {
 /// is on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InjectedBugs {
-    #[cfg(feature = "injected-bugs")]
+    #[cfg(feature = "simulation")]
     bug: Option<InjectedBug>,
 }
 
 impl InjectedBugs {
-    #[cfg(feature = "injected-bugs")]
+    #[cfg(feature = "simulation")]
     pub(crate) fn only(bug: InjectedBug) -> Self {
         Self { bug: Some(bug) }
     }
 
-    #[cfg(feature = "injected-bugs")]
+    #[cfg(feature = "simulation")]
     fn is_on(self, bug: InjectedBug) -> bool {
         self.bug == Some(bug)
     }
 
-    #[cfg(not(feature = "injected-bugs"))]
+    #[cfg(not(feature = "simulation"))]
     fn is_on(self, _: InjectedBug) -> bool {
         false
     }

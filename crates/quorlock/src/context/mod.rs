@@ -1,6 +1,7 @@
-//! What every part of a locker shares: clock, randomness, observers, limits and the recheck signal.
+//! What every part of a locker shares: clock, randomness, connector, observers, limits and the recheck signal.
 
 pub(crate) mod clock;
+pub(crate) mod connector;
 pub(crate) mod entropy;
 pub(crate) mod event;
 mod event_text;
@@ -13,6 +14,7 @@ pub(crate) mod options;
 pub(crate) mod trace;
 
 use crate::context::clock::{Clock, SystemClock};
+use crate::context::connector::{Connector, TcpConnector};
 use crate::context::entropy::{BufferedEntropy, Entropy};
 use crate::context::event::{Event, Observers};
 use crate::context::injected_bug::InjectedBugs;
@@ -45,6 +47,7 @@ pub enum RestartGuard {
 pub(crate) struct Context {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) connector: Arc<dyn Connector>,
     pub(crate) observers: Observers,
     pub(crate) recheck: RecheckSignal,
     pub(crate) identities: ServerIdentities,
@@ -94,6 +97,7 @@ impl Default for Context {
         Self {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(BufferedEntropy),
+            connector: Arc::new(TcpConnector),
             observers: Observers::default(),
             recheck: RecheckSignal::default(),
             identities: ServerIdentities::default(),

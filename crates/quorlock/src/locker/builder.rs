@@ -4,7 +4,7 @@ use crate::context::clock::Clock;
 use crate::context::entropy::Entropy;
 use crate::context::event::{Observer, Observers};
 use crate::context::identity;
-#[cfg(feature = "injected-bugs")]
+#[cfg(feature = "simulation")]
 use crate::context::injected_bug::InjectedBugs;
 use crate::context::options::{
     Options, TtlRules, check_attempts, check_longest, check_margin, check_max_hold, signature,
@@ -264,8 +264,16 @@ impl Builder {
         self
     }
 
+    /// Replaces how connections to servers are opened, for the simulator.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn connector(mut self, connector: Arc<dyn crate::Connector>) -> Self {
+        self.ctx.connector = connector;
+        self
+    }
+
     /// Switches a bug on that the simulator must find.
-    #[cfg(feature = "injected-bugs")]
+    #[cfg(feature = "simulation")]
     #[doc(hidden)]
     pub fn inject_bug(mut self, bug: crate::InjectedBug) -> Self {
         self.ctx.injected = InjectedBugs::only(bug);

@@ -49,7 +49,8 @@ impl EtcdNode {
     /// [`NodeError::Tls`] if a certificate cannot be used.
     pub(crate) fn open(url: &Cluster, ctx: &Context) -> Result<Self, NodeError> {
         let endpoint = |endpoint: &Endpoint| {
-            Ok(http::Endpoint { authority: endpoint.to_string(), address: Address::new(endpoint)? })
+            let address = Address::new(endpoint, &ctx.connector)?;
+            Ok(http::Endpoint { authority: endpoint.to_string(), address })
         };
         let endpoints = url.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, NodeError>>()?;
         let request_timeout = ctx.node_timeout * REQUEST_TIMEOUT_FACTOR;

@@ -32,7 +32,7 @@ pub(crate) fn store(url: &str) -> Store {
     let Place::Cluster(cluster) = url.parse::<NodeUrl>().unwrap().place else { panic!("{url}") };
     let member = |endpoint: &Endpoint| http::Endpoint {
         authority: endpoint.to_string(),
-        address: Address::new(endpoint).unwrap(),
+        address: Address::new(endpoint, &Context::default().connector).unwrap(),
     };
     let limit = Duration::from_secs(20);
     let http = Http::new(cluster.endpoints.iter().map(member).collect(), limit, limit);

@@ -167,7 +167,7 @@ fn reach(url: &NodeUrl, ctx: &Context) -> Result<(Address, Login), NodeError> {
         db: server.db,
         durable: server.durable.unwrap_or(ctx.durable),
     };
-    Ok((Address::new(&server.endpoint)?, login))
+    Ok((Address::new(&server.endpoint, &ctx.connector)?, login))
 }
 
 fn check_ready(state: &LinkState) -> Result<(), NodeError> {

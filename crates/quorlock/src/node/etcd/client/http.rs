@@ -301,9 +301,15 @@ pub(crate) fn lost(error: &(dyn std::error::Error + 'static)) -> NodeError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::context::Context;
 
     fn http(members: usize) -> Http {
-        let address = Address::Tcp { host: "a".to_owned(), port: 1, tls: None };
+        let address = Address::Tcp {
+            connector: Context::default().connector,
+            host: "a".to_owned(),
+            port: 1,
+            tls: None,
+        };
         let member = |_| Endpoint { authority: "a:1".to_owned(), address: address.clone() };
         Http::new((0..members).map(member).collect(), Duration::from_secs(1), Duration::from_secs(1))
     }

@@ -1,7 +1,7 @@
 //! One connection: bytes out, replies in.
 
+use crate::context::connector::Stream;
 use crate::node::NodeError;
-use crate::node::net::stream::Stream;
 use crate::node::redis::protocol::resp::{self, Value};
 use crate::node::redis::protocol::server_errors::protocol;
 use bytes::{Buf, BytesMut};
