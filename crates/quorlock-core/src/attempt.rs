@@ -11,7 +11,7 @@ use crate::node_set::NodeSet;
 use crate::tally::{Quorum, Tally, Verdict, Vote};
 
 /// How often an attempt may stamp before it gives up.
-const MOST_STAMPS: u8 = 2;
+const MAX_STAMPS: u8 = 2;
 
 /// What one node answered to the vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Attempt {
         // All voters must answer before another round, which must go above whatever each was raised to.
         match self.raised.outstanding() {
             1.. => Step::Wait,
-            0 if self.stamps < MOST_STAMPS => Step::Stamp,
+            0 if self.stamps < MAX_STAMPS => Step::Stamp,
             0 => Step::Refused,
         }
     }
