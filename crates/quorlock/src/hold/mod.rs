@@ -128,7 +128,7 @@ impl HeldLock {
         self.inner().lease.deadline()
     }
 
-    /// Time to the deadline, whatever the lock is worth.
+    /// Time to the deadline, even if the lock is lost.
     pub(crate) fn time_left(&self) -> Duration {
         self.now().until(self.deadline())
     }
@@ -156,7 +156,7 @@ impl HeldLock {
         self.now().since(self.inner().lease.since())
     }
 
-    /// What the lock is worth right now. Reads the clocks, asks no node.
+    /// The state of the lock right now: held, unverified, or lost and why. Asks no node.
     pub(crate) fn state(&self) -> LeaseState {
         let clock = &self.nodes().ctx.clock;
         self.inner().lease.state(clock.now(), clock.wall())
