@@ -350,7 +350,7 @@ impl<'a> Acquirer<'a> {
     fn emit_waiting(&self, held: &Inspection) {
         let holder = match &held.holder {
             Holder::Owner { owner, .. } => Some(owner.clone()),
-            Holder::Foreign(_) | Holder::Nobody => None,
+            Holder::Foreign(_) | Holder::Nobody | Holder::Unknown => None,
         };
         let name = self.params.name.clone();
         self.nodes.ctx.emit(&Event::Waiting { name, holder, left: held.left });
@@ -398,7 +398,7 @@ impl<'a> Acquirer<'a> {
                 AcquireError::Held { lock, holder: found.holder, left: found.left, waited }
             }
             Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
-            None if was_refused => AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited },
+            None if was_refused => AcquireError::Held { lock, holder: Holder::Unknown, left: None, waited },
             None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.nodes.troubles() },
         }
     }

@@ -192,8 +192,10 @@ pub enum Holder {
     },
     /// Another program: a short piece of what it stored.
     Foreign(String),
-    /// No client is known to have a majority: several contend, or too few nodes answered.
+    /// No client has a majority: the lock is free, or several clients contend.
     Nobody,
+    /// A client that too few nodes named in time.
+    Unknown,
 }
 
 impl fmt::Display for Holder {
@@ -201,7 +203,8 @@ impl fmt::Display for Holder {
         match self {
             Holder::Owner { owner, .. } => owner.fmt(f),
             Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
-            Holder::Nobody => f.write_str("a client that too few nodes named in time"),
+            Holder::Nobody => f.write_str("no client"),
+            Holder::Unknown => f.write_str("a client that too few nodes named in time"),
         }
     }
 }
