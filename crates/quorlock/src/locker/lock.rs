@@ -74,7 +74,7 @@ impl Lock {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, it leaves the queue and releases what it may have set on any node.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_loop(Limits::of(&self.options)).await
+        self.acquire_within(Limits::for_acquire(&self.options)).await
     }
 
     /// Takes the lock without waiting for a client that has it.
@@ -94,7 +94,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_loop(Limits::once(&self.options)).await
+        self.acquire_within(Limits::for_try_acquire(&self.options)).await
     }
 
     /// Runs `work` while the lock is held, and releases it.
@@ -234,7 +234,7 @@ impl Lock {
         Ok(guard)
     }
 
-    async fn acquire_loop(&self, limits: Limits) -> Result<Guard, AcquireError> {
+    async fn acquire_within(&self, limits: Limits) -> Result<Guard, AcquireError> {
         if let Err(source) = self.check() {
             return Err(AcquireError::Config { lock: self.name.clone(), source });
         }
