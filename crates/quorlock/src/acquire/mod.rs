@@ -35,7 +35,7 @@ const RETRY_CAP: Duration = Duration::from_millis(500);
 const SPLIT_ATTEMPTS: u32 = 16;
 const SPLIT_TIME: Duration = Duration::from_secs(5);
 
-/// How long a busy queue pauses, so that waiters of other processes can use the hint that they got.
+/// How long a busy queue pauses, so that waiters of other clients can use the hint that they got.
 const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 /// The bounds of one call.
@@ -242,7 +242,7 @@ impl<'a> Acquirer<'a> {
         Ok(())
     }
 
-    /// Waits while a guard of this process holds the lock: until then no node needs to be asked.
+    /// Waits while a guard of this locker holds the lock: until then no node needs to be asked.
     async fn wait_for_local_holder(&self) -> Result<(), OutOfTime> {
         while let Some(left) = self.queue.held_for() {
             if self.left().is_zero() {

@@ -152,8 +152,8 @@ pub enum AcquireError {
         /// What is wrong, and what is allowed.
         source: ConfigError,
     },
-    /// Too many tasks of this process wait for the lock already.
-    #[error("{waiters} tasks of this process wait for lock `{lock}` already")]
+    /// Too many tasks of this locker wait for the lock already.
+    #[error("{waiters} tasks of this locker wait for lock `{lock}` already")]
     TooManyWaiters {
         /// The lock.
         lock: Name,

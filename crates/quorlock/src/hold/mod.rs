@@ -1,4 +1,4 @@
-//! A held lock as its guard, its watchdog and the waiters of its process see it.
+//! A held lock as its guard, its watchdog and the waiters of its locker see it.
 
 pub(crate) mod clock_jumps;
 pub(crate) mod deferred_watchdogs;
@@ -101,7 +101,7 @@ impl HeldLock {
         })
     }
 
-    /// Lets the waiters of this process know that they need not ask the nodes while this is held.
+    /// Lets the waiters of this locker know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.inner().guarded = true;
         let holder: Weak<Self> = Arc::downgrade(self);
@@ -197,7 +197,7 @@ impl HeldLock {
             self.nodes().ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
         }
         self.lost.fire();
-        // The next waiter of this process may try now.
+        // The next waiter of this locker may try now.
         self.queue.wakeup().notify();
         Lost { lock: self.name.clone(), reason }
     }
@@ -270,7 +270,7 @@ impl HeldLock {
         true
     }
 
-    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process.
+    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this locker.
     /// `None` if it was ended before.
     ///
     /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The
@@ -293,7 +293,7 @@ impl HeldLock {
         Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }
 
-    /// The command that releases the lock. It sends no hint if a waiter of this process takes the lock at
+    /// The command that releases the lock. It sends no hint if a waiter of this locker takes the lock at
     /// once.
     pub(crate) fn release_command(&self) -> Command {
         let quiet = self.queue.has_next();
@@ -304,7 +304,7 @@ impl HeldLock {
         Command::Release { name: self.name.clone(), token: inner.lease.token(), quiet, behind, forced }
     }
 
-    /// Ends the hold without a release: another process goes on with the lock. Waiters of this process
+    /// Ends the hold without a release: another process goes on with the lock. Waiters of this locker
     /// must watch the nodes from now on.
     pub(crate) fn give_away(&self) {
         if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
@@ -317,7 +317,7 @@ impl HeldLock {
         self.nodes().ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }
 
-    /// Records whether waiters outside this process were known when this was released.
+    /// Records whether waiters outside this locker were known when this was released.
     pub(crate) fn set_others_wait(&self, waited: bool) {
         self.queue.set_others_wait(waited);
     }

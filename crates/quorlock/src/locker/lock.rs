@@ -60,9 +60,9 @@ impl Lock {
     /// Takes the lock, waiting for it if another client has it.
     ///
     /// Waits at most the [wait limit](Lock::wait_timeout) (10 s by default) and makes at most
-    /// [`max_attempts`](Lock::max_attempts) attempts (10 000 by default). Tasks of one process get their
-    /// turn in the order of their calls. A call whose turn has come keeps it until it is done or dropped,
-    /// so do not hold on to this future without polling it.
+    /// [`max_attempts`](Lock::max_attempts) attempts (10 000 by default). Tasks that share a [`Locker`] get
+    /// their turn in the order of their calls. A call whose turn has come keeps it until it is done or
+    /// dropped, so do not hold on to this future without polling it.
     ///
     /// Over all names, 256 attempts of a locker are under way at most. The others wait; that is no
     /// attempt and counts as waiting.
