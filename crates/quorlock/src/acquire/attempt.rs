@@ -246,7 +246,7 @@ impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.is_armed {
             let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.nodes.send(Command::Release { name, token, quiet, behind: None, forced: false });
+            self.nodes.send(Command::Release { name, token, quiet, stored_after_token: None, forced: false });
         }
     }
 }

@@ -298,10 +298,16 @@ impl HeldLock {
     pub(crate) fn release_command(&self) -> Command {
         let quiet = self.queue.has_next();
         let inner = self.inner();
-        let behind = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
+        let stored_after_token = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
         // The process that gave an adopted lock away may still have a repair under way.
         let forced = !self.is_stored;
-        Command::Release { name: self.name.clone(), token: inner.lease.token(), quiet, behind, forced }
+        Command::Release {
+            name: self.name.clone(),
+            token: inner.lease.token(),
+            quiet,
+            stored_after_token,
+            forced,
+        }
     }
 
     /// Ends the hold without a release: another process goes on with the lock. Waiters of this locker

@@ -197,7 +197,7 @@ impl Lock {
 
     fn send_release(&self, token: Token) -> Pin<Box<Round>> {
         let name = self.name.clone();
-        let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
+        let command = Command::Release { name, token, quiet: false, stored_after_token: None, forced: true };
         Box::pin(self.locker.nodes().ask(command))
     }
 

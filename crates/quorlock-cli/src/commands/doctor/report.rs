@@ -205,7 +205,7 @@ fn node_json(node: &NodeSnapshot) -> Value {
 fn state(state: &NodeState) -> String {
     match state {
         NodeState::Votes => "votes".to_owned(),
-        NodeState::Unmarked => "new?".to_owned(),
+        NodeState::NoEpoch => "new?".to_owned(),
         NodeState::Quarantined { left } => format!("quarantined {}", show(*left)),
         NodeState::Denied => "lacks rights".to_owned(),
         NodeState::Refused(cause) => format!("refused: {}", cause.kind().replace('_', " ")),
