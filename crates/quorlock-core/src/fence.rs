@@ -75,7 +75,7 @@ impl FenceClock {
     /// A counter further ahead than this is one name's accident, not a clock difference between clients.
     const LONGEST_LEAD: Duration = Duration::from_secs(5);
     /// The most names that are remembered whose counter is far ahead; more cost a round trip, not safety.
-    const MOST_NAMES: usize = 1024;
+    const MAX_NAMES: usize = 1024;
 
     /// The year 2200. A clock that shows more is wrong, and what it proposed would leave few or no fences
     /// to hand out.
@@ -95,11 +95,11 @@ impl FenceClock {
             self.lead = self.lead.max(lag);
             return;
         }
-        if self.ahead.len() >= Self::MOST_NAMES {
+        if self.ahead.len() >= Self::MAX_NAMES {
             // The clock has passed some of them by now.
             self.ahead.retain(|_, seen| seen.get() > now.as_micros());
         }
-        if self.ahead.len() < Self::MOST_NAMES || self.ahead.contains_key(name) {
+        if self.ahead.len() < Self::MAX_NAMES || self.ahead.contains_key(name) {
             let seen = self.ahead.entry(name.clone()).or_default();
             *seen = counter.max(*seen);
         }
@@ -159,7 +159,7 @@ mod tests {
     fn few_names_are_remembered_and_those_that_the_clock_has_passed_make_room() {
         let far = |number: u64| Fence::new(1_000_000_000 + number);
         let name = |number: u64| Name::new(format!("n{number}")).unwrap();
-        let most = FenceClock::MOST_NAMES as u64;
+        let most = FenceClock::MAX_NAMES as u64;
         let mut clock = FenceClock::default();
         (0..most).for_each(|number| clock.saw(&name(number), far(number), at(1_000)));
         clock.saw(&name(most), far(most), at(1_000));
@@ -170,7 +170,7 @@ mod tests {
         // The clock is at the counter of the second name now; that of the first is higher.
         let later = at(far(1).get());
         clock.saw(&name(most), Fence::new(9_000_000_000), later);
-        assert_eq!(clock.ahead.len(), FenceClock::MOST_NAMES, "one went, one came");
+        assert_eq!(clock.ahead.len(), FenceClock::MAX_NAMES, "one went, one came");
         assert!(!clock.ahead.contains_key(&name(1)), "the clock is there");
         assert_eq!(clock.propose(&name(most), later), Fence::new(9_000_000_001));
     }

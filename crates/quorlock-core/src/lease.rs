@@ -7,8 +7,8 @@ use crate::ttl::Ttl;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A forward jump of the wall clock against the boot clock by this much means that we may have been paused in
-/// a way the boot clock does not show (a virtual machine stopped or moved).
+/// A forward jump of the wall clock against the boot clock by this much means that we may have been paused
+/// in a way the boot clock does not show (a virtual machine stopped or moved).
 const UNSEEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why a lock was lost. Lost is final.
@@ -58,7 +58,7 @@ impl LossReason {
     }
 }
 
-/// What a lease is worth at some moment.
+/// The state of a lease at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
     /// Held for the time that is left.
@@ -129,17 +129,13 @@ impl LeaseTerms {
         self.ends_by.is_some_and(|end| self.deadline >= end)
     }
 
-    /// What the lease is worth at `now`.
+    /// The state at `now`.
     pub fn state(&self, now: Moment, wall: Wall) -> LeaseState {
         if let Some(loss) = self.lost {
             return LeaseState::Lost(loss);
         }
         if now >= self.deadline {
-            return LeaseState::Lost(if self.at_longest_hold() {
-                LossReason::MaxHold
-            } else {
-                LossReason::Expired
-            });
+            return LeaseState::Lost(self.expiry_reason());
         }
         if self.slept_unseen(now, wall) {
             LeaseState::Unverified
@@ -150,23 +146,19 @@ impl LeaseTerms {
 
     /// Records a majority's confirmation in a round that started at `start` and ended at `now`.
     ///
+    /// Nodes never shorten what they keep, so a short extension leaves a later deadline as it is.
+    ///
     /// # Errors
     /// The loss, if the lease was over before the round ended: an extension never brings a lost lock back.
-    ///
-    /// Nodes never shorten what they keep, so a short extension leaves a later deadline as it is.
     pub fn extend(&mut self, ttl: Ttl, start: (Moment, Wall), now: Moment) -> Result<(), LossReason> {
         if let Some(loss) = self.lost {
             return Err(loss);
         }
         if now >= self.deadline {
-            return Err(self.lose(if self.at_longest_hold() {
-                LossReason::MaxHold
-            } else {
-                LossReason::Expired
-            }));
+            return Err(self.lose(self.expiry_reason()));
         }
         let deadline = capped(ttl.deadline(start.0), self.ends_by);
-        // After an unseen pause the old deadline is worth nothing: it was counted on a clock that did not
+        // After an unseen pause the old deadline is not valid: it was counted on a clock that did not
         // advance.
         if deadline >= self.deadline || self.slept_unseen(start.0, start.1) {
             self.deadline = deadline;
@@ -178,6 +170,11 @@ impl LeaseTerms {
     /// Declares the lease over. The first reason stays.
     pub fn lose(&mut self, loss: LossReason) -> LossReason {
         *self.lost.get_or_insert(loss)
+    }
+
+    /// Why it is lost once the deadline has passed.
+    fn expiry_reason(&self) -> LossReason {
+        if self.at_longest_hold() { LossReason::MaxHold } else { LossReason::Expired }
     }
 
     /// By how much the wall clock ran ahead of the boot clock since a majority confirmed.

@@ -116,11 +116,6 @@ impl Tally {
         self.quorum.verdict(self.yes(), self.outstanding())
     }
 
-    /// Whether more nodes are against than a majority can spare, so that the missing ones cannot matter.
-    pub fn denied_by_answers(&self) -> bool {
-        self.no() > self.quorum.spare()
-    }
-
     /// Nodes that agreed.
     pub fn yes(&self) -> usize {
         self.yes.into()
@@ -160,19 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_deny_a_name_only_where_the_missing_nodes_could_not_grant_it() {
-        let table = [
-            (1, "n", true),
-            (1, "-", false),
-            (3, "nn", true),
-            (3, "n-", false),
-            (3, "nyn", true),
-            (5, "nn--", false),
-        ];
-        for (nodes, votes, denied) in table {
-            assert_eq!(tally(nodes, votes).denied_by_answers(), denied, "{nodes} {votes}");
-        }
-        assert!(tally(5, "nnnn").denied_by_answers());
+    fn a_quorum_is_shown_as_how_many_of_how_many() {
         assert_eq!(Quorum::of(5).unwrap().to_string(), "3 of 5");
     }
 

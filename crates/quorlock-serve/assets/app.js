@@ -14,7 +14,7 @@ import { askForToken, showScope } from "./access.js";
 
 const EVERY_MS = 1000, SELDOM_MS = 5000, TICK_MS = 100;
 /** Characters of a lock's name in the title of the tab. */
-const MOST_IN_TITLE = 60;
+const MAX_IN_TITLE = 60;
 let answeredAt = null;
 let uptime = 0;
 let timer = null;
@@ -70,7 +70,7 @@ function route(isFirst = false) {
   if (!isFirst && lock === before) return;
   if (before === null) listScroll = scrollY;
   document.body.dataset.view = lock === null ? "list" : "lock";
-  setSubject(visible(lock ?? "").slice(0, MOST_IN_TITLE));
+  setSubject(visible(lock ?? "").slice(0, MAX_IN_TITLE));
   openLock(lock);
   showEventsOf(lock ?? null);
   if (latest) refreshLock(latest);

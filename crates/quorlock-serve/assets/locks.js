@@ -22,12 +22,12 @@ let pages = [];
 let last = null;
 
 /** The sidecar searches for at most so many bytes, which is the longest name. */
-const MOST_BYTES = 512;
+const MAX_BYTES = 512;
 const encoder = new TextEncoder();
 
 function words() {
   const text = byId("locks-filter").value.trim();
-  return text.slice(0, encoder.encodeInto(text, new Uint8Array(MOST_BYTES)).read);
+  return text.slice(0, encoder.encodeInto(text, new Uint8Array(MAX_BYTES)).read);
 }
 
 /** What to ask of the sidecar for the page of locks that is wanted now. */

@@ -1,4 +1,5 @@
-//! The check that imports point one way: a folder uses only the folders that its parent's `# Layout` lists above it.
+//! The check that imports point one way: a folder uses only the folders that its parent's `# Layout` lists
+//! above it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// A folder with more files is hard to take in at once.
 const MAX_FILES: usize = 14;
 
-/// Checks the crate in the working directory. Each of `documents` is a file with a `# Layout` section, as a path below
-/// `src`; its list orders the folders next to it.
+/// Checks the crate in the working directory. Each of `documents` is a file with a `# Layout` section, as a
+/// path below `src`; its list orders the folders next to it.
 pub fn assert_imports_point_one_way(documents: &[&str]) {
     let mut wrong = Vec::new();
     for document in documents {
@@ -27,7 +28,7 @@ pub fn assert_imports_point_one_way(documents: &[&str]) {
             }
         }
     }
-    assert!(wrong.is_empty(), "upward imports:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "imports of folders listed below:\n{}", wrong.join("\n"));
 }
 
 /// Checks that no folder of the crate in the working directory is too full.
@@ -112,7 +113,7 @@ fn sorted(mut names: Vec<String>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Goal: the check sees an upward import in whatever form it is written.
+    /// Goal: the check sees an import in whatever form it is written.
     #[test]
     fn an_import_is_found_in_every_form() {
         let (top, redis) = (Path::new(""), Path::new("node/redis"));

@@ -12,11 +12,11 @@
 //! | `rng` | randomness that a seed repeats |
 //! | [`layout`] | the check that imports of a crate point one way |
 //! | [`exposition`] | reading the text that Prometheus scrapes |
-//! | `processes` | child processes: starting, stopping (SIGSTOP), their ports and clocks, other Redlock clients |
+//! | `processes` | child processes: starting, stopping (SIGSTOP), ports and clocks, other Redlock clients |
 //! | `servers` | real Redis and Valkey servers and etcd clusters on loopback |
 //! | `faults` | what a single test breaks: a faulty node, a fault proxy, a test clock |
 //! | [`simulator`] | the shipped lock on simulated servers, networks and clocks, on a seeded schedule |
-//! | [`nemesis`] | the shipped lock on real servers and in real client processes, with faults (Jepsen's word) |
+//! | [`nemesis`] | the shipped lock on real servers, in real client processes, with faults (Jepsen's word) |
 //! | [`schemes`] | other ways to lock, and what each breaks |
 //!
 //! [`simulator`] and [`nemesis`] are built alike: clients that use locks, faults that disturb them,

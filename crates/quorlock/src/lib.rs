@@ -38,20 +38,20 @@
 //! - [`Guard`]: a held lock, kept alive in the background and released when dropped.
 //! - [`Lease`]: a view of a held lock for other tasks; [`Lock::run`] hands one to the work.
 //! - [`blocking`]: the same types without async.
-//! - [`fenced`]: the other half of a lock: a resource that refuses an outdated holder.
+//! - [`fenced`]: a resource that refuses an outdated holder.
 //! - [`optimistic`]: changes of one value that need no lock.
 //! - `metrics` (with the feature of that name): numbers for Prometheus and others.
 //! - [`node`]: what votes, and how to bring a node of your own.
 //!
 //! # What to do with errors
-//! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each node's cause
-//! is in it. [`Lost`]: stop the work, another client may hold the lock soon.
+//! [`AcquireError::Held`]: try later, or skip the work. [`AcquireError::NoQuorum`]: wake an operator; each
+//! node's cause is in it. [`Lost`]: stop the work, another client may hold the lock soon.
 //! [`ReleaseOutcome::Unconfirmed`]: nothing; the ttl frees the lock.
 //!
-//! The README of the repository lists the promises, their assumptions and what is not promised.
+//! `docs/guarantees.md` in the repository lists the promises, their assumptions and what is not promised.
 //!
 //! # Where it runs
-//! On Linux, where it is tested; other Unix systems have what it needs.
+//! Tested on Linux. Other Unix systems compile; other systems do not.
 //!
 //! Connections, watchdogs and timers are tasks. A locker starts its connections on the tokio runtime that
 //! first uses it. A guard starts its watchdog on the runtime that acquired the lock. A task runs only
@@ -64,7 +64,7 @@
 //! selects on one.
 //!
 //! # Layout
-//! A folder uses only the folders above it; `tests/layout.rs` checks that.
+//! A folder uses only the folders listed above it; `tests/layout.rs` checks that.
 //!
 //! - `error/`: what can go wrong, each variant a decision for the caller
 //! - `context/`: what every part shares: clock, randomness, settings, events
@@ -75,7 +75,7 @@
 //! - `acquire/`: from the call to the grant: queue, attempt, undo, waiting
 //! - `hold/`: from the grant to the release: guard, watchdog, extend, loss, release
 //! - `locker/`: the types that users start with, and their configuration
-//! - `store/`: values next to the lock, which refuse an outdated holder
+//! - `store/`: values that refuse an outdated holder (`fenced`) or that need no lock (`optimistic`)
 //! - `blocking/`: the same types without async
 //!
 //! ARCHITECTURE.md in the repository follows one lock through these folders.

@@ -147,7 +147,7 @@ async fn looking_leaves_nothing_behind_on_any_node() {
         assert_eq!(server.cli(&["DBSIZE"]), "0");
     }
     let refused = looker.named("a").unwrap().try_acquire().await.unwrap_err();
-    assert_eq!(kinds(&refused), ["unmarked"; 3]);
+    assert_eq!(kinds(&refused), ["no_epoch"; 3]);
     let locker = net.locker().await;
     let before: Vec<String> = net.servers.iter().map(epoch).collect();
     look().named("a").unwrap().inspect().await.unwrap();
@@ -202,7 +202,7 @@ async fn a_node_in_quarantine_cannot_be_raised_yet() {
     let looker = net.builder().begin_epochs(false).build().unwrap();
     net.servers[0].flushall();
     let results = looker.raise_longest_ttl(secs(300)).await.unwrap();
-    assert!(matches!(results[0].outcome, NodeOutcome::Failed(NodeError::Unmarked)), "{results:?}");
+    assert!(matches!(results[0].outcome, NodeOutcome::Failed(NodeError::NoEpoch)), "{results:?}");
     assert!(looker.raise_longest_ttl(secs(8 * 86_400)).await.is_err());
 }
 

@@ -20,6 +20,14 @@ pub(crate) fn show(span: Duration) -> String {
     Rounded(span).to_string()
 }
 
+/// A duration under 10 ms with two decimals (`0.42ms`), else as [`show`] does (`12ms`).
+pub(crate) fn show_fine(span: Duration) -> String {
+    match span.as_micros() {
+        micros @ 0..10_000 => format!("{}.{:02}ms", micros / 1000, micros % 1000 / 10),
+        _ => show(span),
+    }
+}
+
 /// A duration in a configuration file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DurationSetting(pub(crate) Duration);

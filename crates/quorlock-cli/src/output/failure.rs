@@ -115,7 +115,7 @@ impl From<AcquireError> for Failure {
                     other => format!("lock `{lock}` is held by {other}{for_another}"),
                 };
                 let status = shell_quote::quorlock_command("status", &lock, None);
-                let exit = if holder == Holder::Nobody { Exit::Contended } else { Exit::Busy };
+                let exit = if holder == Holder::Unknown { Exit::Contended } else { Exit::Busy };
                 Self::new(exit, kind, message)
                     .help(format!("wait longer with --wait, or see who has it with `{status}`"))
                     .detail("name", lock.as_str())

@@ -84,8 +84,7 @@ pub(crate) fn free_text(lock: &Inspection) -> String {
 pub(crate) fn holder_text(holder: &Holder) -> String {
     match holder {
         Holder::Owner { owner, .. } => format!("{} (pid {})", owner.who, owner.pid),
-        Holder::Foreign(value) => format!("another program (value `{value}`)"),
-        _ => "nobody".to_owned(),
+        other => other.to_string(),
     }
 }
 

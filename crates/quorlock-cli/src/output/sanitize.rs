@@ -6,8 +6,8 @@ use quorlock::printable;
 /// The most that is shown of a line, in bytes: more than all nodes of a configuration need.
 const MAX_SHOWN: usize = 64 * 1024;
 
-/// `text` without control characters except line feeds. A checkout of another user's files may contain any path and
-/// any configuration.
+/// `text` without control characters except line feeds. A checkout of another user's files may contain any
+/// path and any configuration.
 pub(crate) fn sanitize_lines(text: &str) -> String {
     let lines: Vec<String> = text.split('\n').map(|line| printable(line, MAX_SHOWN)).collect();
     lines.join("\n")

@@ -9,9 +9,9 @@ use std::time::Duration;
 fn new_nodes_cannot_vote_and_are_left_as_they_are() {
     let (home, servers) = (home(), Servers::start(3));
     let report = ask(&home, &servers.urls(), &["doctor"]).exits(69).json();
-    let unmarked = finding(&report, "unmarked");
-    assert_eq!(unmarked["nodes"].as_array().unwrap().len(), 3);
-    assert!(unmarked["do"].as_str().unwrap().contains("quorlock init"), "{unmarked}");
+    let no_epoch = finding(&report, "no-epoch");
+    assert_eq!(no_epoch["nodes"].as_array().unwrap().len(), 3);
+    assert!(no_epoch["do"].as_str().unwrap().contains("quorlock init"), "{no_epoch}");
     assert_eq!(servers[0].cli(&["DBSIZE"]), "0", "the doctor changes nothing");
 }
 

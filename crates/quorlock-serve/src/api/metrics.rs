@@ -3,6 +3,7 @@
 use crate::api::callers::CanRead;
 use crate::api::state::AppState;
 use crate::metrics::{Gauges, touch};
+use crate::sessions::SessionCounts;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +17,7 @@ use std::sync::atomic::Ordering;
 pub(crate) async fn metrics(State(app): State<Arc<AppState>>, _: CanRead) -> Response {
     touch();
     record_health(&app.locker.health());
-    let (leases, holds) = app.sessions.counts();
+    let SessionCounts { leases, holds } = app.sessions.counts();
     let connections = app.connections.load(Ordering::Relaxed);
     Gauges { leases, holds, connections, waiters: app.waiters.total() }.record();
     app.prometheus.run_upkeep();

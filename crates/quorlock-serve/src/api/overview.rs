@@ -13,6 +13,7 @@ use crate::dashboard::nodes::{Node, nodes};
 use crate::json::lock::LockJson;
 use crate::json::{millis, now_ms};
 use crate::problem::Problem;
+use crate::sessions::SessionCounts;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -80,7 +81,7 @@ pub(crate) async fn overview(
     let nodes = nodes(&app.locker, &app.node_facts);
     let lost = app.event_log.last_loss_within(LOSS_SHOWN);
     let quorum = app.locker.quorum();
-    let (sessions, holds) = app.sessions.counts();
+    let SessionCounts { leases, holds } = app.sessions.counts();
     Ok(json(&Overview {
         version: env!("CARGO_PKG_VERSION"),
         now: now_ms(),
@@ -97,7 +98,7 @@ pub(crate) async fn overview(
         complete: list.as_ref().is_some_and(|list| list.listing.complete),
         locks_age_ms: list.as_ref().map(|list| millis(list.age())),
         waiters_total: app.waiters.total(),
-        sessions,
+        sessions: leases,
         holds,
         connections: app.connections.load(Ordering::Relaxed),
         series: app.history.points(),

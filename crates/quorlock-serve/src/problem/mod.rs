@@ -73,11 +73,9 @@ impl Problem {
     pub(crate) fn not_acquired(error: AcquireError, has_waited: bool) -> Self {
         match error {
             AcquireError::Held { lock, holder, left, .. } => {
-                let holder = HolderJson::of(&holder);
-                let by = holder
-                    .as_ref()
-                    .map_or("other clients that contend for it".to_owned(), ToString::to_string);
-                Self::held(&format!("lock `{lock}` is held by {by}"), holder, left, has_waited)
+                let known = HolderJson::of(&holder);
+                let by = known.as_ref().map_or_else(|| holder.to_string(), ToString::to_string);
+                Self::held(&format!("lock `{lock}` is held by {by}"), known, left, has_waited)
             }
             AcquireError::Contended { lock, attempts, .. } => {
                 let detail = format!(

@@ -7,9 +7,10 @@
 //! the boot clock. It does not end when the lock is found lost, because the caller may not have read
 //! that yet.
 
+use crate::sessions::lock;
 use quorlock::{CancellationToken, Guard, Lease, Name, ReleaseOutcome, Token};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// All claims, at most one for each name.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +88,7 @@ impl Claims {
     }
 
     fn claims(&self) -> MutexGuard<'_, HashMap<Name, Claim>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

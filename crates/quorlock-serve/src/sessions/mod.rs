@@ -5,16 +5,14 @@ pub(crate) mod claims;
 use crate::sessions::claims::ClaimedGuard;
 use quorlock::{Lease, LeaseState, Name, Token};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// All locks that are held through this sidecar, at most `limit`.
+/// All locks that are held through this sidecar, at most as many as there are permits.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    limit: usize,
-    permits: Arc<AtomicUsize>,
+    permits: Arc<Semaphore>,
     leases: Mutex<HashMap<Name, Vec<Session>>>,
     holds: Arc<Mutex<HashMap<Name, Holds>>>,
 }
@@ -27,6 +25,16 @@ struct Holds {
     released: Arc<Notify>,
 }
 
+/// How many locks are held through this sidecar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SessionCounts {
+    /// By their tokens.
+    pub(crate) leases: usize,
+    /// By their connections.
+    pub(crate) holds: usize,
+}
+
+/// A lock that a caller leased by its token.
 #[derive(Debug)]
 struct Session {
     guard: ClaimedGuard,
@@ -41,8 +49,7 @@ impl Session {
 }
 
 /// Permission to hold one lock, until it is dropped.
-#[derive(Debug)]
-pub(crate) struct SessionPermit(Arc<AtomicUsize>);
+pub(crate) type SessionPermit = OwnedSemaphorePermit;
 
 /// Counts one hold, until it is dropped.
 #[derive(Debug)]
@@ -64,20 +71,18 @@ impl HoldCount {
 
 impl Sessions {
     pub(crate) fn new(limit: usize) -> Self {
-        let (permits, leases, holds) = Default::default();
-        Self { limit, permits, leases, holds }
+        let permits = Arc::new(Semaphore::new(limit.min(Semaphore::MAX_PERMITS)));
+        Self { permits, leases: Mutex::default(), holds: Arc::default() }
     }
 
     /// A permit for one more lock; `None` at the limit.
     pub(crate) fn permit(&self) -> Option<SessionPermit> {
-        let permit = SessionPermit(self.permits.clone());
-        // Above the limit the permit is dropped, which takes the increment back.
-        (self.permits.fetch_add(1, Ordering::Relaxed) < self.limit).then_some(permit)
+        self.permits.clone().try_acquire_owned().ok()
     }
 
     /// Whether the limit is reached.
     pub(crate) fn is_full(&self) -> bool {
-        self.permits.load(Ordering::Relaxed) >= self.limit
+        self.permits.available_permits() == 0
     }
 
     /// Keeps a lease, to be found by its token.
@@ -137,9 +142,10 @@ impl Sessions {
     }
 
     /// How many leases and how many holds there are.
-    pub(crate) fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> SessionCounts {
+        let leases = self.leases().values().map(Vec::len).sum();
         let holds = lock(&self.holds).values().map(|holds| holds.count).sum();
-        (self.permits.load(Ordering::Relaxed).saturating_sub(holds), holds)
+        SessionCounts { leases, holds }
     }
 
     /// Forgets the leases whose time is over.
@@ -177,12 +183,6 @@ pub(crate) fn is_over(lease: &Lease) -> bool {
     matches!(lease.state(), LeaseState::Lost(_))
 }
 
-impl Drop for SessionPermit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Drop for HoldCount {
     fn drop(&mut self) {
         let mut holds = lock(&self.holds);
@@ -195,6 +195,7 @@ impl Drop for HoldCount {
     }
 }
 
+/// Locks `mutex`. No panic can leave what it protects in an invalid state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,7 +8,7 @@
 
 use crate::rules::{Decision, NameLoss, Rules};
 use crate::state::{Phase, Reply, State, Violation, Word};
-use quorlock_core::attempt::Mark;
+use quorlock_core::attempt::StampReply;
 use quorlock_core::{Attempt, Ballot, Fence, Quorum, Step};
 
 /// Which answer of a node.
@@ -32,7 +32,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         let cell = &mut state.columns[node].cells[client];
         let (reply, step) = match answer {
             Answer::Ballot => (&mut cell.ballot, attempt.on_ballot(node, ballot(word))),
-            Answer::Mark => (&mut cell.mark, attempt.on_mark(mark(word))),
+            Answer::Mark => (&mut cell.mark, attempt.on_stamp_reply(mark(word))),
         };
         let counts = !matches!(word, Word::Denied | Word::NotHeld);
         *reply = Reply { word: if counts { word } else { Word::Missing }, heard: true };
@@ -65,7 +65,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         }
         assert!(seat.rounds == 0 || attempt.highest().get() == u64::from(seat.target()));
         for (_, cell) in cells().filter(|(_, cell)| cell.mark.heard) {
-            attempt.on_mark(mark(cell.mark.word));
+            attempt.on_stamp_reply(mark(cell.mark.word));
         }
         attempt
     }
@@ -135,18 +135,18 @@ fn small(fence: Fence) -> u8 {
 
 pub(crate) fn ballot(word: Word) -> Ballot {
     match word {
-        Word::Confirmed => Ballot::Confirmed,
-        Word::Voted(0) => Ballot::Voted { counter: None },
-        Word::Voted(counter) => Ballot::Voted { counter: Some(Fence::new(counter.into())) },
+        Word::Confirmed => Ballot::Raised,
+        Word::Voted(0) => Ballot::Unraised { counter: None },
+        Word::Voted(counter) => Ballot::Unraised { counter: Some(Fence::new(counter.into())) },
         Word::Denied => Ballot::Denied,
         _ => Ballot::Missing,
     }
 }
 
-pub(crate) fn mark(word: Word) -> Mark {
+pub(crate) fn mark(word: Word) -> StampReply {
     match word {
-        Word::Stamped(to) | Word::Hollow(to) => Mark::Stamped { to: Fence::new(to.into()) },
-        Word::NotHeld => Mark::NotHeld,
-        _ => Mark::Missing,
+        Word::Stamped(to) | Word::Hollow(to) => StampReply::Stamped { to: Fence::new(to.into()) },
+        Word::NotHeld => StampReply::NotHeld,
+        _ => StampReply::Missing,
     }
 }

@@ -35,7 +35,7 @@ impl Pair {
         self.rules.hear(&mut self.state, 0, node, answer, word);
         let step = match answer {
             Answer::Ballot => self.attempt.on_ballot(node, ballot(word)),
-            Answer::Mark => self.attempt.on_mark(mark(word)),
+            Answer::Mark => self.attempt.on_stamp_reply(mark(word)),
         };
         let seat = self.state.seats[0];
         match step {

@@ -1,4 +1,4 @@
-//! One attempt to take a lock on the nodes: vote, stamp if needed, undo if refused.
+//! One attempt to acquire a lock on the nodes: vote, stamp if needed, undo if refused.
 
 use crate::context::entropy;
 use crate::context::mutex::Mutex;
@@ -8,10 +8,9 @@ use crate::node::{Acquire, Command, Done, Reply};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
-use quorlock_core::attempt::Mark;
+use quorlock_core::attempt::StampReply;
 use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Token, Wall};
 use std::pin::{Pin, pin};
-
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
@@ -191,7 +190,7 @@ impl AttemptRounds<'_> {
         let mut round = pin!(self.nodes.ask_some(self.state.voters(), command, self.limit(now)));
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.as_mut().next().await {
-            step = self.state.on_mark(mark_of(&reply));
+            step = self.state.on_stamp_reply(stamp_reply_of(&reply));
             if step != Step::Wait {
                 break;
             }
@@ -203,18 +202,18 @@ impl AttemptRounds<'_> {
 
 fn ballot_of(reply: &Reply) -> Ballot {
     match reply {
-        Reply::Done(Done::Raised) => Ballot::Confirmed,
-        Reply::Done(Done::Unraised { counter }) => Ballot::Voted { counter: *counter },
+        Reply::Done(Done::Raised) => Ballot::Raised,
+        Reply::Done(Done::Unraised { counter }) => Ballot::Unraised { counter: *counter },
         Reply::Denied(_) => Ballot::Denied,
         Reply::Done(_) | Reply::Failed(_) => Ballot::Missing,
     }
 }
 
-fn mark_of(reply: &Reply) -> Mark {
+fn stamp_reply_of(reply: &Reply) -> StampReply {
     match reply {
-        Reply::Done(Done::Stamped { to }) => Mark::Stamped { to: *to },
-        Reply::Denied(_) => Mark::NotHeld,
-        Reply::Done(_) | Reply::Failed(_) => Mark::Missing,
+        Reply::Done(Done::Stamped { to }) => StampReply::Stamped { to: *to },
+        Reply::Denied(_) => StampReply::NotHeld,
+        Reply::Done(_) | Reply::Failed(_) => StampReply::Missing,
     }
 }
 
@@ -247,7 +246,7 @@ impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.is_armed {
             let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.nodes.send(Command::Release { name, token, quiet, behind: None, forced: false });
+            self.nodes.send(Command::Release { name, token, quiet, stored_after_token: None, forced: false });
         }
     }
 }

@@ -22,7 +22,8 @@ use std::time::Duration;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
-/// The poll behind the hints: from the floor to the cap, never past the holder's remaining ttl.
+/// How often a waiter polls in case a hint is missed: every 100 ms at first, every 1 s at most, and when the
+/// holder's ttl ends.
 const POLL_FLOOR: Duration = Duration::from_millis(100);
 const POLL_CAP: Duration = Duration::from_secs(1);
 /// The delay after a split vote or without quorum: at least as long as the attempt took.
@@ -34,7 +35,7 @@ const RETRY_CAP: Duration = Duration::from_millis(500);
 const SPLIT_ATTEMPTS: u32 = 16;
 const SPLIT_TIME: Duration = Duration::from_secs(5);
 
-/// How long a busy queue pauses, so that waiters of other processes can use the hint that they got.
+/// How long a busy queue pauses, so that waiters of other clients can use the hint that they got.
 const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 /// The bounds of one call.
@@ -51,12 +52,12 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// No waiting: attempts until one client has a majority.
-    pub(crate) fn once(options: &Options) -> Self {
+    pub(crate) fn for_try_acquire(options: &Options) -> Self {
         Self { wait: options.ttl.validity(), attempts: SPLIT_ATTEMPTS, waits: false }
     }
 
     /// The limits that the options set.
-    pub(crate) fn of(options: &Options) -> Self {
+    pub(crate) fn for_acquire(options: &Options) -> Self {
         Self { wait: options.wait, attempts: options.attempts, waits: options.attempts > 1 }
     }
 }
@@ -186,7 +187,7 @@ impl<'a> Acquirer<'a> {
             let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
-            let until = self.start + self.limits.wait.saturating_add(self.nodes.ctx.node_timeout);
+            let until = self.hard_deadline();
             // Boxed: thousands of calls may wait before this point, and few reach it at the same time.
             let tried = Box::pin(attempt(self.nodes, &self.params, until)).await;
             drop(permit);
@@ -194,7 +195,7 @@ impl<'a> Acquirer<'a> {
                 return Ok(grant);
             }
             if !self.limits.waits {
-                Box::pin(self.retry_split()).await?;
+                Box::pin(self.back_off_if_split()).await?;
                 continue;
             }
             if self.is_spent() {
@@ -224,11 +225,11 @@ impl<'a> Acquirer<'a> {
     /// After a single try was refused: waits before the next attempt if no client has a majority.
     ///
     /// Several clients that try at the same moment may get one vote each, and all are refused. None of
-    /// them may mistake that for a lock that is held, or no client does the work. An inspection that
-    /// finds one token on a majority is proof: each attempt has a token of its own, and one that a
-    /// majority granted is undone only by a client that is cancelled, reports an error or tries again.
-    /// Our own undo reaches every node before the inspection does.
-    async fn retry_split(&mut self) -> Result<(), AcquireError> {
+    /// them may mistake that for a lock that is held, or no client does the work. An inspection that finds
+    /// one token on a majority proves that the lock is held: each attempt has its own token, and a client
+    /// undoes a granted token only if it is cancelled, fails or retries. Our own undo reaches every node
+    /// before the inspection does.
+    async fn back_off_if_split(&mut self) -> Result<(), AcquireError> {
         if self.attempts <= 1 {
             self.limits.wait = self.limits.wait.min(self.waited() + SPLIT_TIME);
         }
@@ -241,7 +242,7 @@ impl<'a> Acquirer<'a> {
         Ok(())
     }
 
-    /// Waits while a guard of this process holds the lock: until then no node needs to be asked.
+    /// Waits while a guard of this locker holds the lock: until then no node needs to be asked.
     async fn wait_for_local_holder(&self) -> Result<(), OutOfTime> {
         while let Some(left) = self.queue.held_for() {
             if self.left().is_zero() {
@@ -350,7 +351,7 @@ impl<'a> Acquirer<'a> {
     fn emit_waiting(&self, held: &Inspection) {
         let holder = match &held.holder {
             Holder::Owner { owner, .. } => Some(owner.clone()),
-            Holder::Foreign(_) | Holder::Nobody => None,
+            Holder::Foreign(_) | Holder::Nobody | Holder::Unknown => None,
         };
         let name = self.params.name.clone();
         self.nodes.ctx.emit(&Event::Waiting { name, holder, left: held.left });
@@ -377,8 +378,7 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Inspects which client has it. `was_refused` if the last attempt was refused by nodes that could
-    /// vote.
+    /// Inspects the lock to choose the error. `was_refused`: nodes that could vote refused the last attempt.
     async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
         let (lock, quorum) = (self.params.name.clone(), self.nodes.quorum);
         // The rest of the time limit bounds this last inspection, too.
@@ -398,7 +398,7 @@ impl<'a> Acquirer<'a> {
                 AcquireError::Held { lock, holder: found.holder, left: found.left, waited }
             }
             Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
-            None if was_refused => AcquireError::Held { lock, holder: Holder::Nobody, left: None, waited },
+            None if was_refused => AcquireError::Held { lock, holder: Holder::Unknown, left: None, waited },
             None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.nodes.troubles() },
         }
     }
@@ -411,9 +411,14 @@ impl<'a> Acquirer<'a> {
         self.limits.wait.saturating_sub(self.waited())
     }
 
-    /// What is left for an attempt: a call exceeds its wait limit by one node timeout at most.
+    /// When the call ends at the latest: it exceeds its wait limit by one node timeout at most.
+    fn hard_deadline(&self) -> Moment {
+        self.start + self.limits.wait.saturating_add(self.nodes.ctx.node_timeout)
+    }
+
+    /// What is left until the hard deadline.
     fn grace(&self) -> Duration {
-        self.limits.wait.saturating_add(self.nodes.ctx.node_timeout).saturating_sub(self.waited())
+        self.nodes.ctx.clock.now().until(self.hard_deadline())
     }
 
     fn random(&self) -> u64 {

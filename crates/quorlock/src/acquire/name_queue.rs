@@ -1,4 +1,4 @@
-//! First come, first served within this process: one task per name contends on the nodes.
+//! First come, first served within one locker: one task per name contends on the nodes.
 
 use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
@@ -11,16 +11,16 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// After this many handovers in a row within this process, its next waiter pauses for other processes.
+/// After this many handovers in a row within this locker, its next waiter pauses for other clients.
 const MAX_HANDOVERS: u32 = 16;
-/// The same if no other process is known to wait. Waiters of other programs do not register, so there may be
-/// some all the same.
+/// The same if no other client is known to wait. Waiters of other programs do not register, so there may
+/// be some all the same.
 const MAX_HANDOVERS_ALONE: u32 = 256;
 
-/// The most tasks of one process that may wait for one name.
+/// The most tasks of one locker that may wait for one name.
 pub(crate) const MAX_WAITERS: usize = 65_536;
 
-/// The queues of all names that a task of this process holds or waits for.
+/// The queues of all names that a task of one locker holds or waits for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NameQueues(Arc<Mutex<HashMap<Name, Weak<NameQueue>>>>);
 
@@ -46,13 +46,13 @@ impl NameQueues {
     }
 }
 
-/// A lock that this process holds, as the waiters for its name see it.
+/// A lock that this locker holds, as the waiters for its name see it.
 pub(crate) trait LocalHolder: fmt::Debug + Send + Sync {
     /// How long a waiter need not ask the nodes; `None` if the nodes must be asked.
     fn held_for(&self) -> Option<Duration>;
 }
 
-/// The tasks of this process that want one name, in the order of their calls.
+/// The tasks of one locker that want one name, in the order of their calls.
 #[derive(Debug)]
 pub(crate) struct NameQueue {
     name: Name,
@@ -62,7 +62,7 @@ pub(crate) struct NameQueue {
     wakeup: Wakeup,
     holder: Mutex<Option<Weak<dyn LocalHolder>>>,
     in_a_row: AtomicU32,
-    /// Whether waiters outside this process were known when it last released the name.
+    /// Whether waiters outside this locker were known when it last released the name.
     others_wait: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ impl NameQueue {
         &self.wakeup
     }
 
-    /// Wakes the next waiter. Without one this is no handover: other processes had their chance.
+    /// Wakes the next waiter. Without one this is no handover: other clients had their chance.
     pub(crate) fn hand_over(&self) {
         if self.waiters.load(Ordering::Relaxed) == 0 {
             self.in_a_row.store(0, Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl NameQueue {
         }
     }
 
-    /// How long a waiter need not ask the nodes, because a guard of this process holds the name.
+    /// How long a waiter need not ask the nodes, because a guard of this locker holds the name.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         self.holder()?.upgrade()?.held_for()
     }
@@ -114,7 +114,7 @@ impl NameQueue {
 
     /// Whether the waiter whose turn it is should pause for a moment.
     ///
-    /// A handover enqueues the next acquire right behind the release, so that no other process can come
+    /// A handover enqueues the next acquire right behind the release, so that no other client can come
     /// between. A queue that is never empty would keep the lock for ever.
     pub(crate) fn must_yield(&self) -> bool {
         let yields = self.is_over_share();
@@ -124,8 +124,8 @@ impl NameQueue {
         yields
     }
 
-    /// Whether a waiter of this process takes the name as soon as it is free, so that no other process
-    /// needs a hint.
+    /// Whether a waiter of this locker takes the name as soon as it is free, so that no other client needs
+    /// a hint.
     pub(crate) fn has_next(&self) -> bool {
         !self.is_over_share() && self.waiters.load(Ordering::Relaxed) > 0
     }
@@ -135,12 +135,12 @@ impl NameQueue {
         self.in_a_row.load(Ordering::Relaxed) >= max
     }
 
-    /// Records whether waiters outside this process are known.
+    /// Records whether waiters outside this locker are known.
     pub(crate) fn set_others_wait(&self, wait: bool) {
         self.others_wait.store(wait, Ordering::Relaxed);
     }
 
-    /// Records that this process was granted the lock once more, or that another client has it.
+    /// Records that this locker was granted the lock once more, or that another client has it.
     pub(crate) fn record_attempt(&self, granted: bool) {
         let in_a_row = self.in_a_row.load(Ordering::Relaxed);
         self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
@@ -156,7 +156,7 @@ impl NameQueue {
     /// Frees the memory of a holder that has ended with its last user, instead of at the next acquire.
     pub(crate) fn forget(&self, ended: &dyn LocalHolder) {
         let mut holder = self.holder.lock();
-        // Another task of this process may have adopted the lock in the meantime.
+        // Another task of this locker may have adopted the lock in the meantime.
         if holder.as_ref().is_some_and(|holder| std::ptr::addr_eq(holder.as_ptr(), ended)) {
             *holder = None;
         }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_busy_queue_yields_after_some_handovers_and_less_often_while_no_other_process_waits() {
+    async fn a_busy_queue_yields_after_some_handovers_and_less_often_while_no_other_client_waits() {
         let queue = NameQueues::default().of(&Name::new("a").unwrap());
         let _next = queue.turn(|| Duration::from_secs(9)).await.unwrap();
         for (others, most) in [(true, MAX_HANDOVERS), (false, MAX_HANDOVERS_ALONE)] {
@@ -236,7 +236,7 @@ mod tests {
                 assert!(queue.has_next() && !queue.must_yield());
             }
             queue.record_attempt(true);
-            assert!(!queue.has_next(), "other processes get a hint of this release");
+            assert!(!queue.has_next(), "other clients get a hint of this release");
             assert!(queue.must_yield() && !queue.must_yield(), "once");
         }
         (0..MAX_HANDOVERS_ALONE).for_each(|_| queue.record_attempt(true));

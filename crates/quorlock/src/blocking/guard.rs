@@ -100,7 +100,7 @@ impl Guard {
         self.lease.votes()
     }
 
-    /// What the lock is worth right now: held, to be verified, or lost and why.
+    /// The state of the lock right now: held, unverified, or lost and why. Asks no node.
     pub fn state(&self) -> LeaseState {
         self.lease.state()
     }

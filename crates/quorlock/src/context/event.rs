@@ -15,7 +15,8 @@ use std::time::Duration;
 ///
 /// | level | messages |
 /// |---|---|
-/// | warn | `lock lost`, `extend failed`, `force released`, `node down`, `node quarantined`, `node has replicas`, `node clock differs`, `clock jumped` |
+/// | warn | `lock lost`, `extend failed`, `force released`, `clock jumped` |
+/// | warn | `node down`, `node quarantined`, `node has replicas`, `node clock differs` |
 /// | info | `node up` |
 /// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `repaired`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
@@ -211,7 +212,7 @@ pub enum GaveUpReason {
     TooSlow,
     /// The caller cancelled.
     Cancelled,
-    /// Too many tasks of this process waited already.
+    /// Too many tasks of this locker waited already.
     TooManyWaiters,
     /// A setting of the lock cannot be used.
     Config,
@@ -242,7 +243,7 @@ pub enum ReleaseKind {
     AlreadyGone,
     /// Too few nodes answered.
     Unconfirmed,
-    /// The guard was dropped: the release was sent, and no answer was awaited.
+    /// The guard, or the release half-way, was dropped: the release was sent, and no answer was awaited.
     Dropped,
 }
 

@@ -66,8 +66,8 @@ impl Options {
 
 /// The settings that the locks of a locker begin with, in many copies so that few locks share one.
 ///
-/// Every attempt clones and drops these `Arc`s. Threads that share a copy wait for each other's caches. One copy for each
-/// lock would be cold with thousands of locks.
+/// Every attempt clones and drops these `Arc`s. Threads that share a copy wait for each other's caches. One
+/// copy for each lock would be cold with thousands of locks.
 #[derive(Debug)]
 pub(crate) struct ShardedOptions {
     options: Options,

@@ -152,8 +152,8 @@ pub enum AcquireError {
         /// What is wrong, and what is allowed.
         source: ConfigError,
     },
-    /// Too many tasks of this process wait for the lock already.
-    #[error("{waiters} tasks of this process wait for lock `{lock}` already")]
+    /// Too many tasks of this locker wait for the lock already.
+    #[error("{waiters} tasks of this locker wait for lock `{lock}` already")]
     TooManyWaiters {
         /// The lock.
         lock: Name,
@@ -192,8 +192,10 @@ pub enum Holder {
     },
     /// Another program: a short piece of what it stored.
     Foreign(String),
-    /// No client is known to have a majority: several contend, or too few nodes answered.
+    /// No client has a majority: the lock is free, or several clients contend.
     Nobody,
+    /// A client that too few nodes named in time.
+    Unknown,
 }
 
 impl fmt::Display for Holder {
@@ -201,7 +203,8 @@ impl fmt::Display for Holder {
         match self {
             Holder::Owner { owner, .. } => owner.fmt(f),
             Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
-            Holder::Nobody => f.write_str("a client that too few nodes named in time"),
+            Holder::Nobody => f.write_str("no client"),
+            Holder::Unknown => f.write_str("a client that too few nodes named in time"),
         }
     }
 }

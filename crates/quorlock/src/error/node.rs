@@ -53,12 +53,12 @@ pub enum NodeError {
         /// How long until it votes.
         left: Duration,
     },
-    /// It has no mark that says since when it remembers: it is new, restarted or was emptied, and no
-    /// client that takes locks has connected since.
+    /// It has no epoch, which would say since when it remembers: it is new, restarted or was emptied, and
+    /// no client that takes locks has connected since.
     #[error(
-        "it is new, restarted or was emptied, and not marked yet: the first client that takes a lock begins its quarantine; if it is known to be fresh, initialise it once"
+        "it is new, restarted or was emptied, and has no epoch yet: the first client that takes a lock begins its quarantine; if it is known to be fresh, initialise it once"
     )]
-    Unmarked,
+    NoEpoch,
     /// It has recorded a longest ttl that is below the ttl of this lock.
     #[error(
         "a ttl of {ttl:?} is above the longest ttl that it has recorded, {longest:?}: use a shorter one, or raise it on all nodes with `quorlock init --raise`"
@@ -248,7 +248,7 @@ impl NodeError {
             NodeError::Tls { .. } => "tls",
             NodeError::QueueFull { .. } => "queue_full",
             NodeError::Quarantined { .. } => "quarantined",
-            NodeError::Unmarked => "unmarked",
+            NodeError::NoEpoch => "no_epoch",
             NodeError::TtlNotRecorded { .. } => "ttl_not_recorded",
             NodeError::SameEpoch { .. } => "same_epoch",
             NodeError::EpochChanged => "epoch_changed",

@@ -4,13 +4,15 @@ use crate::context::event::ReleaseKind;
 use crate::context::options::TtlRules;
 use crate::context::trace;
 use crate::error::{ExtendError, Lost};
-use crate::hold::HeldLock;
 use crate::hold::extend::extend;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
+use crate::hold::{Ended, HeldLock};
+use crate::quorum::round::Round;
 use quorlock_core::{Fence, LeaseState, Moment, Name, Owner, Token};
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
@@ -40,7 +42,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes charge of `hold`, which was `granted` just now, and starts its watchdog.
+    /// Wraps `hold`, which was `granted` just now; its watchdog starts within 50 ms.
     pub(crate) fn new(hold: Arc<HeldLock>, granted: Moment, rules: TtlRules) -> Self {
         hold.keeper.watch(&hold, granted);
         Self { lease: Lease { hold, rules } }
@@ -53,17 +55,21 @@ impl Guard {
     /// those that come back later still get the release.
     ///
     /// # Cancel safety
-    /// Cancel safe: dropped half-way, the release is on its way to every node.
+    /// Cancel safe: dropped half-way, the release is on its way to every node, and observers get
+    /// [`ReleaseKind::Dropped`](crate::ReleaseKind::Dropped).
     pub async fn release(self) -> ReleaseOutcome {
         let hold = self.lease.hold.clone();
         let ended = hold.end(|hold| Box::pin(hold.nodes().ask(hold.release_command())));
         drop(self);
-        // Only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the guard.
-        let Some(mut ended) = ended else { return ReleaseOutcome::AlreadyGone };
-        let span = trace::releasing(&hold.name);
-        let (outcome, others_wait) = trace::traced!(span, await_release(hold.nodes(), &mut ended.sent));
-        hold.set_others_wait(others_wait);
-        hold.emit_released(outcome.event_kind(), &ended);
+        // Cannot happen: only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the
+        // guard.
+        let Some(ended) = ended else { return ReleaseOutcome::AlreadyGone };
+        let mut release = SentRelease { hold, ended, outcome: ReleaseKind::Dropped };
+        let span = trace::releasing(&release.hold.name);
+        let (outcome, others_wait) =
+            trace::traced!(span, await_release(release.hold.nodes(), &mut release.ended.sent));
+        release.hold.set_others_wait(others_wait);
+        release.outcome = outcome.event_kind();
         outcome
     }
 
@@ -91,7 +97,7 @@ impl Guard {
 
     /// Stops keeping the lock alive and sends nothing to the nodes: it stays held until its ttl is over.
     /// A client that has the [token](Guard::token) can go on to [extend](crate::Lock::extend_token) and
-    /// [release](crate::Lock::force_release) it.
+    /// [release](crate::Lock::release_token) it.
     ///
     /// For programs that lease locks to others by their tokens.
     pub fn detach(self) {
@@ -147,7 +153,7 @@ impl Guard {
         self.lease.votes()
     }
 
-    /// What the lock is worth right now: held, to be verified, or lost and why. Asks no node.
+    /// The state of the lock right now: held, unverified, or lost and why. Asks no node.
     pub fn state(&self) -> LeaseState {
         self.lease.state()
     }
@@ -198,6 +204,19 @@ impl Guard {
 
     pub(crate) fn node_timeout(&self) -> Duration {
         self.lease.node_timeout()
+    }
+}
+
+/// A release that was sent. Reported when this is dropped.
+struct SentRelease {
+    hold: Arc<HeldLock>,
+    ended: Ended<Pin<Box<Round>>>,
+    outcome: ReleaseKind,
+}
+
+impl Drop for SentRelease {
+    fn drop(&mut self) {
+        self.hold.emit_released(self.outcome, &self.ended);
     }
 }
 

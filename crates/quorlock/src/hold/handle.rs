@@ -14,7 +14,8 @@ use std::time::{Duration, SystemTime};
 /// distinguishes them. A maximal hold starts anew with the adoption.
 ///
 /// ```
-/// # async fn example(guard: quorlock::Guard, locker: quorlock::Locker) -> Result<(), Box<dyn std::error::Error>> {
+/// # use quorlock::{Guard, Locker};
+/// # async fn example(guard: Guard, locker: Locker) -> Result<(), Box<dyn std::error::Error>> {
 /// let handle = guard.into_handle().await?;
 /// let text = serde_json::to_string(&handle)?; // send it to the other process
 /// let guard = locker.adopt(&serde_json::from_str(&text)?).await?;

@@ -7,8 +7,8 @@ use crate::quorum::Nodes;
 use quorlock_core::Moment;
 use std::sync::Arc;
 
-/// What all held locks of a locker share: the nodes, the watchdogs, and the task that compares clocks while there
-/// are any.
+/// What all held locks of a locker share: the nodes, the watchdogs, and the task that compares clocks while
+/// there are any.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     pub(crate) nodes: Nodes,

@@ -90,9 +90,7 @@ impl Lease {
         self.hold.votes()
     }
 
-    /// What the lock is worth right now: held, to be verified, or lost and why.
-    ///
-    /// Reads the clocks, asks no node.
+    /// The state of the lock right now: held, unverified, or lost and why. Asks no node.
     pub fn state(&self) -> LeaseState {
         self.hold.state()
     }

@@ -1,4 +1,4 @@
-//! A held lock as its guard, its watchdog and the waiters of its process see it.
+//! A held lock as its guard, its watchdog and the waiters of its locker see it.
 
 pub(crate) mod clock_jumps;
 pub(crate) mod deferred_watchdogs;
@@ -101,7 +101,7 @@ impl HeldLock {
         })
     }
 
-    /// Lets the waiters of this process know that they need not ask the nodes while this is held.
+    /// Lets the waiters of this locker know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.inner().guarded = true;
         let holder: Weak<Self> = Arc::downgrade(self);
@@ -128,7 +128,7 @@ impl HeldLock {
         self.inner().lease.deadline()
     }
 
-    /// Time to the deadline, whatever the lock is worth.
+    /// Time to the deadline, even if the lock is lost.
     pub(crate) fn time_left(&self) -> Duration {
         self.now().until(self.deadline())
     }
@@ -156,7 +156,7 @@ impl HeldLock {
         self.now().since(self.inner().lease.since())
     }
 
-    /// What the lock is worth right now. Reads the clocks, asks no node.
+    /// The state of the lock right now: held, unverified, or lost and why. Asks no node.
     pub(crate) fn state(&self) -> LeaseState {
         let clock = &self.nodes().ctx.clock;
         self.inner().lease.state(clock.now(), clock.wall())
@@ -197,7 +197,7 @@ impl HeldLock {
             self.nodes().ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
         }
         self.lost.fire();
-        // The next waiter of this process may try now.
+        // The next waiter of this locker may try now.
         self.queue.wakeup().notify();
         Lost { lock: self.name.clone(), reason }
     }
@@ -270,7 +270,7 @@ impl HeldLock {
         true
     }
 
-    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this process.
+    /// Ends the hold: closes it, sends what `send` sends, then wakes the next waiter of this locker.
     /// `None` if it was ended before.
     ///
     /// The order matters. Once the hold is closed, no command follows that could bring the lock back. The
@@ -293,18 +293,24 @@ impl HeldLock {
         Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }
 
-    /// The command that releases the lock. It sends no hint if a waiter of this process takes the lock at
+    /// The command that releases the lock. It sends no hint if a waiter of this locker takes the lock at
     /// once.
     pub(crate) fn release_command(&self) -> Command {
         let quiet = self.queue.has_next();
         let inner = self.inner();
-        let behind = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
+        let stored_after_token = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
         // The process that gave an adopted lock away may still have a repair under way.
         let forced = !self.is_stored;
-        Command::Release { name: self.name.clone(), token: inner.lease.token(), quiet, behind, forced }
+        Command::Release {
+            name: self.name.clone(),
+            token: inner.lease.token(),
+            quiet,
+            stored_after_token,
+            forced,
+        }
     }
 
-    /// Ends the hold without a release: another process goes on with the lock. Waiters of this process
+    /// Ends the hold without a release: another process goes on with the lock. Waiters of this locker
     /// must watch the nodes from now on.
     pub(crate) fn give_away(&self) {
         if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
@@ -317,7 +323,7 @@ impl HeldLock {
         self.nodes().ctx.emit(&Event::Released { name, fence, outcome, held, lost });
     }
 
-    /// Records whether waiters outside this process were known when this was released.
+    /// Records whether waiters outside this locker were known when this was released.
     pub(crate) fn set_others_wait(&self, waited: bool) {
         self.queue.set_others_wait(waited);
     }

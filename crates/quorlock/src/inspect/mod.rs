@@ -19,7 +19,7 @@ pub struct Inspection {
     pub name: Name,
     /// How many nodes decide.
     pub quorum: Quorum,
-    /// Who has it on a majority of nodes; [`Holder::Nobody`] if none has.
+    /// Who has it on a majority of nodes; [`Holder::Nobody`] if no client has.
     pub holder: Holder,
     /// How long the holder has a majority, unless it extends; `None` if it is free or never expires.
     pub left: Option<Duration>,

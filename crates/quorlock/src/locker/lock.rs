@@ -60,9 +60,9 @@ impl Lock {
     /// Takes the lock, waiting for it if another client has it.
     ///
     /// Waits at most the [wait limit](Lock::wait_timeout) (10 s by default) and makes at most
-    /// [`max_attempts`](Lock::max_attempts) attempts (10 000 by default). Tasks of one process get their
-    /// turn in the order of their calls. A call whose turn has come keeps it until it is done or dropped,
-    /// so do not hold on to this future without polling it.
+    /// [`max_attempts`](Lock::max_attempts) attempts (10 000 by default). Tasks that share a [`Locker`] get
+    /// their turn in the order of their calls. A call whose turn has come keeps it until it is done or
+    /// dropped, so do not hold on to this future without polling it.
     ///
     /// Over all names, 256 attempts of a locker are under way at most. The others wait; that is no
     /// attempt and counts as waiting.
@@ -74,7 +74,7 @@ impl Lock {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, it leaves the queue and releases what it may have set on any node.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_loop(Limits::of(&self.options)).await
+        self.acquire_within(Limits::for_acquire(&self.options)).await
     }
 
     /// Takes the lock without waiting for a client that has it.
@@ -94,7 +94,7 @@ impl Lock {
     /// # Cancel safety
     /// As [`Lock::acquire`].
     pub async fn try_acquire(&self) -> Result<Guard, AcquireError> {
-        self.acquire_loop(Limits::once(&self.options)).await
+        self.acquire_within(Limits::for_try_acquire(&self.options)).await
     }
 
     /// Runs `work` while the lock is held, and releases it.
@@ -197,7 +197,7 @@ impl Lock {
 
     fn send_release(&self, token: Token) -> Pin<Box<Round>> {
         let name = self.name.clone();
-        let command = Command::Release { name, token, quiet: false, behind: None, forced: true };
+        let command = Command::Release { name, token, quiet: false, stored_after_token: None, forced: true };
         Box::pin(self.locker.nodes().ask(command))
     }
 
@@ -234,7 +234,7 @@ impl Lock {
         Ok(guard)
     }
 
-    async fn acquire_loop(&self, limits: Limits) -> Result<Guard, AcquireError> {
+    async fn acquire_within(&self, limits: Limits) -> Result<Guard, AcquireError> {
         if let Err(source) = self.check() {
             return Err(AcquireError::Config { lock: self.name.clone(), source });
         }

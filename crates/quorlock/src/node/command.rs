@@ -41,7 +41,7 @@ pub enum Command {
         quiet: bool,
         /// What follows the token in the stored value, as far as the holder knows, so that a node can
         /// compare the whole value at once. The name is freed even if something else follows the token.
-        behind: Option<(Fence, Label)>,
+        stored_after_token: Option<(Fence, Label)>,
         /// Whether another process than the one that acquired it releases it. A node that may be one of
         /// several then refuses a repair with the token ([`Acquire::repair`]) for as long as a lock may
         /// last, whether it had the lock or not: the process that acquired it does not know yet, and

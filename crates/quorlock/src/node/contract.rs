@@ -63,7 +63,7 @@ pub(crate) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Comma
 
 pub(crate) fn release(text: &str, holder: u8) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Release { name, token, quiet: false, behind: None, forced: false }
+    Command::Release { name, token, quiet: false, stored_after_token: None, forced: false }
 }
 
 /// A round that is boxed, so that tests need not pin it.

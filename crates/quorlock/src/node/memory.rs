@@ -14,7 +14,7 @@ use std::sync::{Arc, MutexGuard, Weak};
 
 /// A node inside this process. It answers at once and forgets everything when the last handle is dropped.
 ///
-/// Fence counters are never dropped before that, so at most [`MemoryNode::MOST_NAMES`] different names can be
+/// Fence counters are never dropped before that, so at most [`MemoryNode::MAX_NAMES`] different names can be
 /// locked; one more fails with [`NodeError::OutOfMemory`].
 #[derive(Debug)]
 pub struct MemoryNode {
@@ -26,9 +26,9 @@ pub struct MemoryNode {
 
 impl MemoryNode {
     /// The most names that one node keeps.
-    pub const MOST_NAMES: usize = 1_000_000;
+    pub const MAX_NAMES: usize = 1_000_000;
     /// The most tokens of locks released by force for which it refuses a repair.
-    const MOST_TAKEN: usize = 1024;
+    const MAX_TAKEN: usize = 1024;
 
     /// A node of its own, judged by `clock`.
     pub fn new(id: impl Into<Arc<str>>, clock: Arc<dyn Clock>) -> Self {
@@ -156,7 +156,7 @@ impl State {
     fn refuses(&mut self, command: &Command) -> bool {
         match command {
             Command::Release { token, forced: true, .. } => {
-                if self.taken.len() >= MemoryNode::MOST_TAKEN {
+                if self.taken.len() >= MemoryNode::MAX_TAKEN {
                     self.taken.pop_front();
                 }
                 self.taken.push_back(*token);
@@ -174,9 +174,9 @@ impl State {
         if record == Record::default() {
             return reply;
         }
-        if self.records.len() >= MemoryNode::MOST_NAMES {
+        if self.records.len() >= MemoryNode::MAX_NAMES {
             return Reply::failed(NodeError::OutOfMemory {
-                message: format!("it keeps {} names already", MemoryNode::MOST_NAMES).into(),
+                message: format!("it keeps {} names already", MemoryNode::MAX_NAMES).into(),
             });
         }
         self.records.insert(command.name().clone(), record);

@@ -129,9 +129,15 @@ async fn a_release_that_is_dropped_half_way_reaches_every_node() {
     let world = World::of(5);
     world.break_nodes(5, &Fault::Slow(ms(20)));
     let guard = world.lock("a").acquire().await.unwrap();
-    assert!(timeout(ms(1), guard.release()).await.is_err(), "nobody has answered");
+    assert!(timeout(ms(1), guard.release()).await.is_err(), "no node has answered");
     sleep(ms(100)).await;
     assert_eq!(world.copies("a").await, 0);
+    let released = |outcome: &'static str| {
+        world.count_events(
+            move |event| matches!(event, Event::Released { outcome: kind, .. } if kind.kind() == outcome),
+        )
+    };
+    assert_eq!((released("dropped"), released("released")), (1, 0), "the hold ends once for its observers");
 }
 
 /// Goal: nodes that do not answer a release are asked three times in all, and those that did are left alone.

@@ -4,16 +4,15 @@ use super::finding::Finding;
 use super::node_state::NodeState;
 use super::snapshot::{NodeSnapshot, Snapshot};
 use super::{node_error, permissions, persistence};
-use crate::output::duration::show;
+use crate::output::duration::{show, show_fine};
 use quorlock::node::{DirectoryFacts, Recall};
 use std::time::Duration;
 
-/// A longer round trip is worth a warning.
+/// A longer round trip is warned about.
 const MAX_ROUND_TRIP: Duration = Duration::from_millis(10);
 /// A directory with less free space is nearly full, in bytes.
 const MIN_FREE_BYTES: u64 = 16 << 20;
 
-/// Findings about one node.
 pub(super) fn findings(snapshot: &Snapshot, node: &NodeSnapshot) -> Vec<Finding> {
     let mut found = Vec::new();
     if let NodeState::Silent(error) | NodeState::Refused(error) = &node.state {
@@ -31,7 +30,7 @@ pub(super) fn findings(snapshot: &Snapshot, node: &NodeSnapshot) -> Vec<Finding>
         found.push(
             Finding::warning("silent-member")
                 .what(format!("these members do not answer: {}", facts.silent.join(", ")))
-                .why("locks can be acquired, but fewer of the other members may fail")
+                .why("the cluster works, but tolerates fewer further failures")
                 .remedy("check that they run, or remove them from the address"),
         );
     }
@@ -46,15 +45,22 @@ fn speed(snapshot: &Snapshot, time: Duration) -> Option<Finding> {
     if time * 2 > limit {
         return Some(
             Finding::warning("node-timeout")
-                .what(format!("a round trip takes {}, and the node timeout is {}", exact(time), show(limit)))
+                .what(format!(
+                    "a round trip takes {}, and the node timeout is {}",
+                    show_fine(time),
+                    show(limit)
+                ))
                 .why("with a little more load its votes come too late to count")
                 .remedy(format!("set --node-timeout {}, or use a nearer server", show(time * 5))),
         );
     }
     (time > MAX_ROUND_TRIP).then(|| {
         Finding::warning("slow")
-            .what(format!("a round trip takes {}", exact(time)))
-            .why("an acquire takes as long as the slowest node of the fastest majority; over 10 ms is slow for a lock")
+            .what(format!("a round trip takes {}", show_fine(time)))
+            .why(format!(
+                "an acquire takes as long as the slowest node of the fastest majority; over {} is slow for a lock",
+                show(MAX_ROUND_TRIP)
+            ))
             .remedy("use a server nearer to the clients, or find what makes it slow")
     })
 }
@@ -67,7 +73,7 @@ fn directory(snapshot: &Snapshot, facts: &DirectoryFacts) -> Vec<Finding> {
             Finding::warning("slow-disk")
                 .what(format!(
                     "a sync to disk takes {}, and the node timeout is {}",
-                    exact(facts.sync),
+                    show_fine(facts.sync),
                     show(limit)
                 ))
                 .why("with a little more load, locks time out")
@@ -94,12 +100,4 @@ fn directory(snapshot: &Snapshot, facts: &DirectoryFacts) -> Vec<Finding> {
         );
     }
     found
-}
-
-/// A short time with two decimals: `0.42ms`, `12ms`.
-pub(super) fn exact(span: Duration) -> String {
-    match span.as_micros() {
-        micros @ 0..10_000 => format!("{}.{:02}ms", micros / 1000, micros % 1000 / 10),
-        _ => show(span),
-    }
 }

@@ -11,7 +11,7 @@ pub(crate) enum NodeState {
     Votes,
     /// It is new or has forgotten, and no client has connected since: the next client begins its
     /// quarantine.
-    Unmarked,
+    NoEpoch,
     /// It may not vote yet.
     Quarantined {
         left: Duration,
@@ -47,7 +47,7 @@ impl NodeState {
         match &facts.epoch {
             _ if is_denied => NodeState::Denied,
             _ if !is_guarded => NodeState::Votes,
-            None => NodeState::Unmarked,
+            None => NodeState::NoEpoch,
             Some(epoch) if epoch.quarantine.is_zero() => NodeState::Votes,
             Some(epoch) => NodeState::Quarantined { left: epoch.quarantine },
         }
@@ -73,7 +73,7 @@ impl NodeState {
     pub(crate) fn key(&self) -> &'static str {
         match self {
             NodeState::Votes => "votes",
-            NodeState::Unmarked => "unmarked",
+            NodeState::NoEpoch => "no_epoch",
             NodeState::Quarantined { .. } => "quarantined",
             NodeState::Denied => "denied",
             NodeState::Refused(_) => "refused",

@@ -34,8 +34,8 @@ pub(super) fn findings(snapshot: &Snapshot, state: &NodeState, facts: &ServerFac
 fn quarantine(snapshot: &Snapshot, state: &NodeState) -> Option<Finding> {
     let wait = show(snapshot.quarantine());
     match state {
-        NodeState::Unmarked => Some(
-            Finding::error("unmarked")
+        NodeState::NoEpoch => Some(
+            Finding::error("no-epoch")
                 .what("it has no epoch: it is new, was flushed, or restarted without its data")
                 .why(format!(
                     "it may have forgotten locks; it does not vote for {wait} after the next client connects"

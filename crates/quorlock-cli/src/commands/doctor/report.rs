@@ -1,11 +1,10 @@
 //! The report: a table of nodes, the findings, the verdict.
 
 use super::finding::{Finding, Severity};
-use super::node::exact;
 use super::node_state::NodeState;
 use super::snapshot::{NodeSnapshot, Snapshot};
 use super::ttl_advice::TtlAdvice;
-use crate::output::duration::show;
+use crate::output::duration::{show, show_fine};
 use crate::output::exit_code::Exit;
 use crate::output::{ERROR, HELP, WARNING, table};
 use quorlock::node::{FastRelease, Recall};
@@ -145,7 +144,7 @@ impl Report<'_> {
             table.add_row([
                 node.name().to_owned(),
                 state(&node.state),
-                or_dash(facts.and_then(|facts| facts.round_trip).map(exact)),
+                or_dash(facts.and_then(|facts| facts.round_trip).map(show_fine)),
                 or_dash(clock(node)),
                 or_dash(facts.map(|facts| facts.version.clone())),
                 or_dash(facts.map(|facts| release(facts.fast_release).to_owned())),
@@ -164,7 +163,7 @@ impl Report<'_> {
             table.add_row([
                 node.name().to_owned(),
                 state(&node.state),
-                or_dash(facts.map(|facts| exact(facts.round_trip))),
+                or_dash(facts.map(|facts| show_fine(facts.round_trip))),
                 or_dash(facts.map(|facts| facts.version.clone())),
                 or_dash(facts.and_then(|facts| facts.members).map(|members| members.to_string())),
                 or_dash(facts.map(|facts| format!("{} KiB", facts.size >> 10))),
@@ -183,7 +182,7 @@ impl Report<'_> {
                 state(&node.state),
                 facts.file_system.clone().unwrap_or_else(|| "-".to_owned()),
                 free.unwrap_or_else(|| "-".to_owned()),
-                exact(facts.sync),
+                show_fine(facts.sync),
             ]);
         }
         table::text(&table)
@@ -206,7 +205,7 @@ fn node_json(node: &NodeSnapshot) -> Value {
 fn state(state: &NodeState) -> String {
     match state {
         NodeState::Votes => "votes".to_owned(),
-        NodeState::Unmarked => "new?".to_owned(),
+        NodeState::NoEpoch => "new?".to_owned(),
         NodeState::Quarantined { left } => format!("quarantined {}", show(*left)),
         NodeState::Denied => "lacks rights".to_owned(),
         NodeState::Refused(cause) => format!("refused: {}", cause.kind().replace('_', " ")),
@@ -218,7 +217,7 @@ fn state(state: &NodeState) -> String {
 fn clock(node: &NodeSnapshot) -> Option<String> {
     let ahead = node.server()?.clock_ahead_micros?;
     let sign = if ahead < 0 { '-' } else { '+' };
-    let offset = format!("{sign}{}", exact(Duration::from_micros(ahead.unsigned_abs())));
+    let offset = format!("{sign}{}", show_fine(Duration::from_micros(ahead.unsigned_abs())));
     Some(match node.rate {
         Some(rate) => format!("{offset} {:+.2}%", rate.gain * 100.0),
         None => offset,

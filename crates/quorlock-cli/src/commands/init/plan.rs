@@ -25,7 +25,7 @@ pub(super) struct Node {
 impl Node {
     /// Whether it could vote if it were known to be new.
     pub(super) fn needs_mark(&self) -> bool {
-        matches!(self.state, NodeState::Unmarked | NodeState::Quarantined { .. })
+        matches!(self.state, NodeState::NoEpoch | NodeState::Quarantined { .. })
     }
 }
 

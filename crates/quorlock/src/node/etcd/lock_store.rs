@@ -20,9 +20,9 @@ use std::time::Duration;
 use tokio_util::task::TaskTracker;
 
 /// How often a change is tried while other clients change the lock first.
-const MOST_TRIES: usize = 16;
+const MAX_TRIES: usize = 16;
 /// How many refused attempts are remembered until they are undone.
-const MOST_REFUSED: usize = 512;
+const MAX_REFUSED: usize = 512;
 /// The part of a second that etcd cuts off when it reports how long a lease lasts is less than this.
 const SECOND: Duration = Duration::from_secs(1);
 /// As many digits as the highest fence has, so that counters are ordered as texts, too.
@@ -177,7 +177,7 @@ impl Store {
     }
 
     async fn stamp(&self, keys: &Keys, token: &Token, at_least: Fence) -> Result<Reply, NodeError> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let entries = self.read_keys(keys).await?;
             let held = match entries.held_by(token) {
                 Ok(held) => held,
@@ -206,7 +206,7 @@ impl Store {
     }
 
     async fn extend(&self, keys: &Keys, token: &Token, ttl: Duration) -> Result<Reply, NodeError> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let entries = self.read_keys(keys).await?;
             let held = match entries.held_by(token) {
                 Ok(held) => held,
@@ -243,7 +243,7 @@ impl Store {
     }
 
     async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let held = match held_by(self.api.read(&keys.lock).await?, token) {
                 Ok(held) => held,
                 Err(denied) => {
@@ -305,7 +305,7 @@ impl Store {
     fn record_refused(&self, token: Token) {
         let mut refused = self.refused.lock();
         refused.push_back(token);
-        if refused.len() > MOST_REFUSED {
+        if refused.len() > MAX_REFUSED {
             refused.pop_front();
         }
     }

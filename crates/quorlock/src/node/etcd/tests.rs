@@ -660,13 +660,13 @@ async fn a_full_queue_refuses_all_but_releases() {
     node.wait_connected().await;
     etcd.pause(0);
     let (nodes, one) = ([node.clone()], quorlock_core::NodeSet::first(1));
-    for _ in 0..executor::MOST_WAITING {
+    for _ in 0..executor::MAX_WAITING {
         crate::quorum::round::send_without_reply(&nodes, one, acquire("a", 1, 5, TTL, false));
     }
     let refused = ask(&node, &acquire("a", 2, 6, TTL, false)).await;
     assert!(refused.contains("queue of 4096"), "{refused}");
     crate::quorum::round::send_without_reply(&nodes, one, release("a", 1));
-    assert_eq!(node.health().queued, executor::MOST_WAITING + 1);
+    assert_eq!(node.health().queued, executor::MAX_WAITING + 1);
     etcd.resume(0);
 }
 

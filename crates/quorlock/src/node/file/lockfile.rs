@@ -20,7 +20,7 @@ const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(2);
 /// How often a file may be removed while we open it before we give up. No program should remove one at
 /// all.
-const MOST_REOPENS: usize = 8;
+const MAX_REOPENS: usize = 8;
 
 /// What a file is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl LockFile {
         lock_timeout: Duration,
     ) -> Result<Option<Self>, NodeError> {
         let path = dir.join(file_name(name));
-        for _ in 0..MOST_REOPENS {
+        for _ in 0..MAX_REOPENS {
             match Self::open_path(path.clone(), mode, lock_timeout)? {
                 None if mode == Mode::Create => begin(dir, &path, name, lock_timeout)?,
                 found => return Ok(found),
@@ -73,7 +73,7 @@ impl LockFile {
         mode: Mode,
         lock_timeout: Duration,
     ) -> Result<Option<Self>, NodeError> {
-        for _ in 0..MOST_REOPENS {
+        for _ in 0..MAX_REOPENS {
             let file = match open(&path, mode) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// For how many names it is remembered that their newest state is on disk. Forgetting costs nothing but a
 /// longer-lived anchor.
-const MOST_REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 
 /// The state files of one directory, as seen from one place.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ impl Store {
         file.write(&slot, image.next_slot(anchor))?;
         if confirmed {
             file.sync()?;
-            if self.synced.len() >= MOST_REMEMBERED {
+            if self.synced.len() >= MAX_REMEMBERED {
                 self.synced.clear();
             }
             self.synced.insert(next.name, next.sequence);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The most commands that may wait.
-pub(crate) const MOST_WAITING: usize = 4096;
+pub(crate) const MAX_WAITING: usize = 4096;
 /// How long a retried release may wait for the lock of a file.
 const RETRY_LOCK_TIMEOUT: Duration = Duration::from_millis(5);
 
@@ -45,8 +45,8 @@ impl Worker {
     /// Enqueues `request` behind those that wait.
     pub(crate) fn enqueue(&self, request: Request) {
         let limit = match request.command() {
-            Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
-            _ => MOST_WAITING,
+            Command::Release { .. } => MAX_WAITING + RELEASE_HEADROOM,
+            _ => MAX_WAITING,
         };
         let mut jobs = self.0.lock();
         if jobs.waiting.len() >= limit {

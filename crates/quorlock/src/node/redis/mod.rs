@@ -18,9 +18,9 @@
 //!   Request::answer          the round that sent the command wakes up
 //! ```
 //!
-//! A vote counts only with the epoch that was read after it in the same write: [`link::epoch`] explains
-//! why. A release that was not acknowledged is kept and sent again ([`pipeline::unacked_releases`]), so
-//! that no lock stays on a server that was unreachable for a while.
+//! A vote counts only with the epoch that was read after it in the same write: [`link::voting_right`]
+//! explains why. A release that was not acknowledged is kept and sent again
+//! ([`pipeline::unacked_releases`]), so that no lock stays on a server that was unreachable for a while.
 //!
 //! # Layout
 //! A folder uses only the folders above it.
@@ -49,10 +49,10 @@ use crate::node::{BoxFuture, Facts, Health, Names, Node, NodeError, Request, Wak
 use admin::{examine, scan};
 use connection::driver::Driver;
 use link::Link;
-use link::epoch::VotingRight;
 use link::greeting::Login;
 use link::state::{LinkState, Phase, QUEUE_LIMIT};
-use pipeline::pending::Verify;
+use link::voting_right::VotingRight;
+use pipeline::pending::PendingVerify;
 use protocol::{encode, scripts, server_errors, verify};
 use quorlock_core::Name;
 use std::fmt;
@@ -107,7 +107,7 @@ impl RedisNode {
         {
             let mut state = self.link.lock();
             check_ready(&state)?;
-            let verify = Verify { done: Some(done), whole: false };
+            let verify = PendingVerify { done: Some(done), sends_script: false };
             state.verify(verify, &self.link.ctx, &self.link.login);
         }
         self.link.wake();
@@ -150,7 +150,7 @@ impl RedisNode {
                 let left = Duration::from_millis(answer.number().unwrap_or_default());
                 Err(NodeError::Quarantined { left })
             }
-            Err(NodeError::Server { message }) if message.contains("NOEPOCH") => Err(NodeError::Unmarked),
+            Err(NodeError::Server { message }) if message.contains("NOEPOCH") => Err(NodeError::NoEpoch),
             Err(cause) => Err(cause),
         }
     }
@@ -232,7 +232,7 @@ impl Node for RedisNode {
         let trouble = match (&state.phase, &state.voting_right) {
             (Phase::Down(cause), _) => Some(cause.clone()),
             (Phase::Ready, VotingRight::Unverified) => Some(NodeError::EpochChanged),
-            (Phase::Ready, VotingRight::Unmarked) => Some(NodeError::Unmarked),
+            (Phase::Ready, VotingRight::NoEpoch) => Some(NodeError::NoEpoch),
             (Phase::Ready, VotingRight::Verified { epoch, .. }) => {
                 let ctx = &self.link.ctx;
                 let left = epoch.left(ctx.longest.recorded(), ctx.clock.now());

@@ -61,7 +61,13 @@ fn vote(lock: &str, by: u8, proposal: u64) -> Command {
 }
 
 fn release(lock: &str, by: u8) -> Command {
-    Command::Release { name: name(lock), token: token(by), quiet: false, behind: None, forced: false }
+    Command::Release {
+        name: name(lock),
+        token: token(by),
+        quiet: false,
+        stored_after_token: None,
+        forced: false,
+    }
 }
 
 fn inspect(lock: &str) -> Command {

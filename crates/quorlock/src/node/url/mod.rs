@@ -27,16 +27,17 @@ pub enum NodeKind {
 ///
 /// | form | node |
 /// |---|---|
-/// | `redis://[user:password@]host[:port][/db]`, also `valkey://` | a server over TCP, port 6379 unless given |
+/// | `redis://[user:password@]host[:port][/db]`, also `valkey://` | a server over TCP, by default port 6379 |
 /// | `rediss://…`, `valkeys://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
 /// | `unix:///path/to/socket`, also `redis+unix://` | a server on this machine; `?db=N&user=U&password=P` |
-/// | `etcd://[user:password@]host[:port][,host[:port]..][/prefix]` | an etcd cluster by its members, port 2379 unless given |
+/// | `etcd://[user:password@]host[:port][,…][/prefix]` | an etcd cluster by its members, by default port 2379 |
 /// | `etcds://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
-/// | `file:`, `file:/directory` | a directory on this machine; `?filesystem=any` if only this machine uses it, whatever its file system |
+/// | `file:`, `file:/directory` | a directory on this machine |
 /// | `memory:`, `memory:label` | this process |
 ///
-/// Servers take `?durable=yes` if they sync every write to disk. User, password and path may be
-/// percent-encoded. Neither [`fmt::Display`] nor [`fmt::Debug`] shows a password.
+/// Servers take `?durable=yes` if they sync every write to disk. A directory takes `?filesystem=any` if only
+/// this machine uses it, whatever its file system. User, password and path may be percent-encoded. Neither
+/// [`fmt::Display`] nor [`fmt::Debug`] shows a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeUrl {
     pub(crate) place: Place,

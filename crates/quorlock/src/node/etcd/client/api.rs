@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, watch};
 
 /// The most complaints of a member that are kept.
-const MOST_ERRORS: usize = 16;
+const MAX_ERRORS: usize = 16;
 
 /// User and password.
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Api {
     /// The state of the member that answers.
     pub(crate) async fn status(&self) -> Result<Status, NodeError> {
         let status: Status = self.ask("/v3/maintenance/status", &json!({})).await?;
-        let errors = status.errors.iter().take(MOST_ERRORS).map(server_text).collect();
+        let errors = status.errors.iter().take(MAX_ERRORS).map(server_text).collect();
         Ok(Status { version: server_text(&status.version), errors, ..status })
     }
 

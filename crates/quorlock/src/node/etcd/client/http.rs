@@ -22,10 +22,10 @@ use tokio::time::timeout;
 /// The longest answer that is read, in bytes: the names of a full list fit in.
 const LONGEST_ANSWER: usize = 64 << 20;
 /// The most connections that are kept without work.
-const MOST_IDLE: usize = 32;
+const MAX_IDLE: usize = 32;
 
 /// The most calls that are under way at a time, each on a connection.
-const MOST_CALLS: usize = 64;
+const MAX_CALLS: usize = 64;
 
 /// One member of the cluster, as it is reached.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Http {
         connect_timeout: Duration,
         request_timeout: Duration,
     ) -> Self {
-        let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MOST_CALLS));
+        let (current, idle, calls) = (AtomicUsize::new(0), Mutex::default(), Semaphore::new(MAX_CALLS));
         let member_changes = watch::Sender::new(vec![0; endpoints.len()]);
         Self { endpoints, current, idle, calls, member_changes, connect_timeout, request_timeout }
     }
@@ -111,7 +111,7 @@ impl Http {
         let (body, is_open) = self.in_time(endpoint, whole).await?;
         if is_open {
             let mut idle = self.idle();
-            if idle.len() < MOST_IDLE {
+            if idle.len() < MAX_IDLE {
                 idle.push(connection);
             }
         }

@@ -21,9 +21,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 /// The most commands that may wait.
-pub(crate) const MOST_WAITING: usize = 4096;
+pub(crate) const MAX_WAITING: usize = 4096;
 /// The most names that are watched at a time, each by a connection; waiters for further ones only poll.
-const MOST_WATCHES: usize = 256;
+const MAX_WATCHES: usize = 256;
 /// How long the thread goes on with what was sent before the node was dropped.
 const DROP_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -66,8 +66,8 @@ impl Worker {
     /// Enqueues `request` behind those that wait for the same name.
     pub(crate) fn enqueue(&self, request: Request) {
         let limit = match request.command() {
-            Command::Release { .. } => MOST_WAITING + RELEASE_HEADROOM,
-            _ => MOST_WAITING,
+            Command::Release { .. } => MAX_WAITING + RELEASE_HEADROOM,
+            _ => MAX_WAITING,
         };
         if self.health.queued() >= limit {
             return request.answer(Reply::failed(NodeError::QueueFull { limit }));
@@ -84,7 +84,7 @@ impl Worker {
     /// Notifies `wakeup` when `name` may have become free. Without a thread the waiter only polls.
     pub(crate) fn watch(&self, name: &Name, wakeup: &Wakeup) {
         let mut watched = self.watched.lock();
-        if watched.len() < MOST_WATCHES || watched.contains(name) {
+        if watched.len() < MAX_WATCHES || watched.contains(name) {
             watched.insert(name.clone());
             let _ = self.send(Job::Work(name.clone(), Work::Watch(wakeup.clone())));
         }

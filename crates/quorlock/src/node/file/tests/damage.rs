@@ -146,7 +146,7 @@ async fn a_full_queue_still_takes_releases() {
     let kept = LockFile::open(dir.path(), &name("y"), Mode::Create, LONG).unwrap();
     let nodes = [node.clone()];
     // One more than fits, because the thread has taken one.
-    for _ in 0..=worker::MOST_WAITING + 1 {
+    for _ in 0..=worker::MAX_WAITING + 1 {
         crate::quorum::round::send_without_reply(
             &nodes,
             NodeSet::first(1),

@@ -22,7 +22,7 @@ const POLL_EVERY: Duration = Duration::from_millis(100);
 /// After how many checks without any watch the thread ends.
 const IDLE_POLLS: u32 = 10;
 /// The most names that are watched at a time; waiters for further ones only poll.
-const MOST_WATCHES: usize = 65_536;
+const MAX_WATCHES: usize = 65_536;
 
 /// The wakeups of one node, by the file of the name.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Watches {
     /// Notifies `wakeup` from now on when `name` may be free. The thread starts if it does not run.
     pub(crate) fn watch(self: &Arc<Self>, name: &Name, wakeup: &Wakeup) {
         let mut wakeups = self.lock();
-        if wakeups.closed || wakeups.by_file.len() >= MOST_WATCHES {
+        if wakeups.closed || wakeups.by_file.len() >= MAX_WATCHES {
             return;
         }
         wakeups.by_file.insert(file_name(name), wakeup.clone());

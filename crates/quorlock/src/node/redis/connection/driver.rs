@@ -182,7 +182,7 @@ impl Driver {
             }
             work
         };
-        let has_work = work.has_unacked || work.has_watchers || work.unmarked;
+        let has_work = work.has_unacked || work.has_watchers || work.lacks_epoch;
         let is_busy = has_work || !self.in_flight.is_empty() || self.end_by.is_some();
         // Checked first: a server that always has an answer ready must not prevent it.
         if is_busy && tick.as_mut().poll(context).is_ready() {
@@ -308,7 +308,7 @@ impl Driver {
             activity.announced = now;
             state.outbox.announce_waiting();
         }
-        if state.is_unmarked(ctx) {
+        if state.lacks_epoch(ctx) {
             state.reverify(ctx, &self.link.login);
         }
         let is_due = !state.outbox.is_empty();

@@ -5,8 +5,11 @@ mod releases;
 use crate::context::RestartGuard;
 use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::Link;
-use crate::node::redis::link::epoch::{Reading, VotingRight};
-use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingUpdate, Verify, Vote};
+use crate::node::redis::link::epoch::Reading;
+use crate::node::redis::link::voting_right::VotingRight;
+use crate::node::redis::pipeline::pending::{
+    Pending, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
+};
 use crate::node::redis::protocol::encode::{FREE_CHANNEL, KEY_END};
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
@@ -23,7 +26,7 @@ pub(crate) struct InFlight {
     /// All replies but the last to the oldest entry, if that takes more than one.
     partial_reply: SmallVec<[Value; 2]>,
     /// Votes that were cast, with what they will answer once the epoch after them is known.
-    votes: Vec<(Vote, Reply)>,
+    votes: Vec<(PendingVote, Reply)>,
     /// Releases that were done without the script, until it is known whether there are waiters.
     freed_unconfirmed: Vec<PendingRelease>,
     /// Whether there are waiters, by the last answers.
@@ -165,7 +168,7 @@ impl InFlight {
     }
 
     /// Keeps a vote, which `reply` answers. It counts once the epoch after it is known.
-    fn cast(&mut self, vote: Vote, reply: Reply, link: &Link) {
+    fn cast(&mut self, vote: PendingVote, reply: Reply, link: &Link) {
         match link.ctx.guard {
             RestartGuard::Strict => self.votes.push((vote, reply)),
             RestartGuard::Off => vote.request.answer(reply),
@@ -195,7 +198,7 @@ impl InFlight {
             && !matches!(state.voting_right, VotingRight::Unverified)
         {
             state.voting_right = VotingRight::Unverified;
-            state.verify(Verify::default(), &link.ctx, &link.login);
+            state.verify(PendingVerify::default(), &link.ctx, &link.login);
         }
         if matches!(eligible, Err(NodeError::Quarantined { .. })) {
             // Another client may have declared it fresh.
@@ -231,13 +234,13 @@ fn parse_hint(hint: &[u8]) -> Option<(usize, u64)> {
 /// Answers an extend or a stamp, or sends it again if the server has forgotten the script.
 fn dispatch_update(mut update: PendingUpdate, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
-        Value::Error(text) if is_unknown_script(text) && !update.call.whole => {
-            update.call.whole = true;
+        Value::Error(text) if is_unknown_script(text) && !update.call.sends_script => {
+            update.call.sends_script = true;
             link.lock().outbox.push_update(update);
             Ok(())
         }
         answer => {
-            let reply = replies::update(answer, update.call.kind, update.call.mark);
+            let reply = replies::update(answer, update.call.kind, update.call.call_id);
             let shape = check_shape(&reply);
             update.request.answer(reply);
             shape
@@ -255,10 +258,10 @@ fn check_shape(reply: &Reply) -> Result<(), NodeError> {
 
 /// Handles the reply to a verification. A server whose epoch cannot be read must not vote: an error
 /// begins a new connection.
-fn dispatch_verify(mut verify: Verify, answer: &Value, link: &Link) -> Result<(), NodeError> {
+fn dispatch_verify(mut verify: PendingVerify, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let outcome = match answer {
-        Value::Error(text) if is_unknown_script(text) && !verify.whole => {
-            verify.whole = true;
+        Value::Error(text) if is_unknown_script(text) && !verify.sends_script => {
+            verify.sends_script = true;
             link.lock().verify(verify, &link.ctx, &link.login);
             return Ok(());
         }

@@ -5,14 +5,16 @@ pub(crate) mod epoch;
 pub(crate) mod greeting;
 pub(crate) mod server_stats;
 pub(crate) mod state;
+pub(crate) mod voting_right;
 
 use crate::context::event::Event;
 use crate::context::mutex::Mutex;
 use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::net::stream::Address;
-use crate::node::redis::link::epoch::{Reading, VotingRight};
+use crate::node::redis::link::epoch::Reading;
 use crate::node::redis::link::greeting::{Greeting, Login, ServerClock};
 use crate::node::redis::link::state::{LinkState, Phase};
+use crate::node::redis::link::voting_right::VotingRight;
 use crate::node::redis::pipeline::pending::Pending;
 use crate::node::redis::protocol::compare_and_delete::CompareAndDelete;
 use crate::node::redis::protocol::server_info::ServerInfo;
@@ -212,7 +214,7 @@ impl Link {
                 ctx.identities.claim_epoch(&self.id, epoch.nonce());
                 epoch.left(ctx.longest.recorded(), ctx.clock.now())
             }
-            VotingRight::Unguarded | VotingRight::Unmarked | VotingRight::Unverified => Duration::ZERO,
+            VotingRight::Unguarded | VotingRight::NoEpoch | VotingRight::Unverified => Duration::ZERO,
         };
         EpochNotice {
             forgot: is_new && was_known,
@@ -284,13 +286,13 @@ mod tests {
         let link = Arc::new(Link::new("a".into(), Context::default(), address, login, |_, _| {}));
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
         let round = RoundReplies::new(
-            Command::Release { name, token, quiet: false, behind: None, forced: false },
+            Command::Release { name, token, quiet: false, stored_after_token: None, forced: false },
             WakeThreshold::ONE,
         );
         let probe = Arc::new(StateProbe { link: link.clone(), saw_unacked: AtomicBool::new(false) });
         let waker = probe.clone().into();
         assert!(round.poll_take(&std::task::Context::from_waker(&waker)).is_pending());
-        let release = Pending::Release(PendingRelease::new(Request::new(&round, 0), token, false));
+        let release = Pending::Release(PendingRelease::new(Request::new(&round, 0)).unwrap());
         link.on_disconnected([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
         assert!(probe.saw_unacked.load(Ordering::Relaxed));
     }

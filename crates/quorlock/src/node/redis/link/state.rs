@@ -3,11 +3,12 @@
 use crate::context::{Context, RestartGuard};
 use crate::node::limits::RELEASE_HEADROOM;
 use crate::node::redis::link::concurrency::RecentConcurrency;
-use crate::node::redis::link::epoch::{Reading, Verified, VotingRight};
+use crate::node::redis::link::epoch::Reading;
 use crate::node::redis::link::greeting::{ConnectionId, Login};
 use crate::node::redis::link::server_stats::ServerStats;
+use crate::node::redis::link::voting_right::{Verified, VotingRight};
 use crate::node::redis::pipeline::outbox::Outbox;
-use crate::node::redis::pipeline::pending::{Pending, PendingRelease, Verify};
+use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingVerify};
 use crate::node::redis::pipeline::unacked_releases::UnackedReleases;
 use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
 use crate::node::{Command, NodeError, Request, Wakeup};
@@ -41,7 +42,7 @@ pub(crate) struct PendingWork {
     /// A waiter of this process wants hints.
     pub(crate) has_watchers: bool,
     /// The server has no epoch, or one that records less than those of others.
-    pub(crate) unmarked: bool,
+    pub(crate) lacks_epoch: bool,
 }
 
 /// A command that came while the connection was being made.
@@ -180,7 +181,7 @@ impl LinkState {
         self.unacked.add(release, ctx.clock.now(), keep);
     }
 
-    /// Sends unacknowledged releases again, as far as there is room.
+    /// Adds unacknowledged releases to the outbox again, as far as there is room.
     pub(crate) fn resend_unacked(&mut self, now: Moment) {
         while self.len() < QUEUE_LIMIT + RELEASE_HEADROOM {
             match self.unacked.take(now) {
@@ -191,7 +192,7 @@ impl LinkState {
     }
 
     /// Requests the server's epoch, and gives it one if it has none and may get one.
-    pub(crate) fn verify(&mut self, verify: Verify, ctx: &Context, login: &Login) {
+    pub(crate) fn verify(&mut self, verify: PendingVerify, ctx: &Context, login: &Login) {
         // What was found on connecting is checked again with every `INFO`.
         let syncs = if login.durable { Syncs::Always } else { Syncs::Unknown };
         self.outbox.verify(verify, &VerifyRequest::new(ctx, login.db, syncs), ctx);
@@ -206,7 +207,7 @@ impl LinkState {
             return false;
         }
         self.reverified = Some(now);
-        self.verify(Verify::default(), ctx, login);
+        self.verify(PendingVerify::default(), ctx, login);
         true
     }
 
@@ -215,7 +216,7 @@ impl LinkState {
         let before = self.epoch.as_ref();
         let now = ctx.clock.now();
         let Some(epoch) = &reading.epoch else {
-            self.voting_right = VotingRight::Unmarked;
+            self.voting_right = VotingRight::NoEpoch;
             return false;
         };
         let epoch = Verified::new((epoch, reading.now), before, now);
@@ -231,10 +232,10 @@ impl LinkState {
     }
 
     /// Whether the server lacks an epoch, or one that records what other nodes have, and may get it now.
-    pub(crate) fn is_unmarked(&self, ctx: &Context) -> bool {
+    pub(crate) fn lacks_epoch(&self, ctx: &Context) -> bool {
         let lacks = match &self.voting_right {
             VotingRight::Unguarded | VotingRight::Unverified => false,
-            VotingRight::Unmarked => true,
+            VotingRight::NoEpoch => true,
             VotingRight::Verified { epoch, .. } => epoch.longest() < ctx.longest.recorded(),
         };
         lacks && ctx.begins_epochs && matches!(self.phase, Phase::Ready)
@@ -296,11 +297,10 @@ impl LinkState {
 
     /// What the driver must check now and then.
     pub(crate) fn work(&self, ctx: &Context) -> PendingWork {
-        let unmarked = self.is_unmarked(ctx);
         PendingWork {
             has_unacked: !self.unacked.is_empty(),
             has_watchers: !self.wakeups.is_empty(),
-            unmarked,
+            lacks_epoch: self.lacks_epoch(ctx),
         }
     }
 
@@ -322,7 +322,7 @@ impl LinkState {
         ctx: &Context,
     ) -> Vec<Pending> {
         self.in_flight = 0;
-        let mut failed: Vec<Pending> = in_flight.chain(self.outbox.empty()).collect();
+        let mut failed: Vec<Pending> = in_flight.chain(self.outbox.drain()).collect();
         if !matches!(phase, Phase::Connecting) {
             for waiting in self.waiting.drain(..) {
                 if let Command::Acquire(vote) = waiting.request.command()
@@ -335,7 +335,7 @@ impl LinkState {
         }
         self.phase = phase;
         let keep = |pending: Pending| {
-            let (pending, unacked) = pending.unacked();
+            let (pending, unacked) = pending.split_release();
             unacked.into_iter().for_each(|release| self.keep(release, ctx));
             pending
         };
@@ -346,13 +346,7 @@ impl LinkState {
 impl Unsent {
     /// The pending reply to fail in its place.
     fn into_pending(self) -> Pending {
-        match *self.request.command() {
-            Command::Release { token, quiet, .. } => {
-                Pending::Release(PendingRelease::new(self.request, token, quiet))
-            }
-            // Of other commands only the answer matters now.
-            _ => Pending::Inspect(self.request),
-        }
+        PendingRelease::new(self.request).map_or_else(Pending::AnswerOnly, Pending::Release)
     }
 }
 
@@ -368,8 +362,13 @@ mod tests {
         let name = Name::new("a").unwrap();
         let accept = |state: &mut LinkState| {
             let token = Token::from_random([1; 16]);
-            let release =
-                Command::Release { name: name.clone(), token, quiet: false, behind: None, forced: false };
+            let release = Command::Release {
+                name: name.clone(),
+                token,
+                quiet: false,
+                stored_after_token: None,
+                forced: false,
+            };
             state.accept(Request::without_reply(release), &ctx).unwrap()
         };
         for _ in 0..3 {

@@ -1,8 +1,10 @@
-//! Commands that are encoded and not handed over yet, each with its pending reply.
+//! Encoded commands that the driver has not taken yet, each with its pending reply.
 
 use crate::context::Context;
 use crate::node::redis::pipeline::fence_ttl_cache::FenceTtlCache;
-use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingUpdate, Verify, Vote};
+use crate::node::redis::pipeline::pending::{
+    Pending, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
+};
 use crate::node::redis::pipeline::release_batch::{self, ReleaseBatch};
 use crate::node::redis::protocol::commands::{self, UpdateCall, UpdateKind};
 use crate::node::redis::protocol::compare_and_delete::{self, CompareAndDelete};
@@ -15,12 +17,13 @@ use quorlock_core::{Fence, Token};
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
-/// In how many ways the epoch is read, one after the other. What is skipped is part of the server's
-/// `run_id`, never of the nonce.
-const READINGS: usize = 16;
+/// Each reading of the epoch skips another number of leading bytes, so that a reply to an earlier reading
+/// is recognised. At most 15 bytes are skipped: `v2:` and the start of `run_id`, never the nonce.
+const EPOCH_SKIPS: usize = 16;
 
-/// The first mark; lower numbers are answers of their own.
-const FIRST_MARK: u64 = 2;
+/// The first call id; the scripts answer 0 and -1 themselves. It is above 1, which plain commands such as
+/// `ZADD` and `EXISTS` answer, so that none of their replies is taken for that of a script.
+const FIRST_CALL_ID: u64 = 2;
 
 /// What the next write will carry.
 #[derive(Debug, Default)]
@@ -33,8 +36,8 @@ pub(crate) struct Outbox {
     pub(crate) fence_ttls: FenceTtlCache,
     /// Whether a vote or a repair was encoded after the last reading of the epoch.
     open_votes: bool,
-    /// How many updates were marked.
-    marked: u64,
+    /// How many updates got a call id.
+    calls: u64,
     /// How much of the epoch was skipped when it was last read.
     skip: usize,
     /// The hashes by which the server knows our scripts.
@@ -56,7 +59,11 @@ impl Outbox {
     /// Encodes the command of `request`; a vote that is `guarded` counts only with the epoch after it.
     pub(crate) fn command(&mut self, request: Request, guarded: bool) {
         match *request.command() {
-            Command::Release { token, quiet, .. } => self.release(PendingRelease::new(request, token, quiet)),
+            Command::Release { .. } => {
+                if let Ok(release) = PendingRelease::new(request) {
+                    self.release(release);
+                }
+            }
             Command::Acquire(ref acquire) if acquire.repair => {
                 let token = acquire.token;
                 self.update(request, token, UpdateKind::Repair);
@@ -70,7 +77,7 @@ impl Outbox {
                 }
                 commands::acquire(&mut self.out, vote);
                 self.open_votes |= guarded;
-                self.pending.push_back(Pending::Vote(Vote { request, raises }));
+                self.pending.push_back(Pending::Vote(PendingVote { request, raises }));
             }
             Command::Stamp { token, at_least, .. } => {
                 self.update(request, token, UpdateKind::Stamp { at_least });
@@ -85,13 +92,13 @@ impl Outbox {
     }
 
     fn update(&mut self, request: Request, token: Token, kind: UpdateKind) {
-        let mark = FIRST_MARK + self.marked;
-        self.marked += 1;
-        let call = UpdateCall { token, kind, mark, whole: false };
+        let call_id = FIRST_CALL_ID + self.calls;
+        self.calls += 1;
+        let call = UpdateCall { token, kind, call_id, sends_script: false };
         self.push_update(PendingUpdate { request, call });
     }
 
-    /// Sends an extend, a stamp or a repair.
+    /// Encodes an extend, a stamp or a repair.
     pub(crate) fn push_update(&mut self, update: PendingUpdate) {
         if self.batch.contains(update.request.command().name()) {
             self.encode_batch();
@@ -100,12 +107,12 @@ impl Outbox {
         self.pending.push_back(Pending::Update(update));
     }
 
-    /// Sends a release, in one call with others.
+    /// Adds a release to the batch.
     pub(crate) fn release(&mut self, mut release: PendingRelease) {
         if !self.batch.fits(&release) {
             self.encode_batch();
         }
-        release.call.keeps |= self.fence_ttls.needs_expire(release.name());
+        release.call.renews_fence_ttl |= self.fence_ttls.needs_expire(release.name());
         self.batch.push(release);
     }
 
@@ -117,24 +124,29 @@ impl Outbox {
         let count = self.batch.len();
         let releases = self.batch.as_mut_slice();
         let Some(first) = releases.first_mut() else {
-            // Also forgets the names of those that went without the script.
-            drop(self.batch.take());
+            // Clears the name bits, too.
+            self.batch.clear();
             return;
         };
         first.batch = count as u32;
-        let whole = first.whole;
-        commands::releases(&mut self.out, &self.hashes, releases.iter().map(PendingRelease::as_call), whole);
+        let sends_script = first.sends_script;
+        commands::releases(
+            &mut self.out,
+            &self.hashes,
+            releases.iter().map(PendingRelease::as_call),
+            sends_script,
+        );
         self.pending.extend(self.batch.take().map(Pending::Release));
     }
 
-    /// Encodes those among them that need no script, and asks whether there are waiters after all: that
-    /// finds every waiter that registered before its name was freed.
+    /// Encodes the releases of the batch that need no script, then checks for waiters: the check finds
+    /// every waiter that registered before its name was freed.
     fn encode_fast(&mut self, command: FastRelease) {
         let (batch, out) = (&mut self.batch, &mut self.out);
         let before = self.pending.len();
         let is_encoded = |release: &mut PendingRelease| {
             release.is_fast
-                && !release.call.keeps
+                && !release.call.renews_fence_ttl
                 && compare_and_delete::encode(out, command, release.request.command())
         };
         self.pending.extend(batch.extract(is_encoded).map(Pending::CompareAndDelete));
@@ -144,27 +156,27 @@ impl Outbox {
         }
     }
 
-    /// Sends a release by the script that the server's own command could not do.
+    /// Adds `release` again, with the script, because the server's own compare-and-delete did not do it.
     pub(crate) fn release_again(&mut self, mut release: PendingRelease) {
         release.is_fast = false;
         self.release(release);
     }
 
-    /// Sends a hint of `release` to the waiters.
+    /// Encodes a hint of `release` to the waiters.
     pub(crate) fn hint(&mut self, release: &PendingRelease) {
         compare_and_delete::hint(&mut self.out, release.name(), &release.call.token);
         self.pending.push_back(Pending::Hint);
     }
 
-    /// Requests the server's epoch.
-    pub(crate) fn verify(&mut self, verify: Verify, request: &VerifyRequest, ctx: &Context) {
+    /// Encodes a request for the server's epoch.
+    pub(crate) fn verify(&mut self, verify: PendingVerify, request: &VerifyRequest, ctx: &Context) {
         self.encode_batch();
-        let hashes = (!verify.whole).then_some(&self.hashes);
+        let hashes = (!verify.sends_script).then_some(&self.hashes);
         request.encode(&mut self.out, hashes, ctx);
         self.pending.push_back(Pending::Verify(verify));
     }
 
-    /// Requests `INFO`: the server's settings and role may change while we are connected.
+    /// Encodes a request for `INFO`: the server's settings and role may change while we are connected.
     pub(crate) fn request_info(&mut self, durable: bool) {
         self.encode_batch();
         commands::raw(&mut self.out, &[b"INFO"]);
@@ -175,14 +187,14 @@ impl Outbox {
         }
     }
 
-    /// Sends a command of any kind.
+    /// Encodes a command of any kind.
     pub(crate) fn call(&mut self, args: &[&[u8]], caller: oneshot::Sender<Result<Value, NodeError>>) {
         self.encode_batch();
         commands::raw(&mut self.out, args);
         self.pending.push_back(Pending::Call(caller));
     }
 
-    /// Subscribes to hints about `name`, or unsubscribes.
+    /// Encodes a subscription to hints about `name`, or its end.
     pub(crate) fn set_hints(&mut self, name: &str, wanted: bool) {
         self.encode_batch();
         commands::hints(&mut self.out, name, wanted);
@@ -192,7 +204,7 @@ impl Outbox {
         }
     }
 
-    /// Records on the server that a client waits for some name, so that releases send hints.
+    /// Encodes the record on the server that a client waits for some name, so that releases send hints.
     pub(crate) fn announce_waiting(&mut self) {
         commands::waiting(&mut self.out);
         self.pending.push_back(Pending::Waiting);
@@ -203,7 +215,7 @@ impl Outbox {
     pub(crate) fn take_over(&mut self, out: &mut Vec<u8>, in_flight: &mut VecDeque<Pending>) {
         self.encode_batch();
         if std::mem::take(&mut self.open_votes) {
-            self.skip = (self.skip + 1) % READINGS;
+            self.skip = (self.skip + 1) % EPOCH_SKIPS;
             commands::epoch(&mut self.out, self.skip);
             self.pending.push_back(Pending::Epoch { skip: self.skip });
         }
@@ -215,7 +227,8 @@ impl Outbox {
         }
     }
 
-    /// Encodes the releases among what was not handed over once more, for a connection that ends.
+    /// Encodes every release that the driver has not taken into `out`: the last write of a connection that
+    /// ends.
     pub(crate) fn encode_releases(&mut self, out: &mut Vec<u8>) {
         self.encode_batch();
         let releases: Vec<&PendingRelease> = self.pending.iter().filter_map(Pending::as_release).collect();
@@ -225,7 +238,7 @@ impl Outbox {
     }
 
     /// Drops what was encoded and returns the replies that were expected.
-    pub(crate) fn empty(&mut self) -> impl Iterator<Item = Pending> {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Pending> {
         self.out.clear();
         self.open_votes = false;
         let batch = self.batch.take().map(Pending::Release);

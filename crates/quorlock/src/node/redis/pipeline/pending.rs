@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 pub(crate) enum Pending {
     /// Answered by the replies to `SET` and, if it raises, `ZADD`, and counted by the next
     /// [`Pending::Epoch`].
-    Vote(Vote),
+    Vote(PendingVote),
     /// The epoch as it was after all votes before it, without its first `skip` bytes.
     Epoch {
         skip: usize,
@@ -29,22 +29,24 @@ pub(crate) enum Pending {
     Subscribe,
     /// Answered when the server has recorded that we wait; a failure costs time and nothing else.
     Waiting,
-    Verify(Verify),
+    Verify(PendingVerify),
     /// Answered by `INFO`: whether the server can still be a node.
     ServerInfo,
     /// Answered by the setting that says when a server marked durable syncs its file.
     Sync,
     Call(oneshot::Sender<Result<Value, NodeError>>),
+    /// Nothing to send or parse: only its caller must be answered.
+    AnswerOnly(Request),
 }
 
 #[derive(Debug)]
-pub(crate) struct Vote {
+pub(crate) struct PendingVote {
     pub(crate) request: Request,
     /// Whether the counter is raised, too.
     pub(crate) raises: bool,
 }
 
-impl Vote {
+impl PendingVote {
     /// The release that undoes it, without a caller that waits for it.
     pub(crate) fn undo(&self) -> Option<PendingRelease> {
         match self.request.command() {
@@ -59,30 +61,36 @@ impl Vote {
 pub(crate) struct PendingRelease {
     pub(crate) request: Request,
     pub(crate) call: ReleaseCall,
-    /// Until when it is worth sending again; `None` before it first failed.
+    /// Until when it must be sent again; `None` before it first failed.
     pub(crate) until: Option<Moment>,
     /// On the first release of a batch: how many share one reply.
     pub(crate) batch: u32,
-    /// Whether the script was sent whole, so that the server cannot lack it.
-    pub(crate) whole: bool,
+    /// Whether the script's text is sent instead of its hash, because the server does not have it.
+    pub(crate) sends_script: bool,
     /// Whether it may go without the script.
     pub(crate) is_fast: bool,
 }
 
 impl PendingRelease {
-    /// The release of `token` that `request` asks for.
-    pub(crate) fn new(request: Request, token: Token, quiet: bool) -> Self {
-        let command = request.command();
-        let is_fast = matches!(command, Command::Release { behind: Some(_), forced: false, .. });
-        let forced = matches!(command, Command::Release { forced: true, .. });
-        let call = ReleaseCall { token, keeps: false, quiet, forced };
-        Self { request, call, until: None, batch: 0, whole: false, is_fast }
+    /// The release that `request` asks for; the request itself if it asks for something else.
+    pub(crate) fn new(request: Request) -> Result<Self, Request> {
+        match *request.command() {
+            Command::Release { token, quiet, ref stored_after_token, forced, .. } => {
+                let is_fast = stored_after_token.is_some() && !forced;
+                let call = ReleaseCall { token, renews_fence_ttl: false, quiet, forced };
+                Ok(Self { request, call, until: None, batch: 0, sends_script: false, is_fast })
+            }
+            _ => Err(request),
+        }
     }
 
     /// A release that no caller waits for: an undo of our own.
     pub(crate) fn without_reply(name: Name, token: Token) -> Self {
-        let command = Command::Release { name, token, quiet: false, behind: None, forced: false };
-        Self::new(Request::without_reply(command), token, false)
+        let (quiet, stored_after_token, forced) = (false, None, false);
+        let call = ReleaseCall { token, renews_fence_ttl: false, quiet, forced };
+        let command = Command::Release { name, token, quiet, stored_after_token, forced };
+        let request = Request::without_reply(command);
+        Self { request, call, until: None, batch: 0, sends_script: false, is_fast: false }
     }
 
     pub(crate) fn name(&self) -> &Name {
@@ -103,10 +111,10 @@ pub(crate) struct PendingUpdate {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Verify {
+pub(crate) struct PendingVerify {
     pub(crate) done: Option<oneshot::Sender<Result<(), NodeError>>>,
-    /// See [`PendingRelease::whole`].
-    pub(crate) whole: bool,
+    /// See [`PendingRelease::sends_script`].
+    pub(crate) sends_script: bool,
 }
 
 impl Pending {
@@ -126,11 +134,11 @@ impl Pending {
         }
     }
 
-    /// Takes out the release that must be sent again if this fails. What is left only answers the caller.
-    pub(crate) fn unacked(self) -> (Self, Option<PendingRelease>) {
+    /// Separates the release that must be sent again from the caller to answer.
+    pub(crate) fn split_release(self) -> (Self, Option<PendingRelease>) {
         match self {
             Pending::Release(mut release) | Pending::CompareAndDelete(mut release) => {
-                (Pending::Inspect(release.request.take_responder()), Some(release))
+                (Pending::AnswerOnly(release.request.take_responder()), Some(release))
             }
             pending => (pending, None),
         }
@@ -139,11 +147,12 @@ impl Pending {
     /// Fails it.
     pub(crate) fn fail(self, cause: &NodeError) {
         match self {
-            Pending::Vote(Vote { request, .. })
+            Pending::Vote(PendingVote { request, .. })
             | Pending::Update(PendingUpdate { request, .. })
             | Pending::Release(PendingRelease { request, .. })
             | Pending::CompareAndDelete(PendingRelease { request, .. })
-            | Pending::Inspect(request) => request.answer(Reply::failed(cause.clone())),
+            | Pending::Inspect(request)
+            | Pending::AnswerOnly(request) => request.answer(Reply::failed(cause.clone())),
             // The callers may have been dropped, which does no harm.
             Pending::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),
             Pending::Call(caller) => drop(caller.send(Err(cause.clone()))),

@@ -26,7 +26,7 @@ impl ReleaseBatch {
 
     /// Whether `release` can go in the same call as those before it.
     pub(crate) fn fits(&self, release: &PendingRelease) -> bool {
-        let alike = self.releases.first().is_none_or(|first| first.whole == release.whole);
+        let alike = self.releases.first().is_none_or(|first| first.sends_script == release.sends_script);
         alike && self.releases.len() < MAX_BATCH
     }
 
@@ -55,6 +55,10 @@ impl ReleaseBatch {
     pub(crate) fn take(&mut self) -> std::vec::Drain<'_, PendingRelease> {
         self.bits = [0; 4];
         self.releases.drain(..)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        drop(self.take());
     }
 
     pub(crate) fn as_mut_slice(&mut self) -> &mut [PendingRelease] {

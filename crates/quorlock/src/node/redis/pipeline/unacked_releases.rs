@@ -22,7 +22,7 @@ impl UnackedReleases {
     pub(crate) fn add(&mut self, mut release: PendingRelease, now: Moment, keep: Duration) {
         release.until.get_or_insert(now + keep);
         release.batch = 0;
-        release.whole = false;
+        release.sends_script = false;
         release.is_fast = false;
         if self.releases.len() >= UNACKED_LIMIT {
             self.releases.pop_front();
@@ -48,7 +48,7 @@ impl UnackedReleases {
         self.unsent.clear();
     }
 
-    /// Takes the oldest that is still worth sending.
+    /// Takes the oldest whose lock would not have expired.
     pub(crate) fn take(&mut self, now: Moment) -> Option<PendingRelease> {
         while let Some(release) = self.releases.pop_front() {
             if release.until.is_none_or(|until| until > now) {

@@ -72,12 +72,19 @@ pub(crate) fn epoch(out: &mut Vec<u8>, skip: usize) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReleaseCall {
     pub(crate) token: Token,
-    /// Whether the name's fence counter gets a new expiry as well.
-    pub(crate) keeps: bool,
+    /// Whether the name's fence counter gets a new expiry, too.
+    pub(crate) renews_fence_ttl: bool,
     /// Whether waiters get no hint.
     pub(crate) quiet: bool,
     /// Whether the server must refuse to take the lock back.
     pub(crate) forced: bool,
+}
+
+impl ReleaseCall {
+    /// How many keys its flags need.
+    fn flag_keys(&self) -> usize {
+        usize::from(self.renews_fence_ttl) + 2 * usize::from(self.forced)
+    }
 }
 
 /// One call that releases all of `batch`.
@@ -85,18 +92,17 @@ pub(crate) fn releases<'a>(
     out: &mut Vec<u8>,
     hashes: &Hashes,
     batch: impl ExactSizeIterator<Item = (&'a Name, &'a ReleaseCall)> + Clone,
-    whole: bool,
+    sends_script: bool,
 ) {
     let count = batch.len();
-    let mark_keys =
-        batch.clone().map(|(_, release)| usize::from(release.keeps) + 2 * usize::from(release.forced));
-    let keys = 1 + count + mark_keys.sum::<usize>();
-    let mut command = script(out, hashes, Script::Release, whole, keys, count).arg(WAITING_KEY);
+    let flag_keys = batch.clone().map(|(_, release)| release.flag_keys());
+    let keys = 1 + count + flag_keys.sum::<usize>();
+    let mut command = script(out, hashes, Script::Release, sends_script, keys, count).arg(WAITING_KEY);
     for (name, _) in batch.clone() {
         command = command.arg(name.as_str());
     }
     for (name, release) in batch.clone() {
-        if release.keeps {
+        if release.renews_fence_ttl {
             command = command.fence_key(name);
         }
         if release.forced {
@@ -105,11 +111,11 @@ pub(crate) fn releases<'a>(
     }
     for (_, release) in batch {
         let token = &release.token;
-        command = match (release.keeps, release.quiet, release.forced) {
+        command = match (release.renews_fence_ttl, release.quiet, release.forced) {
             (false, false, false) => command.token(token),
-            (keeps, quiet, forced) => {
-                let mark = |set, mark| if set { mark } else { &b""[..] };
-                command.parts(&[token.as_bytes(), mark(keeps, b"+"), mark(quiet, b"-"), mark(forced, b"!")])
+            (renews, quiet, forced) => {
+                let flag = |set, flag| if set { flag } else { &b""[..] };
+                command.parts(&[token.as_bytes(), flag(renews, b"+"), flag(quiet, b"-"), flag(forced, b"!")])
             }
         };
     }
@@ -121,9 +127,9 @@ pub(crate) struct UpdateCall {
     pub(crate) token: Token,
     pub(crate) kind: UpdateKind,
     /// Comes back with the answer, to prove that it belongs to this call.
-    pub(crate) mark: u64,
-    /// Whether the script is sent whole, because the server has forgotten it.
-    pub(crate) whole: bool,
+    pub(crate) call_id: u64,
+    /// Whether the script's text is sent instead of its hash, because the server does not have it.
+    pub(crate) sends_script: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -147,21 +153,21 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
         (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
         (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
     };
-    script(out, hashes, which, call.whole, 2, 3)
+    script(out, hashes, which, call.sends_script, 2, 3)
         .arg(command.name().as_str())
         .fence_key(command.name())
         .token(&call.token)
         .number(number)
-        .number(call.mark);
+        .number(call.call_id);
 }
 
 fn repair(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, repair: &Acquire) {
-    script(out, hashes, Script::Repair, call.whole, 3, 4)
+    script(out, hashes, Script::Repair, call.sends_script, 3, 4)
         .arg(repair.name.as_str())
         .fence_key(&repair.name)
         .taken_key(&repair.name, &call.token)
         .number(millis(repair.ttl))
-        .number(call.mark)
+        .number(call.call_id)
         .arg(repair.value())
         .number(repair.proposal.get());
 }
@@ -190,17 +196,17 @@ pub(crate) fn raw(out: &mut Vec<u8>, args: &[&[u8]]) {
     }
 }
 
-/// The start of a script call: by its hash, or `whole` if the server has forgotten it.
+/// The start of a script call: by its hash, or with its text if the server does not have it.
 fn script<'a>(
     out: &'a mut Vec<u8>,
     hashes: &Hashes,
     script: Script,
-    whole: bool,
+    sends_script: bool,
     keys: usize,
     args: usize,
 ) -> Encoder<'a> {
     let command = Encoder::command(out, 3 + keys + args);
-    let command = if whole {
+    let command = if sends_script {
         command.arg("EVAL").arg(script.body())
     } else {
         command.arg("EVALSHA").arg(hashes.of(script))
@@ -253,17 +259,17 @@ mod tests {
     fn a_release_says_what_else_is_to_be_done() {
         let hashes = Hashes::default();
         let token = Token::from_random([7; 16]);
-        for marks in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
+        for flags in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
             let call = ReleaseCall {
                 token,
-                keeps: marks.contains('+'),
-                quiet: marks.contains('-'),
-                forced: marks.contains('!'),
+                renews_fence_ttl: flags.contains('+'),
+                quiet: flags.contains('-'),
+                forced: flags.contains('!'),
             };
-            let (name, expected) = (Name::new("a").unwrap(), format!("{token}{marks}"));
+            let (name, expected) = (Name::new("a").unwrap(), format!("{token}{flags}"));
             let mut words = vec!["EVALSHA", "", "", "quorlock:waiting", "a"];
             let taken = format!("quorlock:taken:{{a}}:{token}");
-            if call.keeps {
+            if call.renews_fence_ttl {
                 words.push("quorlock:fence:{a}");
             }
             if call.forced {

@@ -10,7 +10,7 @@ use quorlock_core::{Fence, Label, Name, Token};
 /// The command that asks which of them a server has.
 pub(crate) const WHICH: [&str; 4] = ["COMMAND", "INFO", "DELEX", "DELIFEQ"];
 
-/// Sends a hint to the waiters of a name, as the release script does.
+/// The script that sends a hint to the waiters of a name, as the release script does.
 const HINT: &str = include_str!("lua/hint.lua");
 
 /// The command that a server has, by its answer to [`WHICH`]. One that does not answer has none.
@@ -57,7 +57,7 @@ impl CompareAndDelete {
 /// Writes `release` as one plain command, which compares the whole value. `false` if the value is not
 /// known, and nothing was written.
 pub(crate) fn encode(out: &mut Vec<u8>, with: FastRelease, release: &Command) -> bool {
-    let Command::Release { name, token, behind: Some((fence, label)), .. } = release else {
+    let Command::Release { name, token, stored_after_token: Some((fence, label)), .. } = release else {
         return false;
     };
     match with {
@@ -113,8 +113,8 @@ mod tests {
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([7; 16]));
         let label =
             Label::new(Arc::new(Signature::new("ann@web1", 42, Some("nightly"))), Wall::from_micros(5));
-        let behind = Some((Fence::new(9), label));
-        let release = Command::Release { name, token, quiet: false, behind, forced: false };
+        let stored_after_token = Some((Fence::new(9), label));
+        let release = Command::Release { name, token, quiet: false, stored_after_token, forced: false };
         let value = format!("{token} 9 ann@web1 42 5 nightly");
         let encoded = |command| words(|out| assert!(encode(out, command, &release)));
         assert_eq!(encoded(FastRelease::Delifeq), ["DELIFEQ", "a", &value]);
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_release_of_a_token_alone_takes_the_script() {
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([7; 16]));
-        let release = Command::Release { name, token, quiet: false, behind: None, forced: false };
+        let release = Command::Release { name, token, quiet: false, stored_after_token: None, forced: false };
         assert!(words(|out| assert!(!encode(out, FastRelease::Delifeq, &release))).is_empty());
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub(crate) const FENCE_KEY: &str = "quorlock:fence:{";
 /// What the channel for hints about a name starts with; the name and [`KEY_END`] follow.
 pub(crate) const FREE_CHANNEL: &str = "quorlock:free:{";
-/// What the mark of a token that was released by force starts with; the name, `}:` and the token follow.
+/// What the key of a token that was released by force starts with; the name, `}:` and the token follow.
 const TAKEN_KEY: &str = "quorlock:taken:{";
 /// What ends a key or channel of one name.
 pub(crate) const KEY_END: &str = "}";

@@ -36,16 +36,18 @@ pub(crate) fn release(answer: &Value) -> Reply {
     }
 }
 
-/// The reply to an extend or a repair, which is its `mark`, or to a stamp, which is its mark and the
+/// The reply to an extend or a repair, which is its `call_id`, or to a stamp, which is its call id and the
 /// number.
-pub(crate) fn update(answer: &Value, kind: UpdateKind, mark: u64) -> Reply {
+pub(crate) fn update(answer: &Value, kind: UpdateKind, call_id: u64) -> Reply {
     match (answer, kind) {
-        (Value::Integer(_), UpdateKind::Extend { .. }) if answer.number() == Some(mark) => {
+        (Value::Integer(_), UpdateKind::Extend { .. }) if answer.number() == Some(call_id) => {
             Reply::Done(Done::Plain)
         }
-        (Value::Integer(_), UpdateKind::Repair) if answer.number() == Some(mark) => Reply::Done(Done::Raised),
+        (Value::Integer(_), UpdateKind::Repair) if answer.number() == Some(call_id) => {
+            Reply::Done(Done::Raised)
+        }
         (Value::Array(fields), UpdateKind::Stamp { .. }) => match fields.as_slice() {
-            [seen, Value::Text(_)] if seen.number() == Some(mark) => match fields[1].number() {
+            [seen, Value::Text(_)] if seen.number() == Some(call_id) => match fields[1].number() {
                 Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
                 None => odd("a stamp"),
             },

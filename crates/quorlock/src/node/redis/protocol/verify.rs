@@ -9,12 +9,12 @@ use std::time::Duration;
 /// What was found out about a server that is marked durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Syncs {
-    /// Nothing: it is not marked, or was not checked.
+    /// Nothing: it is not marked durable, or was not checked.
     #[default]
     Unknown,
     /// It syncs every write.
     Always,
-    /// It does not, whatever its mark says.
+    /// It does not, although it is marked durable.
     NotAlways,
 }
 
@@ -49,7 +49,7 @@ impl VerifyRequest {
         Self { forgot, ..self }
     }
 
-    /// Writes the call; without hashes the script is sent whole.
+    /// Writes the call; without hashes the script's text is sent.
     pub(crate) fn encode(&self, out: &mut Vec<u8>, hashes: Option<&Hashes>, ctx: &Context) {
         let command = Encoder::command(out, 11);
         let command = match hashes {

@@ -66,8 +66,13 @@ async fn a_quiet_release_sends_no_hint_and_every_release_reports_whether_there_a
     let server = Server::start(&[]);
     let ctx = calm();
     let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
-    let quiet =
-        |by| Command::Release { name: name("a"), token: token(by), quiet: true, behind: None, forced: false };
+    let quiet = |by| Command::Release {
+        name: name("a"),
+        token: token(by),
+        quiet: true,
+        stored_after_token: None,
+        forced: false,
+    };
     ask(&holder, vote("a", 1, 7)).await;
     assert!(matches!(ask(&holder, release("a", 1)).await, Reply::Done(Done::Unawaited)));
 

@@ -257,7 +257,7 @@ async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
                         name: attempt.name.clone(),
                         token: attempt.token,
                         quiet: false,
-                        behind: None,
+                        stored_after_token: None,
                         forced: false,
                     };
                     if let Reply::Done(_) = ask(&node, Command::Acquire(attempt)).await {

@@ -216,9 +216,14 @@ async fn the_expiry_of_a_counter_is_renewed_after_an_hour_on_one_connection() {
     let clock = Arc::new(Ahead::default());
     let node = connect(&server.url(), Context { clock: clock.clone(), ..calm() });
     let mut proposal = 0;
-    // Quiet, because a release that has other marks must not keep the counter for that reason.
-    let release =
-        Command::Release { name: name("a"), token: token(1), quiet: true, behind: None, forced: false };
+    // Quiet, because a release that has other flags must not keep the counter for that reason.
+    let release = Command::Release {
+        name: name("a"),
+        token: token(1),
+        quiet: true,
+        stored_after_token: None,
+        forced: false,
+    };
     let mut cycle = async || {
         proposal += 1;
         assert!(matches!(ask(&node, vote("a", 1, proposal)).await, Reply::Done(_)));

@@ -65,12 +65,13 @@ fn tokens_that_were_not_sent_are_forgotten_before_they_are_too_many() {
 }
 
 #[test]
-fn a_release_whose_script_is_sent_whole_shares_no_call_with_others() {
-    let release = |whole| PendingRelease { whole, ..PendingRelease::without_reply(name("a"), token(1)) };
-    for whole in [true, false] {
+fn a_release_that_sends_the_script_shares_no_call_with_others() {
+    let release =
+        |sends_script| PendingRelease { sends_script, ..PendingRelease::without_reply(name("a"), token(1)) };
+    for sends_script in [true, false] {
         let mut run = ReleaseBatch::default();
-        run.push(release(whole));
-        assert!(run.fits(&release(whole)) && !run.fits(&release(!whole)));
+        run.push(release(sends_script));
+        assert!(run.fits(&release(sends_script)) && !run.fits(&release(!sends_script)));
     }
 }
 
@@ -80,12 +81,12 @@ fn is_odd(reply: &Reply) -> bool {
 
 /// Goal: an answer to another extend or stamp is not believed.
 #[test]
-fn a_change_is_answered_by_its_own_mark_only() {
+fn a_change_is_answered_by_its_own_call_id_only() {
     let (extend, stamp) =
         (UpdateKind::Extend { ttl: NODE_TIMEOUT }, UpdateKind::Stamp { at_least: Fence::new(1) });
     assert!(matches!(replies::update(&Value::Integer(5), extend, 5), Reply::Done(Done::Plain)));
     assert!(is_odd(&replies::update(&Value::Integer(4), extend, 5)));
-    let stamped = |mark| Value::Array(vec![Value::Integer(mark), Value::Text("9".into())]);
+    let stamped = |call_id| Value::Array(vec![Value::Integer(call_id), Value::Text("9".into())]);
     let reply = replies::update(&stamped(5), stamp, 5);
     assert!(matches!(reply, Reply::Done(Done::Stamped { to }) if to.get() == 9), "{reply:?}");
     assert!(is_odd(&replies::update(&stamped(4), stamp, 5)));

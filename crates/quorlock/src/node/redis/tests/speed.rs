@@ -30,7 +30,7 @@ async fn speed_of_acquire_and_release() {
                             name: lock.clone(),
                             token: token(1),
                             quiet: false,
-                            behind: None,
+                            stored_after_token: None,
                             forced: false,
                         };
                         assert!(matches!(

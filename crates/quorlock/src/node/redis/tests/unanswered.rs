@@ -12,16 +12,21 @@ use crate::node::redis::protocol::resp::Value;
 use std::collections::VecDeque;
 
 fn releasing(lock: &str, by: u8) -> PendingRelease {
-    PendingRelease::new(Request::without_reply(release(lock, by)), token(by), false)
+    PendingRelease::new(Request::without_reply(release(lock, by))).unwrap()
 }
 
 /// A release that may go without the script.
 fn plain(lock: &str, by: u8) -> PendingRelease {
     let vote = acquire(lock, by, 7);
-    let behind = Some((vote.proposal, vote.label));
-    let command =
-        Command::Release { name: vote.name, token: vote.token, quiet: false, behind, forced: false };
-    PendingRelease::new(Request::without_reply(command), token(by), false)
+    let stored_after_token = Some((vote.proposal, vote.label));
+    let command = Command::Release {
+        name: vote.name,
+        token: vote.token,
+        quiet: false,
+        stored_after_token,
+        forced: false,
+    };
+    PendingRelease::new(Request::without_reply(command)).unwrap()
 }
 
 /// Whether `text` is among `bytes`.
@@ -43,7 +48,7 @@ fn nothing_that_was_encoded_outlives_its_connection() {
     let mut outbox = Outbox::default();
     outbox.command(Request::without_reply(vote("a", 1, 7)), true);
     outbox.release(releasing("b", 2));
-    let left: Vec<Pending> = outbox.empty().collect();
+    let left: Vec<Pending> = outbox.drain().collect();
     assert!(matches!(left.as_slice(), [Pending::Vote(_), Pending::Release(_)]), "{left:?}");
     let (mut out, mut in_flight) = (Vec::new(), VecDeque::new());
     outbox.take_over(&mut out, &mut in_flight);
@@ -116,7 +121,7 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     let unknown = || Value::Error("NOSCRIPT No matching script. Please use EVAL.".into());
     let node = connect("redis://127.0.0.1:1", calm());
     let mut in_flight = InFlight::default();
-    let release = PendingRelease { whole: true, batch: 1, ..releasing("a", 1) };
+    let release = PendingRelease { sends_script: true, batch: 1, ..releasing("a", 1) };
     in_flight.pending.push_back(Pending::Release(release));
     in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
@@ -125,7 +130,7 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
     let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
-    let call = UpdateCall { token: token(1), kind, mark: 2, whole: true };
+    let call = UpdateCall { token: token(1), kind, call_id: 2, sends_script: true };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
     in_flight.pending.push_back(Pending::Update(change));
     in_flight.on_value(unknown(), &node.link).unwrap();
@@ -183,7 +188,7 @@ async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
     let extend =
         Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
-    let call = UpdateCall { token: token(1), kind, mark: 7, whole: false };
+    let call = UpdateCall { token: token(1), kind, call_id: 7, sends_script: false };
     let change = PendingUpdate { request: Request::without_reply(extend), call };
     let mut in_flight = InFlight::default();
     in_flight.pending.push_back(Pending::Update(change));
@@ -203,14 +208,14 @@ async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
 async fn freed_unconfirmed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     let node = connect("redis://127.0.0.1:1", calm());
     let vote = acquire("a", 1, 7);
-    let behind = Some((vote.proposal, vote.label));
-    let command = Command::Release { name: vote.name, token: vote.token, quiet, behind, forced: false };
+    let stored_after_token = Some((vote.proposal, vote.label));
+    let command =
+        Command::Release { name: vote.name, token: vote.token, quiet, stored_after_token, forced: false };
     let (request, reply) = Request::channel(command);
     let mut in_flight = InFlight::default();
-    in_flight.pending.extend([
-        Pending::CompareAndDelete(PendingRelease::new(request, token(1), quiet)),
-        Pending::HasWaiters,
-    ]);
+    in_flight
+        .pending
+        .extend([Pending::CompareAndDelete(PendingRelease::new(request).unwrap()), Pending::HasWaiters]);
     for answer in answers {
         in_flight.on_value(answer, &node.link).unwrap();
     }

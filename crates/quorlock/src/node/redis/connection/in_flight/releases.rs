@@ -62,7 +62,7 @@ impl InFlight {
         answer: &Value,
         link: &Link,
     ) -> Result<(), NodeError> {
-        let (count, whole) = (first.batch as usize, first.whole);
+        let (count, sends_script) = (first.batch as usize, first.sends_script);
         if let Some(has_waiters) = waiters_in(answer) {
             self.set_has_waiters(has_waiters, link);
         }
@@ -77,8 +77,8 @@ impl InFlight {
                 other => other,
             };
             match answer {
-                Value::Error(text) if is_unknown_script(text) && !whole => {
-                    release.whole = true;
+                Value::Error(text) if is_unknown_script(text) && !sends_script => {
+                    release.sends_script = true;
                     link.lock().outbox.release(release);
                 }
                 answer => shape = shape.and(dispatch_release(release, answer, link)),

@@ -1,11 +1,11 @@
 -- Frees names that still hold their tokens. KEYS: the key that exists while a client waits, one name for
--- each ARGV, then the keys that marks need, in the order of the marks. ARGV: a token of 32 characters,
--- followed by marks:
+-- each ARGV, then the keys that flags need, in the order of the flags. ARGV: a token of 32 characters,
+-- followed by flags:
 --   `+` its fence counter (one key) expires a week from now; losers raise counters, too, and without an
 --       expiry names that were never ours would fill the server
 --   `-` waiters get no hint
 --   `!` released by force: its holder must not give it back to this server (repair.lua) for as long as any
---       lock may last (two keys: the mark of the token, and the epoch, which records that time)
+--       lock may last (two keys: that of the token, and the epoch, which records that time)
 -- One answer each: 1 freed, 2 freed and no client waits for any name, 3 freed and no client waits for this
 -- one, 0 gone, -1 taken.
 local call, find = redis.pcall, string.find
