@@ -21,6 +21,12 @@ pub(crate) fn classify(text: &[u8]) -> NodeError {
         "CLUSTERDOWN" | "MOVED" | "ASK" | "CROSSSLOT" => NodeError::Cluster,
         // The error texts of a server before version 7, or without any password, to AUTH.
         "ERR" if text.contains("AUTH") && text.contains("password") => NodeError::NoAuth { message },
+        // A right that a script lacks, as Redis and Valkey report it.
+        "ERR"
+            if text.contains("user executing the script can't") || text.contains("ACL failure in script") =>
+        {
+            NodeError::NoPermission { message }
+        }
         _ => NodeError::Server { message },
     }
 }
@@ -66,6 +72,14 @@ mod tests {
             ("NOAUTH Authentication required.", "no_auth"),
             ("WRONGPASS invalid username-password pair or user is disabled.", "no_auth"),
             ("NOPERM this user has no permissions to run the 'set' command", "no_permission"),
+            (
+                "ERR The user executing the script can't run this command or subcommand script: 0, on @user_script:1.",
+                "no_permission",
+            ),
+            (
+                "ERR ACL failure in script: User default has no permissions to run the 'zadd' command",
+                "no_permission",
+            ),
             ("OOM command not allowed when used memory > 'maxmemory'.", "out_of_memory"),
             ("LOADING Redis is loading the dataset in memory", "loading"),
             ("BUSY Redis is busy running a script. You can only call SCRIPT KILL", "busy"),
