@@ -77,7 +77,7 @@ fn all_states_of_the_larger_cases_with_time_are_safe() {
     exhaust("2 clients, forced release", two_clients(2).without_fences().forced());
     let late = Rules::<3, 1>::shipped(4).losing_memory(2).with_late_commands();
     exhaust("1 client, 2 memory losses, late commands", late);
-    let most = 4_000_000;
+    let most = 1_000_000;
     sample("1 memory loss, fences, extends", two_clients(4).losing_memory(1), most);
     sample("3 memory losses and a jump", Rules { jumps: 1, ..two_clients(5).losing_memory(3) }, most);
     let late = two_clients(4).losing_memory(1).with_late_commands();
