@@ -50,9 +50,16 @@ fn check_token(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::check_body;
+    use super::{Acquire, Release, check_body, parse_body};
     use std::fs;
     use std::path::Path;
+
+    #[test]
+    fn an_array_is_no_body() {
+        assert!(parse_body::<Release>(br#"["01010101010101010101010101010101"]"#).is_err());
+        assert!(parse_body::<Acquire>(b"[null, null, null, null]").is_err());
+        assert!(parse_body::<Acquire>(b" {}").is_ok());
+    }
 
     #[test]
     fn the_bodies_that_fuzzing_starts_from_are_accepted_as_they_are_or_refused() {
