@@ -156,6 +156,7 @@ mod tests {
     /// Goal: counters of the far future fill no memory, and names whose counter the clock has passed make
     /// room.
     #[test]
+    #[cfg_attr(miri, ignore = "slow: a thousand names, each compared with all others")]
     fn few_names_are_remembered_and_those_that_the_clock_has_passed_make_room() {
         let far = |number: u64| Fence::new(1_000_000_000 + number);
         let name = |number: u64| Name::new(format!("n{number}")).unwrap();

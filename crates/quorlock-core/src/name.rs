@@ -182,6 +182,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "slow: every character there is")]
     fn no_refusal_shows_the_character_itself() {
         for c in ('\0'..=char::MAX).filter(|c| !is_shown(*c)) {
             let refusal = Name::new(format!("quorlock:{c}")).unwrap_err().to_string();

@@ -31,6 +31,13 @@ mod problem;
 mod sessions;
 mod sidecar;
 
+/// What the fuzz targets in `fuzz/` call of the private parts.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::api::request::property::check_body;
+}
+
 pub use auth::caller::Peer;
 pub use auth::origin::{Origin, OriginError};
 pub use auth::scope::Scope;

@@ -93,6 +93,13 @@ pub mod node;
 mod quorum;
 mod store;
 
+/// What the fuzz targets in `fuzz/` call of the private parts.
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing {
+    pub use crate::node::check_reply_bytes;
+}
+
 pub use context::RestartGuard;
 pub use context::clock::{Clock, SystemClock};
 #[cfg(feature = "simulation")]

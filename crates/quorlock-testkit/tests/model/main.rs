@@ -7,6 +7,7 @@
 
 mod broken;
 mod client;
+mod holds;
 mod longest;
 mod rules;
 mod search;

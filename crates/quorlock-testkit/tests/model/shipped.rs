@@ -36,33 +36,33 @@ fn two_clients_hold_in_turn_and_in_order_where_names_end_as_they_should() {
 #[test]
 fn two_clients_that_propose_the_same_number_are_safe() {
     let rules = Rules::<3, 2>::shipped([1, 1], Voting::Atomic, NameLoss::Any);
-    sample("3 nodes, equal proposals, atomic, any loss", rules, 150_000);
+    sample("3 nodes, equal proposals, atomic, any loss", rules, 100_000);
 }
 
 #[test]
 fn two_clients_with_votes_as_separate_commands_are_safe_whatever_is_lost() {
     let rules = Rules::<3, 2>::shipped([2, 1], Voting::Native, NameLoss::Any);
-    sample("3 nodes, 2 clients, native, any loss", rules, 150_000);
+    sample("3 nodes, 2 clients, native, any loss", rules, 100_000);
 }
 
 #[test]
 fn answers_that_come_late_do_no_harm() {
     let rules = Rules::<3, 2>::shipped([2, 1], Voting::Atomic, NameLoss::Any).answered_late();
-    sample("3 nodes, 2 clients, atomic, any loss, late answers", rules, 150_000);
+    sample("3 nodes, 2 clients, atomic, any loss, late answers", rules, 100_000);
 }
 
 #[test]
 fn three_clients_are_safe() {
     let any = Rules::<3, 3>::shipped([3, 1, 2], Voting::Atomic, NameLoss::Any);
-    sample("3 nodes, 3 clients, atomic, any loss", any, 150_000);
+    sample("3 nodes, 3 clients, atomic, any loss", any, 100_000);
     let valid = Rules::<3, 3>::shipped([3, 1, 2], Voting::Atomic, NameLoss::Valid);
-    sample("3 nodes, 3 clients, atomic, valid loss", valid, 150_000);
+    sample("3 nodes, 3 clients, atomic, valid loss", valid, 100_000);
 }
 
 #[test]
 fn two_clients_on_five_nodes_are_safe() {
     let any = Rules::<5, 2>::shipped([2, 1], Voting::Atomic, NameLoss::Any);
-    sample("5 nodes, 2 clients, atomic, any loss", any, 100_000);
+    sample("5 nodes, 2 clients, atomic, any loss", any, 60_000);
     let valid = Rules::<5, 2>::shipped([2, 1], Voting::Atomic, NameLoss::Valid);
     sample("5 nodes, 2 clients, atomic, valid loss", valid, 100_000);
 }

@@ -1,7 +1,5 @@
 //! One moment of the modelled world, small enough to keep a million of them.
 
-use std::hash::{Hash, Hasher};
-
 /// What a node answered a client, or is about to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Word {
@@ -136,40 +134,5 @@ impl<const N: usize, const C: usize> State<N, C> {
         }
         let targets = if under_way == 0 { [0; 2] } else { self.seats[client].targets };
         self.seats[client] = Seat { phase, targets, ..Seat::default() };
-    }
-
-    /// 64 bits that stand for the state in the set of seen ones.
-    pub(crate) fn fingerprint(&self) -> u64 {
-        let mut mixer = Mixer(0);
-        self.hash(&mut mixer);
-        mixer.finish()
-    }
-}
-
-/// A quick hash: each word is mixed by multiplication.
-struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u8(&mut self, word: u8) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_isize(&mut self, word: isize) {
-        self.write_u64(word as u64);
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word ^ 0x5851_f42d_4c95_7f2d).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        mixed ^ (mixed >> 32)
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::client::Answer;
 use crate::rules::{Answers, NameLoss, Rules, Voting};
-use crate::state::{Phase, Progress, Reply, State, Word};
+use crate::search::Model;
+use crate::state::{Phase, Progress, Reply, State, Violation, Word};
+use crate::timeline;
 
 /// One thing that happens.
 #[derive(Clone, Copy, Debug)]
@@ -21,9 +23,16 @@ pub(crate) enum Action {
 
 pub(crate) type Next<const N: usize, const C: usize> = Vec<(Action, State<N, C>)>;
 
-impl<const N: usize, const C: usize> Rules<N, C> {
-    /// Puts all that can follow `state` into `next`.
-    pub(crate) fn steps(&self, state: &State<N, C>, next: &mut Next<N, C>) {
+impl<const N: usize, const C: usize> Model for Rules<N, C> {
+    type State = State<N, C>;
+    type Action = Action;
+    type Violation = Violation;
+
+    fn initial(&self) -> State<N, C> {
+        State::initial()
+    }
+
+    fn steps(&self, state: &State<N, C>, next: &mut Next<N, C>) {
         for node in 0..N {
             self.losses(state, node, next);
         }
@@ -40,6 +49,24 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         }
     }
 
+    fn canonical(&self, state: State<N, C>) -> State<N, C> {
+        state.canonical()
+    }
+
+    fn violation(state: &State<N, C>) -> Option<Violation> {
+        state.broken
+    }
+
+    fn most_states(&self) -> usize {
+        self.most_states
+    }
+
+    fn print(&self, path: &[State<N, C>]) {
+        timeline::print(self, path);
+    }
+}
+
+impl<const N: usize, const C: usize> Rules<N, C> {
     fn losses(&self, state: &State<N, C>, node: usize, next: &mut Next<N, C>) {
         let Some(holder) = state.columns[node].holder else {
             return;

@@ -1,6 +1,7 @@
 //! A counterexample as a story that can be read.
 
 use crate::rules::Rules;
+use crate::search::Model;
 use crate::state::{Column, State, Violation, Word};
 use crate::steps::Action;
 

@@ -1,10 +1,14 @@
 //! A signal that fires once and costs nothing until a task waits for it.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use tokio_util::sync::CancellationToken;
 
 /// A signal that fires once. What waiting needs is allocated only when a task waits.
+///
+/// `fire` sets the flag and then looks for a token; `token` makes one and then looks at the flag. At
+/// least one of them must see the other. The order of two different variables on two threads takes a
+/// fence on both sides; `quorlock-testkit/tests/once_signal.rs` shows that neither may be left out.
 #[derive(Debug, Default)]
 pub(crate) struct OnceSignal {
     fired: AtomicBool,
@@ -13,19 +17,21 @@ pub(crate) struct OnceSignal {
 
 impl OnceSignal {
     pub(crate) fn fire(&self) {
-        self.fired.store(true, Ordering::SeqCst);
+        self.fired.store(true, Ordering::Release);
+        fence(Ordering::SeqCst);
         if let Some(token) = self.token.get() {
             token.cancel();
         }
     }
 
     pub(crate) fn is_fired(&self) -> bool {
-        self.fired.load(Ordering::SeqCst)
+        self.fired.load(Ordering::Acquire)
     }
 
     /// A token that is cancelled when this fires.
     pub(crate) fn token(&self) -> &CancellationToken {
         let token = self.token.get_or_init(CancellationToken::new);
+        fence(Ordering::SeqCst);
         // A call to `fire` before the token existed could not cancel it.
         if self.is_fired() {
             token.cancel();

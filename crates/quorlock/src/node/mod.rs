@@ -28,6 +28,8 @@ pub use facts::{
 pub use memory::MemoryNode;
 pub use names::Names;
 pub(crate) use redis::RedisNode;
+#[cfg(fuzzing)]
+pub use redis::check_reply_bytes;
 pub(crate) use redis::{MAX_BULK, Session, SessionCell, Value};
 pub use request::Request;
 pub(crate) use request::{Replies, RoundReplies, WakeThreshold};

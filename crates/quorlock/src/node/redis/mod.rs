@@ -40,6 +40,8 @@ pub(crate) mod protocol;
 mod tests;
 
 pub(crate) use admin::session::{Session, SessionCell};
+#[cfg(fuzzing)]
+pub use protocol::resp::property::check_reply_bytes;
 pub(crate) use protocol::resp::{MAX_BULK, Value};
 
 use crate::context::{CLOCK_TOLERANCE, Context};

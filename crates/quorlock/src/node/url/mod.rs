@@ -211,7 +211,7 @@ impl fmt::Display for NodeUrl {
             Place::Server(server) => server.fmt(f),
             Place::Cluster(cluster) => cluster.fmt(f),
             Place::Directory(directory) => directory.fmt(f),
-            Place::Process(label) => write!(f, "memory:{label}"),
+            Place::Process(label) => write!(f, "memory:{}", Encoded { text: label, slashes: 0 }),
         }
     }
 }
@@ -222,11 +222,35 @@ impl fmt::Debug for NodeUrl {
     }
 }
 
+/// A part of an address, percent-encoded where another part would begin otherwise.
+struct Encoded<'a> {
+    text: &'a str,
+    /// How many slashes it may begin with.
+    slashes: usize,
+}
+
+impl fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slashes = self.text.chars().take_while(|c| *c == '/').count();
+        let too_many = slashes.saturating_sub(self.slashes);
+        for (at, c) in self.text.chars().enumerate() {
+            if at < too_many || c.is_whitespace() || c.is_control() || "%?@,".contains(c) {
+                let mut bytes = [0; 4];
+                c.encode_utf8(&mut bytes).bytes().try_for_each(|byte| write!(f, "%{byte:02X}"))?;
+            } else {
+                write!(f, "{c}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Directory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.as_deref().unwrap_or(Path::new(""));
+        let path = self.path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let option = if self.any_file_system { "?filesystem=any" } else { "" };
-        write!(f, "file:{}{option}", path.display())
+        // A host would follow two slashes.
+        write!(f, "file:{}{option}", Encoded { text: &path, slashes: 1 })
     }
 }
 
@@ -242,7 +266,8 @@ impl fmt::Display for Server {
                 Ok(())
             }
             Endpoint::Unix(path) => {
-                write!(f, "unix://{}", path.display())?;
+                let path = path.display().to_string();
+                write!(f, "unix://{}", Encoded { text: &path, slashes: usize::MAX })?;
                 if self.db != 0 {
                     write!(f, "?db={}", self.db)?;
                 }
@@ -260,7 +285,7 @@ impl fmt::Display for Cluster {
             write!(f, "{}{endpoint}", if at == 0 { "" } else { "," })?;
         }
         if self.prefix != Self::PREFIX {
-            write!(f, "/{}", self.prefix)?;
+            write!(f, "/{}", Encoded { text: &self.prefix, slashes: 0 })?;
         }
         Ok(())
     }

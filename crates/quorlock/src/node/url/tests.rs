@@ -16,6 +16,22 @@ fn refused(text: &str) -> UrlError {
     text.parse::<NodeUrl>().unwrap_err()
 }
 
+/// Goal: an address that is copied from a log or an error means the same node.
+#[test]
+fn what_is_shown_means_the_same_node_whatever_is_in_the_path() {
+    for (given, shown) in [
+        ("file:/a%3Ffilesystem=any", "file:/a%3Ffilesystem=any"),
+        ("file:/a%20b%25/", "file:/a%20b%25/"),
+        ("file:%2F/a", "file:%2F/a"),
+        ("unix:///a%3Fdb=3,b@c", "unix:///a%3Fdb=3%2Cb%40c"),
+        ("memory:%2Fa%20", "memory:%2Fa%20"),
+        ("file:/locks/ä", "file:/locks/ä"),
+    ] {
+        assert_eq!(url(given).to_string(), shown);
+        assert!(url(shown) == url(given), "{given}");
+    }
+}
+
 #[test]
 fn every_part_of_a_server_address_is_read() {
     let read = server("redis://ann:s%40cret@Cache.Example:7000/3?durable=yes");

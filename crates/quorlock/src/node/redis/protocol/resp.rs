@@ -1,5 +1,7 @@
 //! Reading replies: RESP2 and RESP3, in pieces as they come, with a bound on everything a server may claim.
 
+#[cfg(any(test, fuzzing))]
+pub(crate) mod property;
 #[cfg(test)]
 mod tests;
 

@@ -95,3 +95,12 @@ fn numbers_are_numbers_in_every_form() {
         assert_eq!(value.number(), None, "{value:?}");
     }
 }
+
+#[test]
+fn the_replies_that_fuzzing_starts_from_read_the_same_from_every_prefix() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/resp");
+    for file in std::fs::read_dir(corpus).unwrap() {
+        property::check_reply_bytes(&std::fs::read(file.unwrap().path()).unwrap());
+    }
+    samples().into_iter().for_each(|(input, _)| property::check_reply_bytes(input));
+}
