@@ -1,7 +1,7 @@
 //! Injects faults around real servers and reports which promises broke.
 
 use quorlock_testkit::Binary;
-use quorlock_testkit::nemesis::{Check, Outcome, Setting, run, run_client};
+use quorlock_testkit::nemesis::{Check, Engine, Outcome, Setting, run, run_client};
 use quorlock_testkit::simulator::InjectedBug;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,10 +10,12 @@ const USAGE: &str = "\
 Runs the shipped lock on real servers and in real client processes, with faults: bad networks; servers that are killed,
 stopped, emptied or full, or whose clocks jump; clients that are paused, sleep, die, or whose clocks jump.
 
-usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--inject-bug NAME]
+usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show]
+               [--inject-bug NAME]
 
+  --engine NAME      what the nodes are: independent redis servers (default), or the members of one etcd cluster
   --seconds N        how long faults are injected (default 60); under 45 not every fault is demanded
-  --nodes N          how many servers vote, 3 to 31 (default 5)
+  --nodes N          how many servers there are, 3 to 31 (default: 5 with redis, 3 with etcd)
   --clients N        how many client processes contend (default 6)
   --seed N           the schedule of faults (default: a new one); the effects depend on the machine, too
   --valkey           runs Valkey servers instead of Redis
@@ -39,11 +41,13 @@ fn main() -> ExitCode {
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut setting = Setting::new(any_seed(), program);
+    let mut nodes = None;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--seconds" => setting.fault_phase = Duration::from_secs(number(&value()?)?),
-            "--nodes" => setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--engine" => setting.engine = value()?.parse()?,
+            "--nodes" => nodes = Some(usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)),
             "--clients" => setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
             "--seed" => setting.seed = number(&value()?)?,
             "--show" => setting.show = true,
@@ -56,6 +60,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
+    setting.nodes = nodes.unwrap_or(setting.engine.usual_nodes());
     if !(3..=31).contains(&setting.nodes) || !(1..=64).contains(&setting.clients) {
         return Err("give 3 to 31 nodes and 1 to 64 clients".to_owned());
     }
@@ -65,10 +70,13 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
     if setting.injected_bug.is_some_and(|bug| !Setting::INJECTED_BUGS.contains(&bug)) {
         return Err("this bug can only be injected in the simulator".to_owned());
     }
-    if setting.binary.find().is_none() {
-        return Err(format!("no {:?} server here, see scripts/setup-tests", setting.binary));
+    if setting.injected_bug.is_some() && setting.engine != Engine::Redis {
+        return Err("bugs are injected around redis servers only".to_owned());
     }
-    Ok(Some(setting))
+    match setting.engine.missing(setting.binary) {
+        Some(missing) => Err(missing),
+        None => Ok(Some(setting)),
+    }
 }
 
 fn number(text: &str) -> Result<u64, String> {

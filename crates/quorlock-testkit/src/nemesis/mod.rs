@@ -10,12 +10,14 @@
 //! | `monotonic` | the one clock on which all processes agree |
 //! | `resource` | what the locks protect: a server, and what each client reads and writes there |
 //! | `client` | a client process: what it does, what it reports, how the harness controls it |
-//! | `faults` | the kinds of faults, and how links and servers get them |
+//! | `faults` | the kinds of faults, and how links get them |
+//! | `engines` | the clusters that a storm can run on, and how their servers get faults |
 //! | `checker` | the history of a run, the checker of the promises, and the report |
 //! | `participants`, `fault_schedule` | all of them together, and which fault comes when |
 
 mod checker;
 mod client;
+mod engines;
 mod fault_schedule;
 mod faults;
 mod monotonic;
@@ -25,6 +27,7 @@ mod resource;
 pub use checker::history::{History, Promise, Violation};
 pub use checker::report::Check;
 pub use client::run_client;
+pub use engines::Engine;
 pub use faults::{Counts, Fault};
 pub use resource::Ledger;
 
@@ -60,7 +63,9 @@ pub struct Setting {
     pub clients: usize,
     /// How long faults are injected. The recovery phase follows.
     pub fault_phase: Duration,
-    /// Which server program.
+    /// What the nodes are.
+    pub engine: Engine,
+    /// Which program the protected values, and on [`Engine::Redis`] the nodes, run on.
     pub binary: Binary,
     /// A bug to be found; see [`Setting::INJECTED_BUGS`].
     pub injected_bug: Option<InjectedBug>,
@@ -83,6 +88,7 @@ impl Setting {
             nodes: 5,
             clients: 6,
             fault_phase: Duration::from_secs(60),
+            engine: Engine::Redis,
             binary: Binary::Redis,
             injected_bug: None,
             show: false,
@@ -98,6 +104,10 @@ pub struct Outcome {
     pub history: History,
     /// What the resource saw.
     pub ledger: Ledger,
+    /// What the servers were.
+    pub cluster: String,
+    /// The kinds of faults that the cluster can be given.
+    pub kinds: &'static [Fault],
     /// How often each kind of fault was injected.
     pub faults: Counts,
     /// How long faults were injected.
@@ -127,7 +137,15 @@ async fn run_async(setting: &Setting) -> Outcome {
         participants.history().violate(Promise::Recovery, monotonic::now(), what);
     }
     let (history, ledger) = participants.finish();
-    Outcome { history, ledger, faults: participants.faults(), fault_phase: setting.fault_phase }
+    let cluster = participants.cluster();
+    Outcome {
+        history,
+        ledger,
+        cluster: cluster.description(),
+        kinds: cluster.faults(),
+        faults: participants.faults(),
+        fault_phase: setting.fault_phase,
+    }
 }
 
 /// The configuration of all clients, before each draws its own settings.

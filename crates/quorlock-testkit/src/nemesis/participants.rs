@@ -5,8 +5,8 @@ use crate::nemesis::checker::history::{History, Promise, Sleep};
 use crate::nemesis::client::arguments::ClientArguments;
 use crate::nemesis::client::process::Process;
 use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::engines::{Cluster, Engine};
 use crate::nemesis::faults::link_faults::FaultyLink;
-use crate::nemesis::faults::server_faults::FaultyServer;
 use crate::nemesis::faults::{Counts, Fault};
 use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::{Ledger, Resource};
@@ -23,7 +23,7 @@ pub(crate) struct Participants(Arc<Shared>);
 
 struct Shared {
     setting: Setting,
-    servers: Vec<FaultyServer>,
+    cluster: Arc<dyn Cluster>,
     slots: Vec<ClientSlot>,
     resource: Resource,
     history: Mutex<History>,
@@ -45,25 +45,24 @@ const READ_TIME: Duration = Duration::from_millis(1);
 impl Participants {
     /// Starts servers and clients.
     pub(crate) async fn start(setting: &Setting, rng: &mut Rng) -> Self {
-        let servers: Vec<_> =
-            (0..setting.nodes).map(|number| FaultyServer::start(setting.binary, number)).collect();
+        let cluster = Engine::start(setting).await;
         // Through the real addresses, without an injected bug.
-        let urls = servers.iter().map(|server| server.url(server.port)).collect();
-        let locker = builder(urls, None).build().expect("a good configuration");
+        let ports = cluster.ports();
+        let locker = builder(cluster.urls(&ports), None).build().expect("a good configuration");
         for report in locker.init_fresh_nodes().await {
             assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
         }
         let mut slots = Vec::new();
         for _ in 0..setting.clients {
             let mut links = Vec::new();
-            for server in &servers {
-                links.push(FaultyLink::open(server.port).await);
+            for port in &ports {
+                links.push(FaultyLink::open(*port).await);
             }
             slots.push(ClientSlot { links, process: Mutex::default(), fault_on_grant: Mutex::default() });
         }
         let participants = Self(Arc::new(Shared {
             setting: setting.clone(),
-            servers,
+            cluster,
             slots,
             resource: Resource::start(setting.binary),
             history: Mutex::new(History::new(setting.clients)),
@@ -75,8 +74,13 @@ impl Participants {
         participants
     }
 
-    pub(crate) fn servers(&self) -> &[FaultyServer] {
-        &self.0.servers
+    pub(crate) fn cluster(&self) -> &dyn Cluster {
+        &*self.0.cluster
+    }
+
+    /// How many servers the cluster has.
+    pub(crate) fn members(&self) -> usize {
+        self.0.setting.nodes
     }
 
     pub(crate) fn clients(&self) -> usize {
@@ -157,13 +161,13 @@ impl Participants {
     }
 
     fn start_client(&self, client: usize, incarnation: u64, mut rng: Rng) -> Process {
-        let links = self.links(client).iter().zip(self.servers());
+        let ports: Vec<u16> = self.links(client).iter().map(|link| link.proxy.port()).collect();
         let arguments = ClientArguments {
             id: format!("{client}.{incarnation}"),
             seed: rng.draw(),
             resource: self.0.resource.socket(),
             injected_bug: self.0.setting.injected_bug,
-            urls: links.map(|(link, server)| server.url(link.proxy.port())).collect(),
+            urls: self.cluster().urls(&ports),
         };
         let participants = self.clone();
         Process::start(&self.0.setting.program, &arguments, incarnation, move |line| {

@@ -23,20 +23,51 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Etcd {
     directory: TempDir,
     certs: Option<Certs>,
+    options: EtcdOptions,
     members: Vec<Member>,
+}
+
+/// How fast members notice that their leader is gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EtcdOptions {
+    pub(crate) heartbeat: Duration,
+    pub(crate) election_timeout: Duration,
+}
+
+impl Default for EtcdOptions {
+    /// As etcd comes.
+    fn default() -> Self {
+        Self { heartbeat: Duration::from_millis(100), election_timeout: Duration::from_secs(1) }
+    }
+}
+
+/// Where a member listens for the others.
+#[derive(Debug)]
+pub(crate) struct PeerPort {
+    pub(crate) port: Port,
+    /// Where the others connect to: the same, or that of a proxy.
+    pub(crate) advertised: u16,
+}
+
+impl PeerPort {
+    fn claim() -> Self {
+        let port = Port::claim();
+        Self { advertised: port.number(), port }
+    }
 }
 
 #[derive(Debug)]
 struct Member {
     client: Port,
-    peer: Port,
+    peer: PeerPort,
     /// `None` while it is down.
     child: Option<Child>,
 }
 
 impl Member {
+    /// Where the others reach it.
     fn peer_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.peer.number())
+        format!("http://127.0.0.1:{}", self.peer.advertised)
     }
 }
 
@@ -52,19 +83,26 @@ impl Etcd {
 
     /// Starts a cluster of `members` members, and waits until it has a leader.
     pub fn start(members: usize) -> Self {
-        Self::start_with(members, false)
+        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), false)
     }
 
     /// The same with TLS for its clients.
     pub fn start_with_tls(members: usize) -> Self {
-        Self::start_with(members, true)
+        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), true)
     }
 
-    fn start_with(members: usize, tls: bool) -> Self {
+    /// The same with a member for each of `peers`, which may be behind proxies.
+    pub(crate) fn start_behind(peers: Vec<PeerPort>, options: EtcdOptions) -> Self {
+        Self::start_with(peers, options, false)
+    }
+
+    fn start_with(peers: Vec<PeerPort>, options: EtcdOptions, tls: bool) -> Self {
         let directory = directory::fresh("quorlock-etcd-");
         let certs = tls.then(|| Certs::generate(directory.path()));
-        let member = |_| Member { client: Port::claim(), peer: Port::claim(), child: None };
-        let mut cluster = Self { directory, certs, members: (0..members).map(member).collect() };
+        let member = |peer| Member { client: Port::claim(), peer, child: None };
+        let members = peers.len();
+        let mut cluster =
+            Self { directory, certs, options, members: peers.into_iter().map(member).collect() };
         (0..members).for_each(|number| cluster.launch(number));
         (0..members).for_each(|number| cluster.await_answer(number));
         cluster
@@ -78,6 +116,26 @@ impl Etcd {
             None => format!("etcd://{}", hosts.join(",")),
             Some(certs) => format!("etcds://{}/?ca={}", hosts.join(","), certs.ca().display()),
         }
+    }
+
+    /// Where its members listen for clients.
+    pub(crate) fn client_ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.client.number()).collect()
+    }
+
+    /// Raises or ends the alarm that the cluster has no space left: it then refuses to store
+    /// anything. Waits until the cluster has agreed.
+    pub(crate) fn set_space_alarm(&self, on: bool) {
+        let action = if on { "ACTIVATE" } else { "DEACTIVATE" };
+        let leader = self.leader();
+        let id = self.try_post(leader, "/v3/maintenance/status", "{}");
+        let id = id.map_or_else(|_| "0".to_owned(), |status| status["header"]["member_id"].to_string());
+        let body = format!(r#"{{"action":"{action}","memberID":{id},"alarm":"NOSPACE"}}"#);
+        until_blocking("the cluster agrees on an alarm", LIMIT, || {
+            let answers =
+                (0..self.members.len()).map(|number| self.try_post(number, "/v3/maintenance/alarm", &body));
+            answers.flatten().any(|answer| answer.get("error").is_none())
+        });
     }
 
     /// Ends a member as a crash would (SIGKILL).
@@ -175,15 +233,19 @@ impl Etcd {
         let member = &self.members[number];
         let client = format!("{scheme}://localhost:{}", member.client.number());
         let listen = format!("{scheme}://127.0.0.1:{}", member.client.number());
-        let peer = member.peer_url();
+        let (peer, advertised) =
+            (format!("http://127.0.0.1:{}", member.peer.port.number()), member.peer_url());
         let log = File::options().create(true).append(true).open(self.log_path(number)).unwrap();
         let child = spawn_bound("etcd", |command| {
             command.args(["--name", &format!("m{number}")]);
             command.arg("--data-dir").arg(self.data_path(number));
             command.args(["--listen-client-urls", &listen, "--advertise-client-urls", &client]);
-            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &advertised]);
             command.args(["--initial-cluster", &peers, "--initial-cluster-token", Self::TOKEN]);
             command.args(["--logger", "zap", "--log-level", "warn"]);
+            let EtcdOptions { heartbeat, election_timeout } = self.options;
+            command.args(["--heartbeat-interval", &heartbeat.as_millis().to_string()]);
+            command.args(["--election-timeout", &election_timeout.as_millis().to_string()]);
             if let Some(certs) = &self.certs {
                 command.arg("--cert-file").arg(certs.server_cert());
                 command.arg("--key-file").arg(certs.server_key());
