@@ -39,6 +39,7 @@ pub(crate) async fn run(participants: Participants, rng: Rng, end: Instant) {
         while let Some(over) = nemesis.running.try_join_next() {
             over.expect("no fault panics");
         }
+        nemesis.participants.replace_crashed();
     }
     nemesis.running.join_all().await;
 }
@@ -61,8 +62,8 @@ impl Nemesis {
     /// All kinds in random order; those of `leftover` come first, which is at the end, and the
     /// oldest of them at once.
     fn shuffle(&mut self, leftover: &[Fault]) -> Vec<Fault> {
-        let fresh = self.participants.cluster().faults().iter().filter(|fault| !leftover.contains(fault));
-        let mut pending: Vec<_> = fresh.map(|fault| (self.rng.draw(), *fault)).collect();
+        let fresh = self.participants.kinds().into_iter().filter(|fault| !leftover.contains(fault));
+        let mut pending: Vec<_> = fresh.map(|fault| (self.rng.draw(), fault)).collect();
         pending.sort_unstable();
         pending.iter().map(|(_, fault)| fault).chain(leftover).copied().collect()
     }
@@ -187,7 +188,14 @@ impl Nemesis {
             if fault.is_wild() {
                 participants.history().wild.push((start, now()));
             }
-            drop((permit, outage));
+            if fault.forgets() {
+                participants.history().forgets.push((start, now()));
+            }
+            drop(permit);
+            if fault.is_outage() {
+                thread::sleep(participants.cluster().rest());
+            }
+            drop(outage);
         });
         true
     }

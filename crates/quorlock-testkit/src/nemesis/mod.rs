@@ -12,11 +12,15 @@
 //! | `client` | a client process: what it does, what it reports, how the harness controls it |
 //! | `faults` | the kinds of faults, and how links get them |
 //! | `engines` | the clusters that a storm can run on, and how their servers get faults |
+//! | `contestants` | the clients of other libraries that a storm can run |
 //! | `checker` | the history of a run, the checker of the promises, and the report |
+//! | `comparison` | what a storm did to a contestant, as a row of a table |
 //! | `participants`, `fault_schedule` | all of them together, and which fault comes when |
 
 mod checker;
 mod client;
+mod comparison;
+mod contestants;
 mod engines;
 mod fault_schedule;
 mod faults;
@@ -27,6 +31,8 @@ mod resource;
 pub use checker::history::{History, Promise, Violation};
 pub use checker::report::Check;
 pub use client::run_client;
+pub use comparison::{Row, table};
+pub use contestants::Contestant;
 pub use engines::Engine;
 pub use faults::{Counts, Fault};
 pub use resource::Ledger;
@@ -39,8 +45,8 @@ use quorlock::{Builder, Locker, RestartGuard};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Fewer than clients, so that a client mostly waits.
-const NAMES: [&str; 3] = ["a", "b", "c"];
+/// A storm uses as many as its engine says: fewer than clients, so that a client mostly waits.
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// The longest that any client uses.
 const TTL: Duration = Duration::from_secs(1);
 /// The longest `longest_ttl` of any client; servers are marked with it before the first client
@@ -48,6 +54,10 @@ const TTL: Duration = Duration::from_secs(1);
 const LONGEST_TTL: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(2);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+/// A loaded machine may need long to start all clients.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How far the clock of a server may be behind.
+const SERVER_CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// After the last fault every client must get every lock within this: a quarantine of 12 s, ttl,
 /// waits, a slow machine.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -65,6 +75,9 @@ pub struct Setting {
     pub fault_phase: Duration,
     /// What the nodes are.
     pub engine: Engine,
+    /// The library whose clients only acquire, work and release; `None` for quorlock with all that
+    /// it can.
+    pub contestant: Option<Contestant>,
     /// Which program the protected values, and on [`Engine::Redis`] the nodes, run on.
     pub binary: Binary,
     /// A bug to be found; see [`Setting::INJECTED_BUGS`].
@@ -89,6 +102,7 @@ impl Setting {
             clients: 6,
             fault_phase: Duration::from_secs(60),
             engine: Engine::Redis,
+            contestant: None,
             binary: Binary::Redis,
             injected_bug: None,
             show: false,
@@ -107,11 +121,13 @@ pub struct Outcome {
     /// What the servers were.
     pub cluster: String,
     /// The kinds of faults that the cluster can be given.
-    pub kinds: &'static [Fault],
+    pub kinds: Vec<Fault>,
     /// How often each kind of fault was injected.
     pub faults: Counts,
     /// How long faults were injected.
     pub fault_phase: Duration,
+    /// Locks that were still on servers when all clients had been idle for longer than a ttl.
+    pub left_behind: usize,
 }
 
 /// Injects the faults of `setting`, then demands that every client gets every lock in the recovery
@@ -124,6 +140,11 @@ pub fn run(setting: &Setting) -> Outcome {
 async fn run_async(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let participants = Participants::start(setting, &mut rng).await;
+    let start = Instant::now();
+    // A virtual machine takes seconds to start.
+    while !participants.history().all_have_called() && start.elapsed() < START_LIMIT {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     fault_schedule::run(participants.clone(), rng.fork(), Instant::now() + setting.fault_phase).await;
     participants.end_faults();
     let recovery = Instant::now();
@@ -136,15 +157,20 @@ async fn run_async(setting: &Setting) -> Outcome {
         let what = "a client did not finish the recovery phase".to_owned();
         participants.history().violate(Promise::Recovery, monotonic::now(), what);
     }
-    let (history, ledger) = participants.finish();
+    if setting.contestant.is_some() {
+        tokio::time::sleep(participants.cluster().longest_orphan() + SERVER_CLOCK_MARGIN).await;
+    }
     let cluster = participants.cluster();
+    let left_behind = cluster.locks();
+    let (history, ledger) = participants.finish();
     Outcome {
         history,
         ledger,
         cluster: cluster.description(),
-        kinds: cluster.faults(),
+        kinds: participants.kinds(),
         faults: participants.faults(),
         fault_phase: setting.fault_phase,
+        left_behind,
     }
 }
 

@@ -138,6 +138,16 @@ impl Etcd {
         });
     }
 
+    /// How many keys begin with `prefix`, which is ASCII.
+    pub(crate) fn count_keys(&self, prefix: &str) -> usize {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().expect("a prefix") += 1;
+        let (key, end) = (base64(prefix.as_bytes()), base64(&end));
+        let body = format!(r#"{{"key":"{key}","range_end":"{end}","count_only":true}}"#);
+        // JSON has no 64-bit numbers, so etcd writes them as texts, and leaves a zero out.
+        self.post("/v3/kv/range", &body)["count"].as_str().map_or(0, |count| count.parse().unwrap())
+    }
+
     /// Ends a member as a crash would (SIGKILL).
     pub fn kill(&mut self, number: usize) {
         if let Some(mut child) = self.members[number].child.take() {
@@ -287,6 +297,21 @@ impl Etcd {
     }
 }
 
+/// etcd's JSON interface has keys in base64.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |chunk: &[u8]| {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit = |at: usize| match at <= chunk.len() {
+            true => char::from(DIGITS[(bits >> (18 - 6 * at) & 63) as usize]),
+            false => '=',
+        };
+        [0, 1, 2, 3].map(digit)
+    };
+    bytes.chunks(3).flat_map(group).collect()
+}
+
 /// Runs `etcdctl` to its end.
 ///
 /// # Panics
@@ -302,5 +327,29 @@ fn etcdctl(prepare: impl FnOnce(&mut Command)) {
 impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|number| self.kill(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_encoded_with_and_without_padding() {
+        let encoded = ["quorlock/lock/", "quorlock/lock0", "abc", "a"].map(|text| base64(text.as_bytes()));
+        assert_eq!(encoded, ["cXVvcmxvY2svbG9jay8=", "cXVvcmxvY2svbG9jazA=", "YWJj", "YQ=="]);
+    }
+
+    #[test]
+    fn keys_of_a_prefix_are_counted() {
+        if !Etcd::is_here() {
+            eprintln!("skipped: no etcd here: apt-get install etcd-server");
+            return;
+        }
+        let etcd = Etcd::start(1);
+        for key in ["one/a", "one/b", "two/a"] {
+            etcd.post("/v3/kv/put", &format!(r#"{{"key":"{}","value":""}}"#, base64(key.as_bytes())));
+        }
+        assert_eq!([etcd.count_keys("one/"), etcd.count_keys("three/")], [2, 0]);
     }
 }

@@ -113,7 +113,7 @@ impl Outcome {
         println!("uses refused     {} by fences at the resource", history.fenced_off);
         println!("double holds     {} while a server had forgotten unseen (not promised)", history.excused);
         println!("double holds     {} after a forced release (not promised)", history.forced_double_holds);
-        for fault in self.kinds {
+        for fault in &self.kinds {
             println!("fault {fault:<18} {}", self.faults.get(fault).copied().unwrap_or_default());
         }
         println!("violations       {}", history.violations().len());

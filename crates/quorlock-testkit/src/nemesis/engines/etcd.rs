@@ -144,4 +144,13 @@ impl Cluster for EtcdMembers {
     fn longest_orphan(&self) -> Duration {
         3 * TTL
     }
+
+    fn locks(&self) -> usize {
+        self.etcd().count_keys("quorlock/lock/")
+    }
+
+    /// Most outages stop the whole cluster until it has elected a leader.
+    fn rest(&self) -> Duration {
+        TTL + TTL / 2
+    }
 }

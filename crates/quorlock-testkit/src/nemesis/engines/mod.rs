@@ -47,6 +47,12 @@ pub(crate) trait Cluster: Send + Sync {
 
     /// How long it keeps the lock of a client that died, at most.
     fn longest_orphan(&self) -> Duration;
+
+    /// How many locks its members keep, of any client and any library. Blocks.
+    fn locks(&self) -> usize;
+
+    /// How long it is left alone after an outage, so that clients get locks between two of them.
+    fn rest(&self) -> Duration;
 }
 
 impl Engine {
@@ -63,6 +69,23 @@ impl Engine {
         match self {
             Engine::Redis => 5,
             Engine::Etcd => 3,
+        }
+    }
+
+    /// How many clients a storm has unless another number is given.
+    pub fn usual_clients(self) -> usize {
+        match self {
+            Engine::Redis => 6,
+            Engine::Etcd => 10,
+        }
+    }
+
+    /// How many names its clients lock. Where the lock of a dead client stays for seconds, more are
+    /// needed for the same number of acquisitions.
+    pub(crate) fn names(self) -> usize {
+        match self {
+            Engine::Redis => 3,
+            Engine::Etcd => 6,
         }
     }
 

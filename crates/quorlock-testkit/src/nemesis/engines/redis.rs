@@ -117,6 +117,17 @@ impl Cluster for RedisServers {
     fn longest_orphan(&self) -> Duration {
         TTL
     }
+
+    fn locks(&self) -> usize {
+        let servers =
+            self.servers.iter().map(|server| server.state.lock().unwrap().server.cli(&["KEYS", "*"]));
+        servers.map(|keys| keys.lines().filter(|key| is_lock(key)).count()).sum()
+    }
+
+    /// The others vote meanwhile.
+    fn rest(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 impl FaultyServer {
@@ -256,6 +267,12 @@ fn lock_key(name: &str) -> String {
 /// Where the library keeps the fence counter of a name.
 fn fence_key(name: &str) -> String {
     format!("quorlock:fence:{{{name}}}")
+}
+
+/// Whether it is the lock of any library: most use the name itself, rueidislock a prefix and the
+/// number of a vote.
+fn is_lock(key: &str) -> bool {
+    NAMES.contains(&key.strip_prefix("rueidislock:0:").unwrap_or(key))
 }
 
 /// A number from the INFO of the server.

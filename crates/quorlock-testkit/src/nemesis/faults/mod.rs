@@ -90,6 +90,17 @@ impl Fault {
         matches!(self, Fault::Evict | Fault::ServerClockAhead)
     }
 
+    /// Whether a server forgets locks.
+    pub(crate) fn forgets(self) -> bool {
+        self.wipes_for().is_some() || self == Fault::ServerClockAhead
+    }
+
+    /// Whether bytes are changed on their way, which no network does.
+    pub(crate) fn corrupts(self) -> bool {
+        use Fault::{DuplicateReplies, DuplicateRequests, Garbage, Huge};
+        matches!(self, Garbage | Huge | DuplicateReplies | DuplicateRequests)
+    }
+
     /// Whether the server cannot vote meanwhile.
     pub(crate) fn is_outage(self) -> bool {
         let is_of_one = matches!(
