@@ -27,6 +27,9 @@ func newRueidis(o order) library {
 		KeyMajority:    1,
 		NoLoopTracking: true,
 		KeyValidity:    o.ttl,
+		// Otherwise the lock ends at a time of the client's clock, and is over at once on a server whose clock is ahead
+		// by more than the ttl.
+		FallbackSETPX: true,
 	}
 	locker, err := rueidislock.NewLocker(options)
 	for err != nil {

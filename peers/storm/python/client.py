@@ -3,6 +3,7 @@
 usage: client.py ID SEED RESOURCE TTL_MS NODE_TIMEOUT_MS WAIT_MS URL...
 """
 
+import logging
 import os
 import random
 import sys
@@ -14,6 +15,9 @@ from redlock import Redlock
 
 NAMES = ["a", "b", "c"]
 RECOVERY_LIMIT = 60
+
+# The library logs every node that does not answer.
+logging.disable()
 
 is_recovering = threading.Event()
 

@@ -17,7 +17,8 @@ pub struct Row {
     pub contestant: Contestant,
     /// Locks that were granted.
     pub acquisitions: usize,
-    /// Two clients inside at once, both within the validity that the library reports.
+    /// Holds during which another client got the lock, both within the validity that the library
+    /// reports.
     pub double_holds: DoubleHolds,
     /// Updates of the protected value that were overwritten unread, and all updates.
     pub lost_updates: (u64, u64),
@@ -35,14 +36,14 @@ pub struct Row {
     pub not_recovered: usize,
 }
 
-/// Moments at which a client got a lock that another still had.
+/// Holds during which another client got the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DoubleHolds {
     /// Without an excuse.
     pub plain: usize,
     /// Within a ttl after a server forgot a lock, which Redlock does not promise to survive.
     pub after_forgetting: usize,
-    /// After the first of them was stopped, and its library does not say for how long a lock is held.
+    /// After the holder was stopped, by a library that does not say for how long a lock is held.
     pub after_stop: usize,
 }
 
@@ -120,27 +121,40 @@ fn double_holds(history: &History) -> DoubleHolds {
     let mut found = DoubleHolds::default();
     for mut holds in by_name.into_values() {
         holds.sort_by_key(|hold| hold.noted());
-        let mut open: Vec<(&Hold, Duration)> = Vec::new();
+        let mut open: Vec<Open> = Vec::new();
         for hold in holds {
             let (from, until) = (hold.noted(), hold.until(&history.sleeps));
-            open.retain(|(_, end)| *end > from);
+            open.retain(|other| other.until > from);
             if until <= from {
                 continue;
             }
-            for (other, end) in &open {
-                let shared_until = until.min(*end);
-                if has_forgotten(history, from, shared_until) {
-                    found.after_forgetting += 1;
-                } else if was_stopped(&history.stops, other, shared_until) {
+            for other in open.iter_mut().filter(|other| !other.is_counted) {
+                other.is_counted = true;
+                if is_unlimited(other.hold) && was_stopped(&history.stops, other.hold, from) {
                     found.after_stop += 1;
+                } else if has_forgotten(history, from, until.min(other.until)) {
+                    found.after_forgetting += 1;
                 } else {
                     found.plain += 1;
                 }
             }
-            open.push((hold, until));
+            open.push(Open { hold, until, is_counted: false });
         }
     }
     found
+}
+
+/// A hold that is not over yet.
+struct Open<'a> {
+    hold: &'a Hold,
+    until: Duration,
+    /// However many get the lock meanwhile, it counts once.
+    is_counted: bool,
+}
+
+/// Whether the library does not say for how long the lock is held: its client reports a day.
+fn is_unlimited(hold: &Hold) -> bool {
+    hold.beliefs[0].until - hold.noted() > Duration::from_secs(3_600)
 }
 
 /// Whether a server forgot a lock shortly before or during this time.
@@ -148,9 +162,9 @@ fn has_forgotten(history: &History, from: Duration, until: Duration) -> bool {
     history.forgets.iter().any(|(start, end)| from <= *end + AFTERMATH && *start <= until)
 }
 
-/// Whether the holder was stopped with its lock before this moment.
+/// Whether the holder was stopped with its lock, and before this moment.
 fn was_stopped(stops: &[Stop], hold: &Hold, before: Duration) -> bool {
-    stops.iter().any(|stop| stop.client == hold.client && stop.to >= hold.noted() && stop.from <= before)
+    stops.iter().any(|stop| stop.client == hold.client && (hold.noted()..=before).contains(&stop.from))
 }
 
 /// From the first grant to the end of the fault phase.
@@ -188,27 +202,45 @@ mod tests {
         history.record_line(client, ReportLine::Granted { name, fence: 0, token, called, belief });
     }
 
-    fn shared() -> History {
-        let mut history = History::new(2);
-        grant(&mut history, 0, 10_000, 11_000);
-        grant(&mut history, 1, 10_500, 11_500);
+    /// Two clients at once; the first believes until `until`.
+    fn shared(until: u64) -> History {
+        let mut history = History::new(3);
+        grant(&mut history, 0, 10_000, until);
+        grant(&mut history, 1, 10_500, 10_600);
         history
     }
 
     #[test]
     fn two_at_once_are_counted_by_what_happened_before() {
         let plain = DoubleHolds { plain: 1, ..DoubleHolds::default() };
-        assert_eq!(double_holds(&shared()), plain);
-        let mut history = shared();
+        assert_eq!(double_holds(&shared(11_000)), plain);
+        let mut history = shared(11_000);
         history.forgets.push((ms(10_100), ms(10_200)));
         assert_eq!(double_holds(&history), DoubleHolds { after_forgetting: 1, ..DoubleHolds::default() });
-        let mut history = shared();
-        history.stops.push(Stop { client: 0, from: ms(10_001), to: ms(10_400) });
-        assert_eq!(double_holds(&history), DoubleHolds { after_stop: 1, ..DoubleHolds::default() });
-        let mut history = shared();
-        history.stops.push(Stop { client: 1, from: ms(10_501), to: ms(12_000) });
+        let mut history = shared(11_000);
         history.forgets.push((ms(1_000), ms(1_000)));
-        assert_eq!(double_holds(&history), plain, "neither is about the first holder");
+        assert_eq!(double_holds(&history), plain, "long ago");
+    }
+
+    #[test]
+    fn a_stop_excuses_only_a_holder_that_cannot_know_that_its_lock_is_over() {
+        let stop = Stop { client: 0, from: ms(10_001), to: ms(10_400) };
+        let mut limited = shared(11_000);
+        limited.stops.push(stop);
+        assert_eq!(double_holds(&limited), DoubleHolds { plain: 1, ..DoubleHolds::default() });
+        let mut unlimited = shared(86_400_000);
+        unlimited.stops.push(stop);
+        assert_eq!(double_holds(&unlimited), DoubleHolds { after_stop: 1, ..DoubleHolds::default() });
+        let mut later = shared(86_400_000);
+        later.stops.push(Stop { client: 0, from: ms(10_501), to: ms(12_000) });
+        assert_eq!(double_holds(&later), DoubleHolds { plain: 1, ..DoubleHolds::default() });
+    }
+
+    #[test]
+    fn a_hold_counts_once_however_many_get_the_lock_meanwhile() {
+        let mut history = shared(86_400_000);
+        grant(&mut history, 2, 10_700, 10_800);
+        assert_eq!(double_holds(&history), DoubleHolds { plain: 1, ..DoubleHolds::default() });
     }
 
     #[test]

@@ -81,7 +81,8 @@ impl Contestant {
             }
             Contestant::Rueidislock => {
                 "`WithContext` for 2 s at most, `KeyMajority` 1; extends by itself; a hold lasts until its context ends; \
-                 it locks on one server, here the one that syncs every write"
+                 it locks on one server, here the one that syncs every write; with `FallbackSETPX`, because \
+                 server clocks jump ahead"
             }
         }
     }

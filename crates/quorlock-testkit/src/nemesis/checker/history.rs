@@ -120,7 +120,6 @@ pub(crate) struct Stop {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) client: usize,
-    pub(crate) operation: String,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
 }
@@ -286,7 +285,9 @@ impl History {
         if let Some((operation, from)) = self.calling[client].take()
             && to.saturating_sub(from) > LONG_CALL
         {
-            self.long_calls.push(Call { client, operation, from, to });
+            let what = format!("client {client}: {operation} took {:?}", to - from);
+            self.lines.push((to, what));
+            self.long_calls.push(Call { client, from, to });
         }
     }
 
