@@ -177,7 +177,8 @@ impl Resource {
         self.0.get_mut().write_all(request.as_bytes())?;
         let mut head = String::new();
         self.0.read_line(&mut head)?;
-        let Some(length) = head.strip_prefix('$').and_then(|length| length.trim().parse::<usize>().ok()) else {
+        let Some(length) = head.strip_prefix('$').and_then(|length| length.trim().parse::<usize>().ok())
+        else {
             return Ok(String::new());
         };
         let mut text = vec![0; length + 2];

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -15,7 +16,13 @@ type redsyncLibrary struct {
 	ttl   time.Duration
 }
 
+// silence is the log of go-redis, which has a line for every connection that is refused.
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
+
 func newRedsync(o order) library {
+	redis.SetLogger(silence{})
 	var nodes []pools.Pool
 	for _, url := range o.urls {
 		options, err := redis.ParseURL(url)

@@ -58,7 +58,7 @@ impl Row {
             acquisitions: history.acquisitions(),
             double_holds: double_holds(history),
             lost_updates: (ledger.lost_updates, ledger.plain_writes),
-            lost_with_fence: is_fenced.then(|| (ledger.fenced_losses.len(), ledger.fenced_writes)),
+            lost_with_fence: is_fenced.then_some((ledger.fenced_losses.len(), ledger.fenced_writes)),
             left_behind: outcome.left_behind,
             longest_gap: longest_gap(history),
             hangs: hangs(history, contestant.call_limit() + HANG_MARGIN),

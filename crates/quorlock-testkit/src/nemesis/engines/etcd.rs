@@ -151,6 +151,6 @@ impl Cluster for EtcdMembers {
 
     /// Most outages stop the whole cluster until it has elected a leader.
     fn rest(&self) -> Duration {
-        TTL + TTL / 2
+        2 * TTL
     }
 }
