@@ -2,8 +2,17 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock_testkit::Etcd;
-use quorlock_testkit::nemesis::{Contestant, Engine, Row, Setting, run, table};
+use quorlock_testkit::nemesis::{Contestant, Engine, Outcome, Row, Setting, table};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// Storms at the same time would take the machine from each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn run(setting: &Setting) -> Outcome {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    quorlock_testkit::nemesis::run(setting)
+}
 
 /// Goal: every promise is checked; of the speed only a minimum is demanded, because the machine may
 /// be busy.

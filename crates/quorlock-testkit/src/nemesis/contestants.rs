@@ -60,7 +60,8 @@ impl Contestant {
     pub fn settings(self) -> &'static str {
         match self {
             Contestant::Quorlock => {
-                "waits for 2 s at most; watchdog, fences and restart guard as they come; one node is marked durable"
+                "waits for 2 s at most; watchdog, fences and restart guard as they come; servers that sync \
+                 every write are marked durable"
             }
             Contestant::Redsync => {
                 "its own 32 tries, 50 to 250 ms apart; `Extend` for long holds; validity is `Until`"
