@@ -123,11 +123,11 @@ impl Client {
                 report(format!("calling extend {}", now().as_micros()));
                 let extended = self.locks.extend(&held.lock, self.ttl).await;
                 report(format!("returned {}", now().as_micros()));
-                if let Ok(lock) = extended {
-                    let noted;
-                    (held, noted) = Held::new(lock);
-                    report(format!("extended {} {}", noted.as_micros(), held.until.as_micros()));
-                }
+                // A failed extension has released the lock.
+                let Ok(lock) = extended else { break };
+                let noted;
+                (held, noted) = Held::new(lock);
+                report(format!("extended {} {}", noted.as_micros(), held.until.as_micros()));
             }
         }
         Ok(held)

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// A machine under load may delay a call by this much without a hang.
 const HANG_MARGIN: Duration = Duration::from_secs(3);
 
+/// A client that is told of a loss needs a moment to report it, while the next one already has the lock.
+const MOMENT: Duration = Duration::from_millis(10);
+
 /// One library in one storm.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -128,7 +131,8 @@ fn double_holds(history: &History) -> DoubleHolds {
             if until <= from {
                 continue;
             }
-            for other in open.iter_mut().filter(|other| !other.is_counted) {
+            let is_shared = |other: &&mut Open| !other.is_counted && until.min(other.until) - from > MOMENT;
+            for other in open.iter_mut().filter(is_shared) {
                 other.is_counted = true;
                 if is_unlimited(other.hold) && was_stopped(&history.stops, other.hold, from) {
                     found.after_stop += 1;
@@ -234,6 +238,13 @@ mod tests {
         let mut later = shared(86_400_000);
         later.stops.push(Stop { client: 0, from: ms(10_501), to: ms(12_000) });
         assert_eq!(double_holds(&later), DoubleHolds { plain: 1, ..DoubleHolds::default() });
+    }
+
+    #[test]
+    fn a_loss_that_is_reported_a_moment_later_does_not_count() {
+        let mut history = shared(86_400_000);
+        history.record_line(0, ReportLine::Lost { at: ms(10_505) });
+        assert_eq!(double_holds(&history), DoubleHolds::default());
     }
 
     #[test]
