@@ -1,7 +1,7 @@
 //! Injects faults around real servers and reports which promises broke.
 
 use quorlock_testkit::Binary;
-use quorlock_testkit::nemesis::{Check, Outcome, Setting, run, run_client};
+use quorlock_testkit::nemesis::{Check, Contestant, Engine, Outcome, Row, Setting, run, run_client, table};
 use quorlock_testkit::simulator::InjectedBug;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,16 +10,29 @@ const USAGE: &str = "\
 Runs the shipped lock on real servers and in real client processes, with faults: bad networks; servers that are killed,
 stopped, emptied or full, or whose clocks jump; clients that are paused, sleep, die, or whose clocks jump.
 
-usage: nemesis [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show] [--inject-bug NAME]
+usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show]
+               [--inject-bug NAME] [--contestants NAME,.. | all] [--table]
 
+  --engine NAME      what the nodes are: independent redis servers (default), or the members of one etcd cluster
   --seconds N        how long faults are injected (default 60); under 45 not every fault is demanded
-  --nodes N          how many servers vote, 3 to 31 (default 5)
-  --clients N        how many client processes contend (default 6)
+  --nodes N          how many servers there are, 3 to 31 (default: 5 with redis, 3 with etcd)
+  --clients N        how many client processes contend (default: 6 with redis, 10 with etcd)
   --seed N           the schedule of faults (default: a new one); the effects depend on the machine, too
   --valkey           runs Valkey servers instead of Redis
   --show             prints everything that happened, not only what led to a violation
   --inject-bug NAME  inject a bug (also --plant): reachable-majority, late-deadline or no-restart-guard; passes if it is
-                     found, which may take several runs";
+                     found, which may take several runs
+  --contestants ..   one storm for each of these lock libraries (also --contestant NAME): quorlock, redsync,
+                     node-redlock, redlock-py, rslock, redisson, rueidislock; their clients acquire, work and release.
+                     `all` leaves out those that are not installed; peers/setup installs them
+  --table            print only the table of --contestants, in Markdown";
+
+/// What the command line asks for.
+enum Order {
+    Storm(Setting),
+    Comparison { setting: Setting, contestants: Vec<Contestant>, is_table_only: bool },
+    Help,
+}
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,8 +40,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match parse(words.into_iter()) {
-        Ok(Some(setting)) => run_and_report(&setting),
-        Ok(None) => ExitCode::SUCCESS,
+        Ok(Order::Storm(setting)) => run_and_report(&setting),
+        Ok(Order::Comparison { setting, contestants, is_table_only }) => {
+            compare(&setting, &contestants, is_table_only)
+        }
+        Ok(Order::Help) => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
         Err(problem) => {
             eprintln!("nemesis: {problem}\n\n{USAGE}");
             ExitCode::from(2)
@@ -36,26 +55,29 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>, String> {
+fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut setting = Setting::new(any_seed(), program);
+    let (mut nodes, mut clients, mut contestants, mut is_table_only) = (None, None, Vec::new(), false);
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--seconds" => setting.fault_phase = Duration::from_secs(number(&value()?)?),
-            "--nodes" => setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
-            "--clients" => setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--engine" => setting.engine = value()?.parse()?,
+            "--nodes" => nodes = Some(usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)),
+            "--clients" => clients = Some(usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)),
             "--seed" => setting.seed = number(&value()?)?,
             "--show" => setting.show = true,
             "--valkey" => setting.binary = Binary::Valkey,
             "--inject-bug" | "--plant" => setting.injected_bug = Some(value()?.parse()?),
-            "--help" | "-h" => {
-                println!("{USAGE}");
-                return Ok(None);
-            }
+            "--contestant" | "--contestants" => contestants = installed(&value()?)?,
+            "--table" => is_table_only = true,
+            "--help" | "-h" => return Ok(Order::Help),
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
+    setting.nodes = nodes.unwrap_or(setting.engine.usual_nodes());
+    setting.clients = clients.unwrap_or(setting.engine.usual_clients());
     if !(3..=31).contains(&setting.nodes) || !(1..=64).contains(&setting.clients) {
         return Err("give 3 to 31 nodes and 1 to 64 clients".to_owned());
     }
@@ -65,10 +87,38 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Setting>,
     if setting.injected_bug.is_some_and(|bug| !Setting::INJECTED_BUGS.contains(&bug)) {
         return Err("this bug can only be injected in the simulator".to_owned());
     }
-    if setting.binary.find().is_none() {
-        return Err(format!("no {:?} server here, see scripts/setup-tests", setting.binary));
+    if setting.engine != Engine::Redis && (setting.injected_bug.is_some() || !contestants.is_empty()) {
+        return Err("injected bugs and contestants need --engine redis".to_owned());
     }
-    Ok(Some(setting))
+    if setting.injected_bug.is_some() && !contestants.is_empty() {
+        return Err("contestants run without injected bugs".to_owned());
+    }
+    match setting.engine.missing(setting.binary) {
+        Some(missing) => Err(missing),
+        None if contestants.is_empty() => Ok(Order::Storm(setting)),
+        None => Ok(Order::Comparison { setting, contestants, is_table_only }),
+    }
+}
+
+/// The contestants of `names`. With `all` those that are not installed are named on stderr and left out.
+fn installed(names: &str) -> Result<Vec<Contestant>, String> {
+    if names == "all" {
+        let is_here = |contestant: &Contestant| match contestant.missing() {
+            Some(missing) => {
+                eprintln!("nemesis: {missing}");
+                false
+            }
+            None => true,
+        };
+        return Ok(Contestant::ALL.into_iter().filter(is_here).collect());
+    }
+    names
+        .split(',')
+        .map(|name| {
+            let contestant: Contestant = name.parse()?;
+            contestant.missing().map_or(Ok(contestant), Err)
+        })
+        .collect()
 }
 
 fn number(text: &str) -> Result<u64, String> {
@@ -95,6 +145,32 @@ fn run_and_report(setting: &Setting) -> ExitCode {
     let passed = checks.iter().filter(|check| Check::is_passed(check)).count();
     println!("{passed} passed, {} failed", checks.len() - passed);
     if passed == checks.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs one storm after the other with the same schedule. Only quorlock fails: the others do not promise
+/// what its checks demand.
+fn compare(setting: &Setting, contestants: &[Contestant], is_table_only: bool) -> ExitCode {
+    eprintln!("seed {}", setting.seed);
+    let (mut rows, mut broken) = (Vec::new(), Vec::new());
+    for &contestant in contestants {
+        eprintln!("{contestant}: {} s of faults", setting.fault_phase.as_secs());
+        let setting = Setting { contestant: Some(contestant), ..setting.clone() };
+        let outcome = run(&setting);
+        if setting.show {
+            outcome.history.all().iter().for_each(|line| println!("{line}"));
+        }
+        if !is_table_only {
+            println!("contestant       {contestant}");
+            outcome.print(&setting);
+        }
+        if contestant == Contestant::Quorlock {
+            broken.extend(outcome.promises().into_iter().filter(|check| !check.is_passed()));
+        }
+        rows.push(Row::new(contestant, &outcome));
+    }
+    print!("{}", table(&rows));
+    broken.iter().for_each(|check| println!("{check}"));
+    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// An injected bug must break a promise, or the harness proves nothing.

@@ -16,9 +16,10 @@ use tokio::time::sleep;
 /// Injects faults until `end`: all kinds in random order, then all again. Returns when every fault
 /// is over.
 pub(crate) async fn run(participants: Participants, rng: Rng, end: Instant) {
-    let minority = (participants.servers().len() - 1) / 2;
+    let minority = (participants.members() - 1) / 2;
     let mut nemesis = Nemesis {
         outages: Arc::new(Semaphore::new(minority)),
+        members: (0..participants.members()).map(|_| Arc::new(Semaphore::new(1))).collect(),
         participants,
         rng,
         minority,
@@ -38,6 +39,7 @@ pub(crate) async fn run(participants: Participants, rng: Rng, end: Instant) {
         while let Some(over) = nemesis.running.try_join_next() {
             over.expect("no fault panics");
         }
+        nemesis.participants.replace_crashed();
     }
     nemesis.running.join_all().await;
 }
@@ -46,6 +48,8 @@ struct Nemesis {
     participants: Participants,
     rng: Rng,
     minority: usize,
+    /// One fault at a time in each server.
+    members: Vec<Arc<Semaphore>>,
     /// Servers that may be down at the same time.
     outages: Arc<Semaphore>,
     /// Servers that lost memory, and until when they may be without a vote.
@@ -58,8 +62,8 @@ impl Nemesis {
     /// All kinds in random order; those of `leftover` come first, which is at the end, and the
     /// oldest of them at once.
     fn shuffle(&mut self, leftover: &[Fault]) -> Vec<Fault> {
-        let fresh = Fault::ALL.iter().filter(|fault| !leftover.contains(fault));
-        let mut pending: Vec<_> = fresh.map(|fault| (self.rng.draw(), *fault)).collect();
+        let fresh = self.participants.kinds().into_iter().filter(|fault| !leftover.contains(fault));
+        let mut pending: Vec<_> = fresh.map(|fault| (self.rng.draw(), fault)).collect();
         pending.sort_unstable();
         pending.iter().map(|(_, fault)| fault).chain(leftover).copied().collect()
     }
@@ -70,7 +74,10 @@ impl Nemesis {
         match fault {
             fault if fault.is_of_server() => return self.inject_server_fault(fault),
             // Counted when it is injected.
-            Fault::ClientPause => self.participants.inject_on_grant(client, fault, over_ttl(&mut self.rng)),
+            Fault::ClientPause => {
+                let span = self.until_over();
+                self.participants.inject_on_grant(client, fault, span);
+            }
             Fault::ClientSuspend => {
                 let by = self.rng.span(TTL / 4, 3 * TTL);
                 self.participants.inject_on_grant(client, fault, by);
@@ -99,21 +106,21 @@ impl Nemesis {
     fn disturb_links(&mut self, fault: Fault, client: usize) -> bool {
         let span = self.rng.span(TTL / 20, TTL + TTL / 5);
         if fault != Fault::Delay && self.rng.chance(40) {
-            let (pivot, overlap) = (self.number(self.participants.servers().len()), self.rng.chance(50));
+            let (pivot, overlap) = (self.number(self.participants.members()), self.rng.chance(50));
             self.split(fault, pivot, overlap, span / 2);
             self.participants.count(fault);
             return true;
         }
         let share = if fault == Fault::Delay { 100 } else { *self.rng.pick(&[20, 50, 100]) };
-        let nodes: Vec<usize> =
-            (0..self.participants.servers().len()).filter(|_| self.rng.chance(share)).collect();
+        let nodes: Vec<usize> = (0..self.participants.members()).filter(|_| self.rng.chance(share)).collect();
         if !self.inject_link_fault(fault, client, &nodes, span) {
             return false;
         }
         if fault == Fault::Delay && self.rng.chance(70) {
             // Slow grants that are then used to their end: the deadline must count from before the
             // first send.
-            self.participants.inject_on_grant(client, Fault::ClientPause, over_ttl(&mut self.rng));
+            let span = self.until_over();
+            self.participants.inject_on_grant(client, Fault::ClientPause, span);
         }
         self.participants.count(fault);
         true
@@ -123,7 +130,7 @@ impl Nemesis {
     /// that are a majority; the other side reaches the rest, and with `overlap` the pivot, so that
     /// both sides have a majority.
     fn split(&mut self, fault: Fault, pivot: usize, overlap: bool, span: Duration) {
-        let count = self.participants.servers().len();
+        let count = self.participants.members();
         let around = |from: usize, to: usize| (from..to).map(|step| (pivot + step) % count).collect();
         let majority = self.minority + 1;
         let (one, other): (Vec<_>, Vec<_>) =
@@ -156,35 +163,39 @@ impl Nemesis {
         let participants = self.participants.clone();
         // A server that lost its memory has no lock to lose until it votes again.
         let is_healthy = |number: usize| self.wipes.iter().all(|(wiped, _)| *wiped != number);
-        let suitable: Vec<usize> = (0..participants.servers().len())
-            .filter(|number| participants.servers()[*number].suits(fault))
+        let suitable: Vec<usize> = (0..participants.members())
+            .filter(|number| participants.cluster().suits(*number, fault))
             .filter(|number| fault != Fault::Evict || is_healthy(*number))
             .collect();
         let number = *self.rng.pick(&suitable);
-        let Ok(permit) = participants.servers()[number].permits.clone().try_acquire_owned() else {
-            return false;
-        };
+        let Ok(permit) = self.members[number].clone().try_acquire_owned() else { return false };
         let outage = self.outages.clone().try_acquire_owned();
         if fault.is_outage() && outage.is_err() {
             return false;
         }
-        // A server that forgets is back while the locks that it forgot are still held.
-        let longest = if fault.wipes_for().is_some() { TTL / 4 } else { TTL + TTL / 5 };
-        let span = self.rng.span(TTL / 20, longest);
+        let (shortest, longest) = fault.spans();
+        let span = self.rng.span(shortest, longest);
         let delay = self.prepare_wipe(fault, number);
         let mut rng = self.rng.fork();
         self.running.spawn_blocking(move || {
             thread::sleep(delay);
             participants.history().record(format!("{fault} of server {number} for {span:?}"));
             let start = now();
-            if participants.servers()[number].inject(fault, span, &mut rng) {
+            if participants.cluster().inject(number, fault, span, &mut rng) {
                 participants.count(fault);
             }
             participants.history().record(format!("{fault} of server {number} is over"));
             if fault.is_wild() {
                 participants.history().wild.push((start, now()));
             }
-            drop((permit, outage));
+            if fault.forgets() {
+                participants.history().forgets.push((start, now()));
+            }
+            drop(permit);
+            if fault.is_outage() {
+                thread::sleep(participants.cluster().rest());
+            }
+            drop(outage);
         });
         true
     }
@@ -198,7 +209,8 @@ impl Nemesis {
         self.next_wipe = Instant::now() + recovery / u32::try_from(self.minority).unwrap();
         self.split(Fault::Hold, number, true, TTL);
         let client = self.number(self.participants.clients());
-        self.participants.inject_on_grant(client, Fault::ClientPause, over_ttl(&mut self.rng));
+        let span = self.until_over();
+        self.participants.inject_on_grant(client, Fault::ClientPause, span);
         TTL / 4
     }
 
@@ -208,12 +220,13 @@ impl Nemesis {
         self.wipes.len() < self.minority && Instant::now() >= self.next_wipe
     }
 
+    /// Long enough that another client can have the lock when the client resumes.
+    fn until_over(&mut self) -> Duration {
+        let over = self.participants.cluster().longest_orphan();
+        self.rng.span(over + TTL / 10, over + TTL)
+    }
+
     fn number(&mut self, end: usize) -> usize {
         usize::try_from(self.rng.below(end as u64)).unwrap()
     }
-}
-
-/// Long enough that the lock is over when the client resumes.
-fn over_ttl(rng: &mut Rng) -> Duration {
-    rng.span(TTL + TTL / 10, 2 * TTL)
 }

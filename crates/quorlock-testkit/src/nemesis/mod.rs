@@ -10,12 +10,18 @@
 //! | `monotonic` | the one clock on which all processes agree |
 //! | `resource` | what the locks protect: a server, and what each client reads and writes there |
 //! | `client` | a client process: what it does, what it reports, how the harness controls it |
-//! | `faults` | the kinds of faults, and how links and servers get them |
+//! | `faults` | the kinds of faults, and how links get them |
+//! | `engines` | the clusters that a storm can run on, and how their servers get faults |
+//! | `contestants` | the clients of other libraries that a storm can run |
 //! | `checker` | the history of a run, the checker of the promises, and the report |
+//! | `comparison` | what a storm did to a contestant, as a row of a table |
 //! | `participants`, `fault_schedule` | all of them together, and which fault comes when |
 
 mod checker;
 mod client;
+mod comparison;
+mod contestants;
+mod engines;
 mod fault_schedule;
 mod faults;
 mod monotonic;
@@ -25,6 +31,9 @@ mod resource;
 pub use checker::history::{History, Promise, Violation};
 pub use checker::report::Check;
 pub use client::run_client;
+pub use comparison::{Row, table};
+pub use contestants::Contestant;
+pub use engines::Engine;
 pub use faults::{Counts, Fault};
 pub use resource::Ledger;
 
@@ -36,8 +45,8 @@ use quorlock::{Builder, Locker, RestartGuard};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Fewer than clients, so that a client mostly waits.
-const NAMES: [&str; 3] = ["a", "b", "c"];
+/// A storm uses as many as its engine says: fewer than clients, so that a client mostly waits.
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 /// The longest that any client uses.
 const TTL: Duration = Duration::from_secs(1);
 /// The longest `longest_ttl` of any client; servers are marked with it before the first client
@@ -45,6 +54,10 @@ const TTL: Duration = Duration::from_secs(1);
 const LONGEST_TTL: Duration = Duration::from_secs(2);
 const WAIT: Duration = Duration::from_secs(2);
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
+/// A loaded machine may need long to start all clients.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// How far the clock of a server may be behind.
+const SERVER_CLOCK_MARGIN: Duration = Duration::from_secs(1);
 /// After the last fault every client must get every lock within this: a quarantine of 12 s, ttl,
 /// waits, a slow machine.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -60,7 +73,12 @@ pub struct Setting {
     pub clients: usize,
     /// How long faults are injected. The recovery phase follows.
     pub fault_phase: Duration,
-    /// Which server program.
+    /// What the nodes are.
+    pub engine: Engine,
+    /// The library whose clients only acquire, work and release; `None` for quorlock with all that
+    /// it can.
+    pub contestant: Option<Contestant>,
+    /// Which program the protected values, and on [`Engine::Redis`] the nodes, run on.
     pub binary: Binary,
     /// A bug to be found; see [`Setting::INJECTED_BUGS`].
     pub injected_bug: Option<InjectedBug>,
@@ -83,6 +101,8 @@ impl Setting {
             nodes: 5,
             clients: 6,
             fault_phase: Duration::from_secs(60),
+            engine: Engine::Redis,
+            contestant: None,
             binary: Binary::Redis,
             injected_bug: None,
             show: false,
@@ -98,10 +118,16 @@ pub struct Outcome {
     pub history: History,
     /// What the resource saw.
     pub ledger: Ledger,
+    /// What the servers were.
+    pub cluster: String,
+    /// The kinds of faults that the cluster can be given.
+    pub kinds: Vec<Fault>,
     /// How often each kind of fault was injected.
     pub faults: Counts,
     /// How long faults were injected.
     pub fault_phase: Duration,
+    /// Locks that were still on servers when all clients had been idle for longer than a ttl.
+    pub left_behind: usize,
 }
 
 /// Injects the faults of `setting`, then demands that every client gets every lock in the recovery
@@ -114,6 +140,11 @@ pub fn run(setting: &Setting) -> Outcome {
 async fn run_async(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let participants = Participants::start(setting, &mut rng).await;
+    let start = Instant::now();
+    // A virtual machine takes seconds to start.
+    while !participants.history().all_have_called() && start.elapsed() < START_LIMIT {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     fault_schedule::run(participants.clone(), rng.fork(), Instant::now() + setting.fault_phase).await;
     participants.end_faults();
     let recovery = Instant::now();
@@ -126,8 +157,21 @@ async fn run_async(setting: &Setting) -> Outcome {
         let what = "a client did not finish the recovery phase".to_owned();
         participants.history().violate(Promise::Recovery, monotonic::now(), what);
     }
+    if setting.contestant.is_some() {
+        tokio::time::sleep(participants.cluster().longest_orphan() + SERVER_CLOCK_MARGIN).await;
+    }
+    let cluster = participants.cluster();
+    let left_behind = cluster.locks();
     let (history, ledger) = participants.finish();
-    Outcome { history, ledger, faults: participants.faults(), fault_phase: setting.fault_phase }
+    Outcome {
+        history,
+        ledger,
+        cluster: cluster.description(),
+        kinds: participants.kinds(),
+        faults: participants.faults(),
+        fault_phase: setting.fault_phase,
+        left_behind,
+    }
 }
 
 /// The configuration of all clients, before each draws its own settings.

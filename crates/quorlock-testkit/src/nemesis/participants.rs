@@ -1,12 +1,13 @@
 //! The participants of a run: servers, client processes, the proxies between them, and the
 //! protected resource.
 
-use crate::nemesis::checker::history::{History, Promise, Sleep};
-use crate::nemesis::client::arguments::ClientArguments;
+use crate::nemesis::checker::history::{History, Promise, Sleep, Stop};
+use crate::nemesis::client::arguments::{ClientArguments, Workload};
 use crate::nemesis::client::process::Process;
 use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::contestants::Contestant;
+use crate::nemesis::engines::{Cluster, Engine};
 use crate::nemesis::faults::link_faults::FaultyLink;
-use crate::nemesis::faults::server_faults::FaultyServer;
 use crate::nemesis::faults::{Counts, Fault};
 use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::{Ledger, Resource};
@@ -23,7 +24,7 @@ pub(crate) struct Participants(Arc<Shared>);
 
 struct Shared {
     setting: Setting,
-    servers: Vec<FaultyServer>,
+    cluster: Arc<dyn Cluster>,
     slots: Vec<ClientSlot>,
     resource: Resource,
     history: Mutex<History>,
@@ -45,25 +46,24 @@ const READ_TIME: Duration = Duration::from_millis(1);
 impl Participants {
     /// Starts servers and clients.
     pub(crate) async fn start(setting: &Setting, rng: &mut Rng) -> Self {
-        let servers: Vec<_> =
-            (0..setting.nodes).map(|number| FaultyServer::start(setting.binary, number)).collect();
+        let cluster = Engine::start(setting).await;
         // Through the real addresses, without an injected bug.
-        let urls = servers.iter().map(|server| server.url(server.port)).collect();
-        let locker = builder(urls, None).build().expect("a good configuration");
+        let ports = cluster.ports();
+        let locker = builder(cluster.urls(&ports), None).build().expect("a good configuration");
         for report in locker.init_fresh_nodes().await {
             assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
         }
         let mut slots = Vec::new();
         for _ in 0..setting.clients {
             let mut links = Vec::new();
-            for server in &servers {
-                links.push(FaultyLink::open(server.port).await);
+            for port in &ports {
+                links.push(FaultyLink::open(*port).await);
             }
             slots.push(ClientSlot { links, process: Mutex::default(), fault_on_grant: Mutex::default() });
         }
         let participants = Self(Arc::new(Shared {
             setting: setting.clone(),
-            servers,
+            cluster,
             slots,
             resource: Resource::start(setting.binary),
             history: Mutex::new(History::new(setting.clients)),
@@ -75,8 +75,13 @@ impl Participants {
         participants
     }
 
-    pub(crate) fn servers(&self) -> &[FaultyServer] {
-        &self.0.servers
+    pub(crate) fn cluster(&self) -> &dyn Cluster {
+        &*self.0.cluster
+    }
+
+    /// How many servers the cluster has.
+    pub(crate) fn members(&self) -> usize {
+        self.0.setting.nodes
     }
 
     pub(crate) fn clients(&self) -> usize {
@@ -99,6 +104,14 @@ impl Participants {
         self.0.faults.lock().unwrap().clone()
     }
 
+    /// The kinds of faults that this run has. Clients of other libraries are spared those that no
+    /// network causes.
+    pub(crate) fn kinds(&self) -> Vec<Fault> {
+        let is_compared = self.0.setting.contestant.is_some();
+        let kinds = self.cluster().faults().iter().copied();
+        kinds.filter(|fault| !(is_compared && fault.corrupts())).collect()
+    }
+
     /// Injects a fault as soon as the client has a lock. It replaces one that was scheduled before.
     pub(crate) fn inject_on_grant(&self, client: usize, fault: Fault, span: Duration) {
         *self.0.slots[client].fault_on_grant.lock().unwrap() = Some((fault, span));
@@ -117,15 +130,35 @@ impl Participants {
         let mut process = self.process(client);
         let incarnation = process.as_ref().map_or(0, |process| process.incarnation);
         let at = now();
+        if process.as_mut().is_some_and(Process::has_ended) {
+            self.history().crashes += 1;
+        }
         // Reads its reports to the end before its last hold is closed.
         *process = None;
         self.history().record(format!("client {client} was killed"));
         self.history().end(client, at);
+        self.history().end_call(client, at);
         *process = Some(self.start_client(client, incarnation + 1, rng));
+    }
+
+    /// Starts clients of other libraries again that ended by themselves, as a supervisor would.
+    pub(crate) fn replace_crashed(&self) {
+        if self.0.setting.contestant.is_none() {
+            return;
+        }
+        for client in 0..self.clients() {
+            // One that is being replaced at this moment is not asked.
+            let Ok(mut process) = self.0.slots[client].process.try_lock() else { continue };
+            if process.as_mut().is_some_and(Process::has_ended) {
+                drop(process);
+                self.crash(client, Rng::new(client as u64));
+            }
+        }
     }
 
     /// Starts the recovery phase in all clients.
     pub(crate) fn end_faults(&self) {
+        self.history().fault_phase_end = Some(now());
         self.history().record("the fault phase is over".to_owned());
         for client in 0..self.clients() {
             self.process(client).as_mut().expect("it was started").end_faults();
@@ -139,12 +172,18 @@ impl Participants {
             let has_ended = self.process(client).as_mut().expect("it was started").has_ended();
             *self.process(client) = None;
             if has_ended {
+                self.history().crashes += 1;
                 let what = format!("client {client} ended by itself");
                 self.history().violate(Promise::Recovery, now(), what);
             }
         }
+        for client in 0..self.clients() {
+            self.history().end_call(client, now());
+        }
         let mut history = self.history().clone();
-        history.check();
+        if self.0.setting.contestant.is_none_or(|contestant| contestant == Contestant::Quorlock) {
+            history.check();
+        }
         let ledger = self.0.resource.close();
         for what in &ledger.fenced_losses {
             history.violate(Promise::NoFencedLoss, now(), what.clone());
@@ -157,16 +196,23 @@ impl Participants {
     }
 
     fn start_client(&self, client: usize, incarnation: u64, mut rng: Rng) -> Process {
-        let links = self.links(client).iter().zip(self.servers());
+        let ports: Vec<u16> = self.links(client).iter().map(|link| link.proxy.port()).collect();
+        let contestant = self.0.setting.contestant;
         let arguments = ClientArguments {
             id: format!("{client}.{incarnation}"),
             seed: rng.draw(),
             resource: self.0.resource.socket(),
             injected_bug: self.0.setting.injected_bug,
-            urls: links.map(|(link, server)| server.url(link.proxy.port())).collect(),
+            workload: if contestant.is_some() { Workload::Plain } else { Workload::All },
+            names: self.0.setting.engine.names(),
+            urls: self.cluster().urls(&ports),
+        };
+        let program = match contestant.and_then(Contestant::program) {
+            Some(program) => program.with_arguments(&arguments, &ports),
+            None => [self.0.setting.program.clone().into()].into_iter().chain(arguments.to_words()).collect(),
         };
         let participants = self.clone();
-        Process::start(&self.0.setting.program, &arguments, incarnation, move |line| {
+        Process::start(&program, incarnation, move |line| {
             let is_grant = matches!(line, ReportLine::Granted { .. } | ReportLine::Adopted { .. });
             if let ReportLine::HandedOver { handle } = &line {
                 participants.deliver(client, handle.clone());
@@ -203,8 +249,10 @@ impl Participants {
             if participants.with_incarnation(client, incarnation, stop) {
                 participants.count(fault);
                 participants.history().record(format!("client {client} is paused for {span:?}"));
+                let from = now();
                 thread::sleep(span);
                 participants.with_incarnation(client, incarnation, Process::resume);
+                participants.history().stops.push(Stop { client, from, to: now() });
             }
         });
     }

@@ -23,20 +23,51 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Etcd {
     directory: TempDir,
     certs: Option<Certs>,
+    options: EtcdOptions,
     members: Vec<Member>,
+}
+
+/// How fast members notice that their leader is gone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EtcdOptions {
+    pub(crate) heartbeat: Duration,
+    pub(crate) election_timeout: Duration,
+}
+
+impl Default for EtcdOptions {
+    /// As etcd comes.
+    fn default() -> Self {
+        Self { heartbeat: Duration::from_millis(100), election_timeout: Duration::from_secs(1) }
+    }
+}
+
+/// Where a member listens for the others.
+#[derive(Debug)]
+pub(crate) struct PeerPort {
+    pub(crate) port: Port,
+    /// Where the others connect to: the same, or that of a proxy.
+    pub(crate) advertised: u16,
+}
+
+impl PeerPort {
+    fn claim() -> Self {
+        let port = Port::claim();
+        Self { advertised: port.number(), port }
+    }
 }
 
 #[derive(Debug)]
 struct Member {
     client: Port,
-    peer: Port,
+    peer: PeerPort,
     /// `None` while it is down.
     child: Option<Child>,
 }
 
 impl Member {
+    /// Where the others reach it.
     fn peer_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.peer.number())
+        format!("http://127.0.0.1:{}", self.peer.advertised)
     }
 }
 
@@ -52,19 +83,26 @@ impl Etcd {
 
     /// Starts a cluster of `members` members, and waits until it has a leader.
     pub fn start(members: usize) -> Self {
-        Self::start_with(members, false)
+        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), false)
     }
 
     /// The same with TLS for its clients.
     pub fn start_with_tls(members: usize) -> Self {
-        Self::start_with(members, true)
+        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), true)
     }
 
-    fn start_with(members: usize, tls: bool) -> Self {
+    /// The same with a member for each of `peers`, which may be behind proxies.
+    pub(crate) fn start_behind(peers: Vec<PeerPort>, options: EtcdOptions) -> Self {
+        Self::start_with(peers, options, false)
+    }
+
+    fn start_with(peers: Vec<PeerPort>, options: EtcdOptions, tls: bool) -> Self {
         let directory = directory::fresh("quorlock-etcd-");
         let certs = tls.then(|| Certs::generate(directory.path()));
-        let member = |_| Member { client: Port::claim(), peer: Port::claim(), child: None };
-        let mut cluster = Self { directory, certs, members: (0..members).map(member).collect() };
+        let member = |peer| Member { client: Port::claim(), peer, child: None };
+        let members = peers.len();
+        let mut cluster =
+            Self { directory, certs, options, members: peers.into_iter().map(member).collect() };
         (0..members).for_each(|number| cluster.launch(number));
         (0..members).for_each(|number| cluster.await_answer(number));
         cluster
@@ -78,6 +116,36 @@ impl Etcd {
             None => format!("etcd://{}", hosts.join(",")),
             Some(certs) => format!("etcds://{}/?ca={}", hosts.join(","), certs.ca().display()),
         }
+    }
+
+    /// Where its members listen for clients.
+    pub(crate) fn client_ports(&self) -> Vec<u16> {
+        self.members.iter().map(|member| member.client.number()).collect()
+    }
+
+    /// Raises or ends the alarm that the cluster has no space left: it then refuses to store
+    /// anything. Waits until the cluster has agreed.
+    pub(crate) fn set_space_alarm(&self, on: bool) {
+        let action = if on { "ACTIVATE" } else { "DEACTIVATE" };
+        let leader = self.leader();
+        let id = self.try_post(leader, "/v3/maintenance/status", "{}");
+        let id = id.map_or_else(|_| "0".to_owned(), |status| status["header"]["member_id"].to_string());
+        let body = format!(r#"{{"action":"{action}","memberID":{id},"alarm":"NOSPACE"}}"#);
+        until_blocking("the cluster agrees on an alarm", LIMIT, || {
+            let answers =
+                (0..self.members.len()).map(|number| self.try_post(number, "/v3/maintenance/alarm", &body));
+            answers.flatten().any(|answer| answer.get("error").is_none())
+        });
+    }
+
+    /// How many keys begin with `prefix`, which is ASCII.
+    pub(crate) fn count_keys(&self, prefix: &str) -> usize {
+        let mut end = prefix.as_bytes().to_vec();
+        *end.last_mut().expect("a prefix") += 1;
+        let (key, end) = (base64(prefix.as_bytes()), base64(&end));
+        let body = format!(r#"{{"key":"{key}","range_end":"{end}","count_only":true}}"#);
+        // JSON has no 64-bit numbers, so etcd writes them as texts, and leaves a zero out.
+        self.post("/v3/kv/range", &body)["count"].as_str().map_or(0, |count| count.parse().unwrap())
     }
 
     /// Ends a member as a crash would (SIGKILL).
@@ -175,15 +243,19 @@ impl Etcd {
         let member = &self.members[number];
         let client = format!("{scheme}://localhost:{}", member.client.number());
         let listen = format!("{scheme}://127.0.0.1:{}", member.client.number());
-        let peer = member.peer_url();
+        let (peer, advertised) =
+            (format!("http://127.0.0.1:{}", member.peer.port.number()), member.peer_url());
         let log = File::options().create(true).append(true).open(self.log_path(number)).unwrap();
         let child = spawn_bound("etcd", |command| {
             command.args(["--name", &format!("m{number}")]);
             command.arg("--data-dir").arg(self.data_path(number));
             command.args(["--listen-client-urls", &listen, "--advertise-client-urls", &client]);
-            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+            command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &advertised]);
             command.args(["--initial-cluster", &peers, "--initial-cluster-token", Self::TOKEN]);
             command.args(["--logger", "zap", "--log-level", "warn"]);
+            let EtcdOptions { heartbeat, election_timeout } = self.options;
+            command.args(["--heartbeat-interval", &heartbeat.as_millis().to_string()]);
+            command.args(["--election-timeout", &election_timeout.as_millis().to_string()]);
             if let Some(certs) = &self.certs {
                 command.arg("--cert-file").arg(certs.server_cert());
                 command.arg("--key-file").arg(certs.server_key());
@@ -225,6 +297,21 @@ impl Etcd {
     }
 }
 
+/// etcd's JSON interface has keys in base64.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let group = |chunk: &[u8]| {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit = |at: usize| match at <= chunk.len() {
+            true => char::from(DIGITS[(bits >> (18 - 6 * at) & 63) as usize]),
+            false => '=',
+        };
+        [0, 1, 2, 3].map(digit)
+    };
+    bytes.chunks(3).flat_map(group).collect()
+}
+
 /// Runs `etcdctl` to its end.
 ///
 /// # Panics
@@ -240,5 +327,29 @@ fn etcdctl(prepare: impl FnOnce(&mut Command)) {
 impl Drop for Etcd {
     fn drop(&mut self) {
         (0..self.members.len()).for_each(|number| self.kill(number));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_encoded_with_and_without_padding() {
+        let encoded = ["quorlock/lock/", "quorlock/lock0", "abc", "a"].map(|text| base64(text.as_bytes()));
+        assert_eq!(encoded, ["cXVvcmxvY2svbG9jay8=", "cXVvcmxvY2svbG9jazA=", "YWJj", "YQ=="]);
+    }
+
+    #[test]
+    fn keys_of_a_prefix_are_counted() {
+        if !Etcd::is_here() {
+            eprintln!("skipped: no etcd here: apt-get install etcd-server");
+            return;
+        }
+        let etcd = Etcd::start(1);
+        for key in ["one/a", "one/b", "two/a"] {
+            etcd.post("/v3/kv/put", &format!(r#"{{"key":"{}","value":""}}"#, base64(key.as_bytes())));
+        }
+        assert_eq!([etcd.count_keys("one/"), etcd.count_keys("three/")], [2, 0]);
     }
 }

@@ -50,6 +50,20 @@ pub struct History {
     pub(crate) forced: BTreeMap<String, Duration>,
     /// When servers forgot locks in a way that no client can see.
     pub(crate) wild: Vec<(Duration, Duration)>,
+    /// When servers forgot locks in any way.
+    pub(crate) forgets: Vec<(Duration, Duration)>,
+    /// When clients were stopped with a lock.
+    pub(crate) stops: Vec<Stop>,
+    /// The call of the library that each client is in.
+    calling: Vec<Option<(String, Duration)>>,
+    /// Which clients have made their first call.
+    called: Vec<bool>,
+    /// Calls that took over a second.
+    pub(crate) long_calls: Vec<Call>,
+    /// When the fault phase ended.
+    pub(crate) fault_phase_end: Option<Duration>,
+    /// Clients that ended by themselves.
+    pub crashes: u64,
     pub(crate) violations: Vec<Violation>,
     done: usize,
     /// Acquire calls that ended without a lock.
@@ -94,6 +108,22 @@ pub(crate) struct Hold {
     pub(crate) end: Option<Duration>,
 }
 
+/// A client was stopped (SIGSTOP).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub(crate) client: usize,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+}
+
+/// A call of the library.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) client: usize,
+    pub(crate) from: Duration,
+    pub(crate) to: Duration,
+}
+
 /// A client's boot clock went ahead while it was stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sleep {
@@ -101,6 +131,9 @@ pub(crate) struct Sleep {
     pub(crate) at: Duration,
     pub(crate) by: Duration,
 }
+
+/// Shorter calls are no hangs.
+const LONG_CALL: Duration = Duration::from_secs(1);
 
 /// What is shown of the time before a violation.
 const EVIDENCE: Duration = Duration::from_secs(3);
@@ -116,6 +149,13 @@ impl History {
             refused_holders: Vec::new(),
             forced: BTreeMap::new(),
             wild: Vec::new(),
+            forgets: Vec::new(),
+            stops: Vec::new(),
+            calling: vec![None; clients],
+            called: vec![false; clients],
+            long_calls: Vec::new(),
+            fault_phase_end: None,
+            crashes: 0,
             violations: Vec::new(),
             done: 0,
             refusals: 0,
@@ -160,6 +200,11 @@ impl History {
         lines.iter().map(|(at, what)| format!("{:>10.4}s  {what}", since(at))).collect()
     }
 
+    /// Whether every client has made its first call.
+    pub(crate) fn all_have_called(&self) -> bool {
+        self.called.iter().all(|called| *called)
+    }
+
     /// How many clients have finished the recovery phase.
     pub(crate) fn done(&self) -> usize {
         self.done
@@ -176,8 +221,15 @@ impl History {
 
     /// Records what a client reported.
     pub(crate) fn record_line(&mut self, client: usize, line: ReportLine) {
-        self.lines.push((reported_at(&line), format!("client {client}: {line}")));
+        if !matches!(line, ReportLine::Calling { .. } | ReportLine::Returned { .. }) {
+            self.lines.push((reported_at(&line), format!("client {client}: {line}")));
+        }
         match line {
+            ReportLine::Calling { operation, at } => {
+                self.called[client] = true;
+                self.calling[client] = Some((operation, at));
+            }
+            ReportLine::Returned { at } => self.end_call(client, at),
             ReportLine::Granted { name, fence, token, called, belief } => {
                 self.begin(Hold::new(client, (name, fence, token), false, called, belief));
             }
@@ -228,6 +280,17 @@ impl History {
         }
     }
 
+    /// Ends the call that the client is in, if any.
+    pub(crate) fn end_call(&mut self, client: usize, to: Duration) {
+        if let Some((operation, from)) = self.calling[client].take()
+            && to.saturating_sub(from) > LONG_CALL
+        {
+            let what = format!("client {client}: {operation} took {:?}", to - from);
+            self.lines.push((to, what));
+            self.long_calls.push(Call { client, from, to });
+        }
+    }
+
     fn begin(&mut self, hold: Hold) {
         self.current[hold.client] = Some(self.holds.len());
         self.holds.push(hold);
@@ -270,6 +333,8 @@ fn reported_at(line: &ReportLine) -> Duration {
         | ReportLine::FencedOff { at, .. }
         | ReportLine::HeldAfterLoss { at }
         | ReportLine::WrongFence { at }
+        | ReportLine::Calling { at, .. }
+        | ReportLine::Returned { at }
         | ReportLine::Forced { at, .. } => *at,
         ReportLine::HandedOver { .. }
         | ReportLine::Tried

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// How long a server's unseen loss of memory matters: what it forgot is over after a ttl, and
 /// clocks are read some moments apart.
-const AFTERMATH: Duration = TTL.saturating_add(Duration::from_millis(50));
+pub(crate) const AFTERMATH: Duration = TTL.saturating_add(Duration::from_millis(50));
 
 impl History {
     /// Searches for two holders, for fences that are not unique or go back, and for holders that
@@ -128,13 +128,13 @@ impl History {
 
 impl Hold {
     /// When the client knew that it had the lock.
-    fn noted(&self) -> Duration {
+    pub(crate) fn noted(&self) -> Duration {
         self.beliefs[0].noted
     }
 
     /// Until when it believed to have it, in true time. A sleep takes from what was believed
     /// before.
-    fn until(&self, sleeps: &[Sleep]) -> Duration {
+    pub(crate) fn until(&self, sleeps: &[Sleep]) -> Duration {
         let mut until = Duration::ZERO;
         for belief in &self.beliefs {
             let mine = sleeps.iter().filter(|sleep| sleep.client == self.client && sleep.at > belief.noted);

@@ -1,7 +1,6 @@
 //! What a run proves, as a list of checks.
 
 use crate::nemesis::checker::history::Promise;
-use crate::nemesis::faults::Fault;
 use crate::nemesis::{Outcome, Setting};
 use std::fmt;
 use std::time::Duration;
@@ -61,7 +60,7 @@ impl Outcome {
         if self.fault_phase < LONG {
             return Vec::new();
         }
-        let missing = Fault::ALL.iter().filter(|fault| !self.faults.contains_key(fault));
+        let missing = self.kinds.iter().filter(|fault| !self.faults.contains_key(fault));
         let wanted = self.fault_phase.as_secs() * ACQUISITIONS_PER_MINUTE / 60;
         let got = self.history.acquisitions() as u64;
         let few = (got < wanted).then(|| format!("only {got}"));
@@ -90,10 +89,7 @@ impl Outcome {
     pub fn print(&self, setting: &Setting) {
         let (history, ledger) = (&self.history, &self.ledger);
         println!("seed             {} (decides the schedule; real time is not repeatable)", setting.seed);
-        println!(
-            "servers          {} {:?}: in turn with a synced log, without a log, with a log that is torn",
-            setting.nodes, setting.binary
-        );
+        println!("servers          {}", self.cluster);
         println!("clients          {} processes", setting.clients);
         println!("seconds          {}", self.fault_phase.as_secs());
         println!("acquisitions     {}", history.acquisitions());
@@ -117,8 +113,8 @@ impl Outcome {
         println!("uses refused     {} by fences at the resource", history.fenced_off);
         println!("double holds     {} while a server had forgotten unseen (not promised)", history.excused);
         println!("double holds     {} after a forced release (not promised)", history.forced_double_holds);
-        for fault in Fault::ALL {
-            println!("fault {fault:<18} {}", self.faults.get(&fault).copied().unwrap_or_default());
+        for fault in &self.kinds {
+            println!("fault {fault:<18} {}", self.faults.get(fault).copied().unwrap_or_default());
         }
         println!("violations       {}", history.violations().len());
     }

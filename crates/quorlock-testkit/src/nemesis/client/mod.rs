@@ -12,7 +12,7 @@ use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::protected_value::ProtectedValues;
 use crate::nemesis::{NAMES, RECOVERY_LIMIT, TTL, WAIT, builder};
 use crate::rng::Rng;
-use arguments::ClientArguments;
+use arguments::{ClientArguments, Workload};
 use process::ADOPT;
 use quorlock::{Event, Guard, Holder, LockHandle, Locker};
 use recorder::Recorder;
@@ -73,6 +73,8 @@ struct Client {
     recorder: Arc<Recorder>,
     values: ProtectedValues,
     rng: Rng,
+    workload: Workload,
+    names: &'static [&'static str],
 }
 
 impl Client {
@@ -80,18 +82,24 @@ impl Client {
         let recorder = Arc::new(Recorder::default());
         let observer = recorder.clone();
         let mut rng = Rng::new(arguments.seed);
-        let locker = vary(builder(arguments.urls.clone(), arguments.injected_bug), &mut rng)
+        let builder = builder(arguments.urls.clone(), arguments.injected_bug);
+        let builder = match arguments.workload {
+            Workload::All => vary(builder, &mut rng),
+            Workload::Plain => builder,
+        };
+        let locker = builder
             .observer(move |event: &Event| observer.on_event(event))
             .build()
             .expect("a good configuration");
         let values = ProtectedValues::open(&arguments.resource, arguments.id.clone());
-        Self { locker, recorder, values, rng }
+        let (workload, names) = (arguments.workload, &NAMES[..arguments.names.min(NAMES.len())]);
+        Self { locker, recorder, values, rng, workload, names }
     }
 
     async fn work(&mut self, orders: &Orders) {
         while !orders.is_recovering.load(Ordering::Relaxed) {
-            let name = *self.rng.pick(&NAMES);
-            if self.rng.chance(2) {
+            let name = *self.rng.pick(self.names);
+            if self.does_all() && self.rng.chance(2) {
                 self.force_release(name).await;
             }
             let handle = orders.handles.lock().unwrap().pop();
@@ -106,7 +114,7 @@ impl Client {
 
     /// Acquires every lock once. For the recovery phase.
     async fn recover(&mut self) {
-        for name in NAMES {
+        for name in self.names {
             let start = Instant::now();
             let guard = loop {
                 match self.acquire(name).await {
@@ -114,7 +122,7 @@ impl Client {
                     acquired => break acquired,
                 }
             };
-            Recorder::print(&ReportLine::Recovered { name: name.to_owned(), got: guard.is_some() });
+            Recorder::print(&ReportLine::Recovered { name: (*name).to_owned(), got: guard.is_some() });
             if let Some(guard) = guard {
                 self.release(guard).await;
             }
@@ -125,13 +133,15 @@ impl Client {
         let called = now();
         // Some calls wait for a hint; others give up soon, come again, and find a server that has
         // just forgotten.
-        let wait = *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]);
+        let wait = if self.does_all() { *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]) } else { WAIT };
         let lock = self.locker.named(name).expect("a good name").wait_timeout(wait);
-        let tries_once = self.rng.chance(20);
+        let tries_once = self.does_all() && self.rng.chance(20);
         if tries_once {
             Recorder::print(&ReportLine::Tried);
         }
+        Recorder::print(&ReportLine::Calling { operation: "acquire".to_owned(), at: called });
         let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
+        Recorder::print(&ReportLine::Returned { at: now() });
         match result {
             Ok(guard) => {
                 self.recorder.granted(&guard.lease(), called);
@@ -154,9 +164,14 @@ impl Client {
         let _outcome = lock.force_release(token).await;
     }
 
+    fn does_all(&self) -> bool {
+        self.workload == Workload::All
+    }
+
     /// Works under the lock, and releases it or hands it over.
     async fn use_lock(&mut self, guard: Guard) {
-        match self.rng.below(100) {
+        let choice = if self.does_all() { self.rng.below(100) } else { 100 };
+        match choice {
             0..5 => self.continue_by_token(guard).await,
             5..13 => {
                 self.work_under(&guard).await;
@@ -189,7 +204,7 @@ impl Client {
                 Recorder::print(&ReportLine::FencedOff { at: now(), held: guard.is_held() });
                 break;
             }
-            if self.rng.chance(10) {
+            if self.does_all() && self.rng.chance(10) {
                 // The observer reports the result.
                 let _ = guard.extend().await;
             }
@@ -198,9 +213,11 @@ impl Client {
 
     async fn release(&mut self, guard: Guard) {
         self.recorder.releasing();
-        if self.rng.chance(20) {
+        if self.does_all() && self.rng.chance(20) {
             return drop(guard);
         }
+        Recorder::print(&ReportLine::Calling { operation: "release".to_owned(), at: now() });
         let _outcome = guard.release().await;
+        Recorder::print(&ReportLine::Returned { at: now() });
     }
 }

@@ -23,6 +23,10 @@ pub(crate) enum ReportLine {
     HandedOver { handle: String },
     /// It is about to release the lock of this token by force.
     Forced { token: String, at: Duration },
+    /// It calls the library: acquire, extend or release.
+    Calling { operation: String, at: Duration },
+    /// The call is over.
+    Returned { at: Duration },
     /// It tries to acquire once.
     Tried,
     /// The library announced the loss of its lock.
@@ -76,6 +80,8 @@ impl fmt::Display for ReportLine {
             ReportLine::WrongFence { at } => write!(f, "wrong-fence {}", us(at)),
             ReportLine::HandedOver { handle } => write!(f, "handed-over {handle}"),
             ReportLine::Forced { token, at } => write!(f, "forced {token} {}", us(at)),
+            ReportLine::Calling { operation, at } => write!(f, "calling {operation} {}", us(at)),
+            ReportLine::Returned { at } => write!(f, "returned {}", us(at)),
             ReportLine::Tried => f.write_str("tried"),
             ReportLine::Lost { at } => write!(f, "lost {}", us(at)),
             ReportLine::Releasing { at, over } => write!(f, "releasing {} {over}", us(at)),
@@ -113,6 +119,10 @@ impl FromStr for ReportLine {
             ["wrong-fence", at] => ReportLine::WrongFence { at: time(at)? },
             ["handed-over", handle] => ReportLine::HandedOver { handle: handle.to_owned() },
             ["forced", token, at] => ReportLine::Forced { token: token.to_owned(), at: time(at)? },
+            ["calling", operation, at] => {
+                ReportLine::Calling { operation: operation.to_owned(), at: time(at)? }
+            }
+            ["returned", at] => ReportLine::Returned { at: time(at)? },
             ["tried"] => ReportLine::Tried,
             ["lost", at] => ReportLine::Lost { at: time(at)? },
             ["releasing", at, over] => ReportLine::Releasing { at: time(at)?, over: truth(over)? },
@@ -143,6 +153,8 @@ mod tests {
             ReportLine::WrongFence { at },
             ReportLine::HandedOver { handle: "{}".to_owned() },
             ReportLine::Forced { token: "f".to_owned(), at },
+            ReportLine::Calling { operation: "acquire".to_owned(), at },
+            ReportLine::Returned { at },
             ReportLine::Tried,
             ReportLine::Lost { at },
             ReportLine::Releasing { at, over: true },

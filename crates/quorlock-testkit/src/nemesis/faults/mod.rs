@@ -1,7 +1,6 @@
 //! The kinds of faults.
 
 pub(crate) mod link_faults;
-pub(crate) mod server_faults;
 
 use crate::nemesis::TTL;
 use std::collections::BTreeMap;
@@ -47,12 +46,21 @@ pub enum Fault {
     Flush,
     /// A server evicts a lock: an operator set a memory limit and a policy while it was in use.
     Evict,
-    /// A server has no memory left and refuses writes.
+    /// A server has no memory left and refuses writes; an etcd cluster has no space left.
     OutOfMemory,
     /// A server's wall clock goes back, or ahead by less than the margin of a lease.
     ServerClock,
     /// A server's wall clock jumps ahead, and its locks expire early.
     ServerClockAhead,
+    /// The leader of a cluster is stopped (SIGSTOP), as by a frozen disk, until the others have
+    /// elected another.
+    LeaderStop,
+    /// The leader of a cluster is killed (SIGKILL) and comes back with its memory.
+    LeaderCrash,
+    /// The other members of a cluster hear nothing from one, which hears them.
+    PeerMute,
+    /// No member of a cluster hears another.
+    PeerSplit,
     /// A client process is stopped (SIGSTOP) with a lock until the lock is over, and continues
     /// where it was.
     ClientPause,
@@ -65,35 +73,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All kinds.
-    pub const ALL: [Fault; 25] = [
-        Fault::Delay,
-        Fault::Hold,
-        Fault::HoldReplies,
-        Fault::Swallow,
-        Fault::SwallowReplies,
-        Fault::Garbage,
-        Fault::Huge,
-        Fault::DuplicateReplies,
-        Fault::DuplicateRequests,
-        Fault::Drip,
-        Fault::Refuse,
-        Fault::Cut,
-        Fault::Stop,
-        Fault::Crash,
-        Fault::Amnesia,
-        Fault::PowerLoss,
-        Fault::Flush,
-        Fault::Evict,
-        Fault::OutOfMemory,
-        Fault::ServerClock,
-        Fault::ServerClockAhead,
-        Fault::ClientPause,
-        Fault::ClientCrash,
-        Fault::ClientClock,
-        Fault::ClientSuspend,
-    ];
-
     /// How long a server that lost memory in this way counts as one that did: its time down and the
     /// quarantine of ttl and 10 s. One that evicts forgets a lock unseen; there it is the time in
     /// which the holds of that lock are over.
@@ -111,9 +90,37 @@ impl Fault {
         matches!(self, Fault::Evict | Fault::ServerClockAhead)
     }
 
+    /// Whether a server forgets locks.
+    pub(crate) fn forgets(self) -> bool {
+        self.wipes_for().is_some() || self == Fault::ServerClockAhead
+    }
+
+    /// Whether bytes are changed on their way, which no network does.
+    pub(crate) fn corrupts(self) -> bool {
+        use Fault::{DuplicateReplies, DuplicateRequests, Garbage, Huge};
+        matches!(self, Garbage | Huge | DuplicateReplies | DuplicateRequests)
+    }
+
     /// Whether the server cannot vote meanwhile.
     pub(crate) fn is_outage(self) -> bool {
-        matches!(self, Fault::Stop | Fault::Crash | Fault::Amnesia | Fault::PowerLoss | Fault::OutOfMemory)
+        let is_of_one = matches!(
+            self,
+            Fault::Stop | Fault::Crash | Fault::Amnesia | Fault::PowerLoss | Fault::OutOfMemory
+        );
+        let is_of_cluster =
+            matches!(self, Fault::LeaderStop | Fault::LeaderCrash | Fault::PeerMute | Fault::PeerSplit);
+        is_of_one || is_of_cluster
+    }
+
+    /// How long it lasts, from and to.
+    pub(crate) fn spans(self) -> (Duration, Duration) {
+        match self {
+            // A server that forgets is back while the locks that it forgot are still held.
+            fault if fault.wipes_for().is_some() => (TTL / 20, TTL / 4),
+            // The others need about a second to elect another leader.
+            Fault::LeaderStop => (TTL + TTL / 2, 3 * TTL),
+            _ => (TTL / 20, TTL + TTL / 5),
+        }
     }
 
     /// Whether it happens to a server.

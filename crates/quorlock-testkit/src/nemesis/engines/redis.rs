@@ -1,5 +1,6 @@
-//! Faults of one server.
+//! Independent Redis or Valkey servers: each is one vote.
 
+use crate::nemesis::engines::Cluster;
 use crate::nemesis::faults::Fault;
 use crate::nemesis::{NAMES, TTL};
 use crate::processes::clockshim::ClockShim;
@@ -7,23 +8,25 @@ use crate::rng::Rng;
 use crate::servers::builder::{Binary, Fsync};
 use crate::servers::connection::{Connection, Reply};
 use crate::servers::server::Server;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
 
-/// A server that can be given faults.
-pub(crate) struct FaultyServer {
+/// The servers of a storm, each of which can be given faults.
+pub(crate) struct RedisServers {
+    binary: Binary,
+    servers: Vec<FaultyServer>,
+}
+
+struct FaultyServer {
     state: Mutex<State>,
-    pub(crate) memory: Memory,
-    /// One fault at a time.
-    pub(crate) permits: Arc<Semaphore>,
-    pub(crate) port: u16,
+    memory: Memory,
+    port: u16,
 }
 
 /// What a server remembers over a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Memory {
+enum Memory {
     /// Everything: it syncs every write, and clients know it as durable.
     Synced,
     /// Nothing.
@@ -39,12 +42,97 @@ struct State {
     ahead_ms: i64,
 }
 
+/// What these servers can be given: all but what needs a leader.
+const FAULTS: [Fault; 25] = [
+    Fault::Delay,
+    Fault::Hold,
+    Fault::HoldReplies,
+    Fault::Swallow,
+    Fault::SwallowReplies,
+    Fault::Garbage,
+    Fault::Huge,
+    Fault::DuplicateReplies,
+    Fault::DuplicateRequests,
+    Fault::Drip,
+    Fault::Refuse,
+    Fault::Cut,
+    Fault::Stop,
+    Fault::Crash,
+    Fault::Amnesia,
+    Fault::PowerLoss,
+    Fault::Flush,
+    Fault::Evict,
+    Fault::OutOfMemory,
+    Fault::ServerClock,
+    Fault::ServerClockAhead,
+    Fault::ClientPause,
+    Fault::ClientCrash,
+    Fault::ClientClock,
+    Fault::ClientSuspend,
+];
+
 /// How long to try to have a lock evicted.
 const EVICT_TIMEOUT: Duration = Duration::from_secs(1);
 
+impl RedisServers {
+    /// Starts `count` servers.
+    pub(crate) fn start(binary: Binary, count: usize) -> Self {
+        Self { binary, servers: (0..count).map(|number| FaultyServer::start(binary, number)).collect() }
+    }
+}
+
+impl Cluster for RedisServers {
+    fn description(&self) -> String {
+        let Self { binary, servers } = self;
+        let kinds = "in turn with a synced log, without a log, with a log that is torn";
+        format!("{} {binary:?}: {kinds}", servers.len())
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.servers.iter().map(|server| server.port).collect()
+    }
+
+    fn urls(&self, ports: &[u16]) -> Vec<String> {
+        self.servers.iter().zip(ports).map(|(server, port)| server.url(*port)).collect()
+    }
+
+    fn faults(&self) -> &'static [Fault] {
+        &FAULTS
+    }
+
+    fn suits(&self, member: usize, fault: Fault) -> bool {
+        let memory = self.servers[member].memory;
+        match fault {
+            Fault::Crash => memory == Memory::Synced,
+            Fault::Amnesia => memory == Memory::None,
+            Fault::PowerLoss => memory == Memory::Torn,
+            _ => true,
+        }
+    }
+
+    fn inject(&self, member: usize, fault: Fault, span: Duration, rng: &mut Rng) -> bool {
+        self.servers[member].inject(fault, span, rng)
+    }
+
+    fn longest_orphan(&self) -> Duration {
+        TTL
+    }
+
+    fn locks(&self) -> usize {
+        let servers =
+            self.servers.iter().map(|server| server.state.lock().unwrap().server.cli(&["KEYS", "*"]));
+        servers.map(|keys| keys.lines().filter(|key| is_lock(key)).count()).sum()
+    }
+
+    /// The others vote meanwhile.
+    fn rest(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 impl FaultyServer {
     /// Starts a server; its kind of memory follows from its number.
-    pub(crate) fn start(binary: Binary, number: usize) -> Self {
+    fn start(binary: Binary, number: usize) -> Self {
         let shim = ClockShim::new();
         let options = Server::builder().binary(binary).clock(&shim);
         let (memory, options) = match number % 3 {
@@ -55,28 +143,16 @@ impl FaultyServer {
         let server = options.start();
         let port = server.port();
         let state = Mutex::new(State { server, shim, ahead_ms: 0 });
-        Self { state, memory, permits: Arc::new(Semaphore::new(1)), port }
+        Self { state, memory, port }
     }
 
     /// The address of the server through `port`, with `durable` if clients may rely on it.
-    pub(crate) fn url(&self, port: u16) -> String {
+    fn url(&self, port: u16) -> String {
         let durable = if self.memory == Memory::Synced { "/?durable=yes" } else { "" };
         format!("redis://127.0.0.1:{port}{durable}")
     }
 
-    /// Whether this fault can be injected into this server.
-    pub(crate) fn suits(&self, fault: Fault) -> bool {
-        match fault {
-            Fault::Crash => self.memory == Memory::Synced,
-            Fault::Amnesia => self.memory == Memory::None,
-            Fault::PowerLoss => self.memory == Memory::Torn,
-            _ => true,
-        }
-    }
-
-    /// Injects `fault`, for `span` if it lasts. Blocks until it is over. `false` if there was
-    /// nothing to do.
-    pub(crate) fn inject(&self, fault: Fault, span: Duration, rng: &mut Rng) -> bool {
+    fn inject(&self, fault: Fault, span: Duration, rng: &mut Rng) -> bool {
         let mut state = self.state.lock().unwrap();
         match fault {
             Fault::Stop => {
@@ -191,6 +267,12 @@ fn lock_key(name: &str) -> String {
 /// Where the library keeps the fence counter of a name.
 fn fence_key(name: &str) -> String {
     format!("quorlock:fence:{{{name}}}")
+}
+
+/// Whether it is the lock of any library: most use the name itself, rueidislock a prefix and the
+/// number of a vote.
+fn is_lock(key: &str) -> bool {
+    NAMES.contains(&key.strip_prefix("rueidislock:0:").unwrap_or(key))
 }
 
 /// A number from the INFO of the server.

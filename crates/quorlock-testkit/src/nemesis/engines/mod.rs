@@ -1,0 +1,115 @@
+//! The clusters that a storm can run on: how each is started, reached and disturbed.
+
+mod etcd;
+mod redis;
+
+use crate::nemesis::Setting;
+use crate::nemesis::faults::Fault;
+use crate::rng::Rng;
+use crate::servers::builder::Binary;
+use crate::servers::etcd::Etcd;
+use etcd::EtcdMembers;
+use redis::RedisServers;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the nodes of a storm are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Independent Redis or Valkey servers.
+    #[default]
+    Redis,
+    /// The members of one etcd cluster.
+    Etcd,
+}
+
+/// A cluster under test. It ends when it is dropped.
+pub(crate) trait Cluster: Send + Sync {
+    /// What it consists of, for the report.
+    fn description(&self) -> String;
+
+    /// Where its members listen for clients.
+    fn ports(&self) -> Vec<u16>;
+
+    /// The addresses for a client that reaches each member through the port of a proxy.
+    fn urls(&self, ports: &[u16]) -> Vec<String>;
+
+    /// The kinds of faults that a storm on it must have.
+    fn faults(&self) -> &'static [Fault];
+
+    /// Whether this fault of a server can be injected into this member.
+    fn suits(&self, member: usize, fault: Fault) -> bool;
+
+    /// Injects a fault of a server, for `span` if it lasts. Blocks until it is over, outside of the
+    /// runtime's own threads. `false` if there was nothing to do.
+    fn inject(&self, member: usize, fault: Fault, span: Duration, rng: &mut Rng) -> bool;
+
+    /// How long it keeps the lock of a client that died, at most.
+    fn longest_orphan(&self) -> Duration;
+
+    /// How many locks its members keep, of any client and any library. Blocks.
+    fn locks(&self) -> usize;
+
+    /// How long it is left alone after an outage, so that clients get locks between two of them.
+    fn rest(&self) -> Duration;
+}
+
+impl Engine {
+    /// Starts the cluster of `setting`.
+    pub(crate) async fn start(setting: &Setting) -> Arc<dyn Cluster> {
+        match setting.engine {
+            Engine::Redis => Arc::new(RedisServers::start(setting.binary, setting.nodes)),
+            Engine::Etcd => Arc::new(EtcdMembers::start(setting.nodes).await),
+        }
+    }
+
+    /// How many nodes a storm has unless another number is given.
+    pub fn usual_nodes(self) -> usize {
+        match self {
+            Engine::Redis => 5,
+            Engine::Etcd => 3,
+        }
+    }
+
+    /// How many clients a storm has unless another number is given.
+    pub fn usual_clients(self) -> usize {
+        match self {
+            Engine::Redis => 6,
+            Engine::Etcd => 10,
+        }
+    }
+
+    /// How many names its clients lock. Where the lock of a dead client stays for seconds, more are
+    /// needed for the same number of acquisitions.
+    pub(crate) fn names(self) -> usize {
+        match self {
+            Engine::Redis => 3,
+            Engine::Etcd => 6,
+        }
+    }
+
+    /// What is missing on this machine; `None` if the engine is installed.
+    pub fn missing(self, binary: Binary) -> Option<String> {
+        let server =
+            binary.find().is_none().then(|| format!("no {binary:?} server here, see scripts/setup-tests"));
+        let etcd = || (!Etcd::is_here()).then(|| "no etcd here: apt-get install etcd-server".to_owned());
+        match self {
+            Engine::Redis => server,
+            // The protected values are on a Redis server in any storm.
+            Engine::Etcd => server.or_else(etcd),
+        }
+    }
+}
+
+impl FromStr for Engine {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "redis" => Ok(Engine::Redis),
+            "etcd" => Ok(Engine::Etcd),
+            _ => Err(format!("unknown engine `{name}`; there are redis and etcd")),
+        }
+    }
+}
