@@ -4,7 +4,7 @@
 
 use super::rules::{AfterEnd, Rules, clocks, ttl};
 use super::world::{Client, Command, Heard, Knowledge, Link, Phase, Violation, World};
-use quorlock_core::attempt::Mark;
+use quorlock_core::attempt::StampReply;
 use quorlock_core::{
     Attempt, Ballot, Fence, LeaseState, LeaseTerms, Quorum, Step, Tally, Token, Verdict, Vote,
 };
@@ -54,7 +54,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
                 (0, heard) => step = attempt.on_ballot(node, ballot(heard)),
                 // The ballots that were counted before the first stamp: who voted is all that matters.
                 (_, _) if links[node].is_voter => {
-                    attempt.on_ballot(node, Ballot::Voted { counter: None });
+                    attempt.on_ballot(node, Ballot::Unraised { counter: None });
                 }
                 _ => {}
             }
@@ -64,7 +64,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         }
         let heard = |node: &usize| links[*node].is_voter && links[*node].heard != Heard::Waiting;
         for node in in_order().filter(|_| rounds > 0).filter(heard) {
-            step = attempt.on_mark(mark(links[node].heard));
+            step = attempt.on_stamp_reply(mark(links[node].heard));
         }
         match step {
             Step::Wait => {}
@@ -263,15 +263,15 @@ fn small(fence: Fence) -> u8 {
 
 fn ballot(heard: Heard) -> Ballot {
     match heard {
-        Heard::Confirmed => Ballot::Confirmed,
-        Heard::Voted => Ballot::Voted { counter: None },
+        Heard::Confirmed => Ballot::Raised,
+        Heard::Voted => Ballot::Unraised { counter: None },
         _ => Ballot::Missing,
     }
 }
 
-fn mark(heard: Heard) -> Mark {
+fn mark(heard: Heard) -> StampReply {
     match heard {
-        Heard::Stamped(to) => Mark::Stamped { to: Fence::new(to.into()) },
-        _ => Mark::Missing,
+        Heard::Stamped(to) => StampReply::Stamped { to: Fence::new(to.into()) },
+        _ => StampReply::Missing,
     }
 }
