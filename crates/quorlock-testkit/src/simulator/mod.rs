@@ -23,6 +23,7 @@ mod injected_bug;
 mod machine_clock;
 mod network;
 mod participants;
+pub mod redis_server;
 mod server;
 
 pub use faults::{Counts, Fault};
