@@ -97,7 +97,7 @@ impl RedisServer {
         if self.state.loading && !spec.runs_while_loading() {
             return Err(Reply::Error(format!("LOADING {name} is loading the dataset in memory").into()));
         }
-        if self.state.busy && !spec.runs_while_busy() {
+        if self.state.busy && !spec.runs_while_busy(self.version) {
             let text = format!(
                 "BUSY {name} is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
             );

@@ -118,8 +118,8 @@ impl Spec {
         self.flags & NO_AUTH != 0
     }
 
-    pub(super) fn runs_while_busy(&self) -> bool {
-        self.flags & ALLOW_BUSY != 0
+    pub(super) fn runs_while_busy(&self, version: Version) -> bool {
+        self.flags & ALLOW_BUSY != 0 || (self.command == Command::Select && version.is_valkey())
     }
 
     pub(super) fn runs_while_subscribed(&self) -> bool {

@@ -336,8 +336,9 @@ fn refusal(lua: &Lua, text: &str, version: Version) -> String {
 /// The line of the script that runs.
 fn line(lua: &Lua) -> Option<i64> {
     let found = (0..MAX_LEVELS).find_map(|level| {
-        let read =
-            |frame: &mlua::debug::Debug<'_>| (frame.source().source.as_deref() == Some(CHUNK), frame.current_line());
+        let read = |frame: &mlua::debug::Debug<'_>| {
+            (frame.source().source.as_deref() == Some(CHUNK), frame.current_line())
+        };
         match lua.inspect_stack(level, read) {
             Some((true, line)) => Some(line),
             Some((false, _)) => None,

@@ -2,8 +2,8 @@
 
 use crate::simulator::redis_server::Version;
 
-/// Doubles up to this are exact integers and written as such.
-const EXACT: f64 = 4_503_599_627_370_496.0;
+/// Newer servers write whole numbers up to this, half of the longest integer, with all their digits.
+const MAX_WHOLE: f64 = 4_611_686_018_427_387_904.0;
 
 /// A number as a server accepts it: no sign `+`, no leading zeros, no spaces.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
@@ -26,8 +26,10 @@ pub(super) fn double(text: &[u8]) -> Option<f64> {
 pub(super) fn write_double(out: &mut Vec<u8>, number: f64, version: Version) {
     if number.is_infinite() {
         out.extend_from_slice(if number > 0.0 { b"inf" } else { b"-inf" });
-    } else if number.fract() == 0.0 && number.abs() <= EXACT {
-        out.extend_from_slice(format!("{:.0}", number + 0.0).as_bytes());
+    } else if number == 0.0 {
+        out.push(b'0');
+    } else if version.is_after_redis_7_0() && number.fract() == 0.0 && number.abs() <= MAX_WHOLE {
+        out.extend_from_slice(format!("{number:.0}").as_bytes());
     } else if version.is_after_redis_7_0() {
         out.extend_from_slice(shortest(number).as_bytes());
     } else {
@@ -83,6 +85,7 @@ mod tests {
             (0.1, "0.10000000000000001", "0.1"),
             (1e-7, "9.9999999999999995e-08", "1e-7"),
             (123_456_789_012_345_678.0, "1.2345678901234568e+17", "123456789012345680"),
+            (132_463_988_267_086_672.0, "1.3246398826708667e+17", "132463988267086672"),
             (1e21, "1e+21", "1e+21"),
             (1.5, "1.5", "1.5"),
             (-0.0, "0", "0"),
