@@ -1,10 +1,13 @@
 //! The simulated server against real ones: the same bytes get the same answers.
 
+#![allow(clippy::unwrap_used)]
+
 mod faults;
 mod memory;
 mod pair;
 mod resp;
 mod sequences;
+mod speed;
 
 use pair::{Pair, Varies};
 use quorlock_testkit::Binary;

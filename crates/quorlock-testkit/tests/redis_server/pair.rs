@@ -102,7 +102,7 @@ impl Pair {
     /// Something differs.
     pub(crate) fn exchange(&mut self, from: usize, segments: &[&[u8]], varies: Varies) {
         let shown = String::from_utf8_lossy(&segments.concat()).replace("\r\n", " ");
-        self.log.push(format!("{from}> {}", &shown[..shown.floor_char_boundary(300)]));
+        self.log.push(format!("{from}> {}", shown.chars().take(300).collect::<String>()));
         for segment in segments {
             self.links[from].stream.write_all(segment).unwrap();
             self.simulated.receive(self.links[from].connection, segment);

@@ -2,8 +2,8 @@
 
 use crate::simulator::redis_server::RedisServer;
 use crate::simulator::redis_server::admission::Revoked;
+use crate::simulator::redis_server::commands::Script;
 use crate::simulator::redis_server::keyspace::{DATABASES, Keyspace};
-use crate::simulator::redis_server::lua::Script;
 use quorlock::Moment;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -157,7 +157,8 @@ impl Keyspace {
 
     /// Undoes all changes at and after `moment`, the last first.
     pub(super) fn undo_since(&mut self, moment: Moment) {
-        while let Some(change) = self.changes.pop_back_if(|change| change.at >= moment) {
+        while self.changes.back().is_some_and(|change| change.at >= moment) {
+            let Some(change) = self.changes.pop_back() else { return };
             match change.before {
                 Some(entry) => self.databases[change.database].insert(change.key, entry),
                 None => self.databases[change.database].remove(&change.key),

@@ -2,9 +2,8 @@
 //!
 //! Each thread has one interpreter for all servers. It keeps every script that it has compiled.
 
-use crate::simulator::redis_server::command_table::{Command, Spec};
-use crate::simulator::redis_server::commands::Caller;
-use crate::simulator::redis_server::numbers::{general, integer, write_double};
+use crate::simulator::redis_server::commands::{Caller, Script};
+use crate::simulator::redis_server::numbers::{general, write_double};
 use crate::simulator::redis_server::resp::Reply;
 use crate::simulator::redis_server::{RedisServer, Version};
 use mlua::chunk::ChunkMode;
@@ -17,7 +16,6 @@ use std::sync::Arc;
 
 /// The name of every script in error texts.
 const CHUNK: &str = "@user_script";
-const HASH_LENGTH: usize = 40;
 /// Integers up to this have all their digits in `%.17g`.
 const MAX_EXACT: i64 = 99_999_999_999_999_999;
 /// How deep a stack is searched for the line of a script.
@@ -27,131 +25,35 @@ const MAX_LEVELS: usize = 100;
 /// of the interpreter, is not there.
 const PRELUDE: &str = include_str!("prelude.lua");
 
-/// A script that a server has loaded.
-#[derive(Clone, Debug)]
-pub(super) struct Script {
-    text: Arc<[u8]>,
-    /// What is run: the text, changed by injected bugs.
-    runs: Arc<[u8]>,
-    /// The hash of what is run.
-    runs_hash: Arc<str>,
-}
-
-/// A text in scripts that an injected bug replaces.
-#[derive(Clone, Debug)]
-pub(super) struct Replacement {
-    from: String,
-    to: String,
-    found: usize,
-}
-
-impl RedisServer {
-    /// Runs every script that has `from` with `to` in its place. Clients see the hash of the original.
-    pub fn replace_in_scripts(&mut self, from: &str, to: &str) {
-        self.replacements.push(Replacement { from: from.to_owned(), to: to.to_owned(), found: 0 });
-        let texts: Vec<_> =
-            self.scripts.iter().map(|(hash, script)| (hash.clone(), script.text.clone())).collect();
-        for (hash, text) in texts {
-            let script = self.prepare(&text);
-            self.scripts.insert(hash, script);
-        }
-    }
-
-    /// In how many loaded scripts a text was replaced. An injected bug that replaced none is not there.
-    pub fn replaced_scripts(&self) -> usize {
-        self.replacements.iter().map(|replacement| replacement.found).sum()
-    }
-
-    pub(super) fn eval(&mut self, caller: &Caller, spec: &Spec, words: &[&[u8]]) -> Result<Reply, Reply> {
-        let keys = integer(words[2]).ok_or(Reply::error("ERR value is not an integer or out of range"))?;
-        let Ok(keys) = usize::try_from(keys) else {
-            return Err(Reply::error("ERR Number of keys can't be negative"));
-        };
-        if keys > words.len() - 3 {
-            return Err(Reply::error("ERR Number of keys can't be greater than number of args"));
-        }
-        let hash = match spec.command {
-            Command::Evalsha => String::from_utf8_lossy(words[1]).to_ascii_lowercase(),
-            _ => hash_of(words[1]),
-        };
-        if !self.scripts.contains_key(hash.as_str()) {
-            if spec.command == Command::Evalsha || hash.len() != HASH_LENGTH {
-                return Err(Reply::error(match self.version {
-                    Version::Valkey9 => "NOSCRIPT No matching script.",
-                    _ => "NOSCRIPT No matching script. Please use EVAL.",
-                }));
-            }
-            self.load(words[1])?;
-        }
-        let Some((hash, script)) = self.scripts.get_key_value(hash.as_str()) else {
-            return Err(Reply::error("ERR the script is gone"));
-        };
-        let (hash, script) = (hash.clone(), script.clone());
-        let (keys, arguments) = words[3..].split_at(keys);
-        let caller = Caller { script: Some(hash.clone()), ..caller.clone() };
-        let ran = VM.with(|vm| vm.run(self, caller, &script, keys, arguments));
-        Ok(match ran {
-            Ok(Ok(reply)) => reply,
-            Ok(Err(raised)) => Reply::Error(raised.text(self.version, &hash).into()),
-            Err(error) => Reply::Error(format!("ERR {error}").into()),
-        })
-    }
-
-    pub(super) fn script_load(&mut self, words: &[&[u8]]) -> Result<Reply, Reply> {
-        self.load(words[2]).map(|hash| Reply::bulk(hash.as_bytes()))
-    }
-
-    pub(super) fn script_exists(&self, words: &[&[u8]]) -> Reply {
-        let exists = |hash: &&[u8]| {
-            let hash = String::from_utf8_lossy(hash).to_ascii_lowercase();
-            Reply::Integer(i64::from(self.scripts.contains_key(hash.as_str())))
-        };
-        Reply::Array(words[2..].iter().map(exists).collect())
-    }
-
-    pub(super) fn script_flush(&mut self, words: &[&[u8]]) -> Result<Reply, Reply> {
-        let mode = words.get(2).map(|word| word.to_ascii_uppercase());
-        if words.len() > 3 || mode.is_some_and(|mode| mode != b"SYNC" && mode != b"ASYNC") {
-            return Err(Reply::error("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
-        }
-        self.scripts.clear();
-        Ok(Reply::OK)
-    }
-
-    fn load(&mut self, text: &[u8]) -> Result<Arc<str>, Reply> {
-        let hash: Arc<str> = hash_of(text).into();
-        if !self.scripts.contains_key(&hash) {
-            let script = self.prepare(text);
-            VM.with(|vm| vm.compiled(&script)).map_err(|error| {
-                let message = match &error {
-                    Error::SyntaxError { message, .. } => message.clone(),
-                    other => other.to_string(),
-                };
-                Reply::Error(format!("ERR Error compiling script (new function): {message}").into())
-            })?;
-            self.scripts.insert(hash.clone(), script);
-        }
-        Ok(hash)
-    }
-
-    /// Applies the injected bugs.
-    fn prepare(&mut self, text: &[u8]) -> Script {
-        let mut runs = String::from_utf8_lossy(text).into_owned();
-        let mut is_changed = false;
-        for replacement in &mut self.replacements {
-            if runs.contains(&replacement.from) {
-                runs = runs.replace(&replacement.from, &replacement.to);
-                replacement.found += 1;
-                is_changed = true;
-            }
-        }
-        let runs: Arc<[u8]> = if is_changed { runs.into_bytes().into() } else { text.into() };
-        let runs_hash = hash_of(&runs).into();
-        Script { text: text.into(), runs, runs_hash }
+/// Runs a script to its end.
+///
+/// # Panics
+/// The interpreter itself fails, which no script should be able to cause.
+pub(super) fn run(
+    server: &mut RedisServer,
+    caller: Caller,
+    script: &Script,
+    keys: &[&[u8]],
+    arguments: &[&[u8]],
+) -> Reply {
+    let (version, hash) = (server.version, caller.script.clone().unwrap_or_default());
+    match VM.with(|vm| vm.run(server, caller, script, keys, arguments)) {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(raised)) => Reply::Error(raised.text(version, &hash).into()),
+        Err(error) => panic!("the interpreter failed: {error}"),
     }
 }
 
-fn hash_of(text: &[u8]) -> String {
+/// Compiles a script; the error says why it cannot be.
+pub(super) fn compile(script: &Script) -> Result<(), String> {
+    VM.with(|vm| vm.compiled(script)).map(drop).map_err(|error| match error {
+        Error::SyntaxError { message, .. } => message,
+        other => other.to_string(),
+    })
+}
+
+/// The hash by which clients call a script.
+pub(super) fn hash_of(text: &[u8]) -> String {
     Sha1::from(text).hexdigest()
 }
 
@@ -264,7 +166,7 @@ impl Vm {
             self.redis.raw_set("pcall", scope.create_function(pcall)?)?;
             let (is_done, value): (bool, Value) = self.protected.call(function)?;
             if is_done {
-                return Ok(Ok(from_lua(&value, version)));
+                return Ok(Ok(from_lua(&value)));
             }
             let Value::Table(raised) = value else { return Err(Error::runtime("a script raised no table")) };
             let text: mlua::LuaString = raised.raw_get("err")?;
@@ -412,7 +314,7 @@ fn to_lua(lua: &Lua, reply: &Reply, version: Version) -> mlua::Result<Value> {
 }
 
 /// The reply that a script returned. Numbers are cut to integers, lists at the first nil.
-fn from_lua(value: &Value, version: Version) -> Reply {
+fn from_lua(value: &Value) -> Reply {
     match value {
         Value::String(text) => Reply::bulk(text.as_bytes()),
         Value::Boolean(true) => Reply::Integer(1),
@@ -432,7 +334,7 @@ fn from_lua(value: &Value, version: Version) -> Reply {
             }
             let items = (1..).map_while(|at: i64| match table.raw_get(at) {
                 Ok(Value::Nil) | Err(_) => None,
-                Ok(item) => Some(from_lua(&item, version)),
+                Ok(item) => Some(from_lua(&item)),
             });
             Reply::Array(items.collect())
         }

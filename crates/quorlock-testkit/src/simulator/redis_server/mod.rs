@@ -10,7 +10,7 @@
 //! | `keyspace` | what is stored, and how the last changes are lost |
 //! | `command_table`, `admission` | the known commands, and what is refused before they are executed |
 //! | `commands` | what each command does |
-//! | `lua` | the scripts |
+//! | `lua` | the interpreter of scripts |
 //! | `faults` | what can happen to a server |
 
 mod admission;
@@ -26,10 +26,9 @@ pub use faults::Snapshot;
 pub use keyspace::{Origin, OriginCommand};
 
 use crate::rng::Rng;
-use commands::Caller;
+use commands::{Caller, Replacement, Script};
 use faults::State;
 use keyspace::{DATABASES, Keyspace, Now, Value, is_over};
-use lua::{Replacement, Script};
 use quorlock::Clock;
 use quorlock_core::Wall;
 use resp::{Protocol, Reply, Request, read_request};

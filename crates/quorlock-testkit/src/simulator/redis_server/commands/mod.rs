@@ -3,8 +3,11 @@
 mod collections;
 mod connection;
 mod keys;
+mod scripting;
 mod server;
 mod strings;
+
+pub(super) use scripting::{Replacement, Script};
 
 use crate::simulator::redis_server::RedisServer;
 use crate::simulator::redis_server::command_table::{Command, Spec};
@@ -82,7 +85,7 @@ impl RedisServer {
             Command::Time => Ok(self.time()),
             Command::Role => Ok(self.role()),
             Command::ConfigGet => Ok(self.config_get(words)),
-            Command::CommandInfo => Ok(self.command_info(words)),
+            Command::DescribeCommands => Ok(self.command_info(words)),
             Command::AclWhoami => Ok(Reply::bulk("default")),
             Command::Eval | Command::Evalsha => self.eval(caller, spec, words),
             Command::ScriptLoad => self.script_load(words),
