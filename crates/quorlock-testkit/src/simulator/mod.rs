@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `event_queue`, `machine_clock`, `entropy` | time and randomness of the simulated machines |
 //! | `server`, `network` | simulated servers, and the links of clients to them |
+//! | [`redis_server`] | a Redis or Valkey server that speaks RESP, for the shipped link |
 //! | `history` | what happened, and the checker of the promises |
 //! | `participants` | all of them together: servers, client machines, links and the history |
 //! | `clients` | what clients do with locks |

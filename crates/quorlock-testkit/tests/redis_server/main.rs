@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
+mod link;
 mod memory;
 mod pair;
 mod resp;
