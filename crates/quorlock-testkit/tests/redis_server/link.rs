@@ -56,8 +56,7 @@ impl Hub {
 
     fn deliver(&self) {
         let (mut server, mut outputs) = (self.server.lock().unwrap(), self.outputs.lock().unwrap());
-        let waiting: Vec<u64> = server.connections_with_output().collect();
-        for connection in waiting {
+        for connection in server.connections_with_output() {
             let bytes = server.take_output(connection);
             if let Some(output) = outputs.get(&connection) {
                 let _ = output.send(bytes);

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// A real server that answers later than this does not answer at all.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How far two clocks readings of the same command may be apart.
+/// How far apart the clocks of two servers may be when they execute the same command.
 const TOLERANCE_MILLIS: i64 = 3_000;
-/// Numbers of at least so many digits are moments.
+/// Numbers with at least this many digits are moments.
 const MOMENT_DIGITS: usize = 13;
 
 /// What differs between two servers although both are right.

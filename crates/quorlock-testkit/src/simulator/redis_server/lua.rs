@@ -269,7 +269,6 @@ fn argument(value: &Value) -> Option<Vec<u8>> {
         Value::Integer(number) if number.unsigned_abs() <= MAX_EXACT.unsigned_abs() => {
             Some(number.to_string().into_bytes())
         }
-        #[allow(clippy::cast_precision_loss)]
         Value::Integer(number) => Some(general(*number as f64).into_bytes()),
         Value::Number(number) => Some(general(*number).into_bytes()),
         _ => None,
@@ -319,7 +318,6 @@ fn from_lua(value: &Value) -> Reply {
         Value::String(text) => Reply::bulk(text.as_bytes()),
         Value::Boolean(true) => Reply::Integer(1),
         Value::Integer(number) => Reply::Integer(*number),
-        #[allow(clippy::cast_possible_truncation)]
         Value::Number(number) => Reply::Integer(*number as i64),
         Value::Table(table) => {
             let field = |name: &str| match table.raw_get(name) {

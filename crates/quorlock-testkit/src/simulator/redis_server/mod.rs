@@ -233,7 +233,7 @@ impl RedisServer {
     }
 
     /// The connections for which there are bytes to take, in the order of their ids.
-    pub fn connections_with_output(&self) -> impl Iterator<Item = u64> {
+    pub fn connections_with_output(&self) -> impl Iterator<Item = u64> + use<> {
         let open = self.connections.iter().filter(|(_, client)| !client.output.is_empty()).map(|(id, _)| *id);
         let all: BTreeSet<u64> = open.chain(self.unsent.keys().copied()).collect();
         all.into_iter()

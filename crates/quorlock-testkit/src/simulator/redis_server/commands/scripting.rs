@@ -8,8 +8,6 @@ use crate::simulator::redis_server::resp::Reply;
 use crate::simulator::redis_server::{RedisServer, Version};
 use std::sync::Arc;
 
-const HASH_LENGTH: usize = 40;
-
 /// A script that a server has loaded.
 #[derive(Clone, Debug)]
 pub(in crate::simulator::redis_server) struct Script {
@@ -40,7 +38,8 @@ impl RedisServer {
         }
     }
 
-    /// In how many loaded scripts a text was replaced. An injected bug that replaced none is not there.
+    /// How often a text of a script was replaced. If it is never, the scripts have changed and the injected
+    /// bug is not there.
     pub fn replaced_scripts(&self) -> usize {
         self.replacements.iter().map(|replacement| replacement.found).sum()
     }
@@ -58,7 +57,7 @@ impl RedisServer {
             _ => hash_of(words[1]),
         };
         if !self.scripts.contains_key(hash.as_str()) {
-            if spec.command == Command::Evalsha || hash.len() != HASH_LENGTH {
+            if spec.command == Command::Evalsha {
                 return Err(Reply::error(match self.version {
                     Version::Valkey9 => "NOSCRIPT No matching script.",
                     _ => "NOSCRIPT No matching script. Please use EVAL.",
