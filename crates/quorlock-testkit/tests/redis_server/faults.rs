@@ -175,6 +175,8 @@ fn redis_6_2_wraps_the_errors_of_scripts() {
     let raised = answer(&mut server, &["EVAL", "return redis.call('GET', 'list')", "0"]);
     assert!(raised.starts_with("-ERR Error running script (call to f_"), "{raised}");
     assert!(raised.contains("): @user_script:1: WRONGTYPE Operation against"), "{raised}");
+    assert_eq!(answer(&mut server, &["EVAL", "return redis.error_reply('NOEPOCH')", "0"]), "-NOEPOCH");
+    assert!(answer(&mut server, &["PEXPIRE", "a", "5", "NX"]).starts_with("-ERR wrong number"));
     server.set_out_of_memory(true);
     let raised = answer(&mut server, &["EVAL", SET, "1", "a"]);
     assert!(raised.contains("@user_script: 1: -OOM command not allowed"), "{raised}");

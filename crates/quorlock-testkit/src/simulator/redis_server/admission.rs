@@ -118,8 +118,11 @@ impl RedisServer {
                 return Err(self.script_text("Unknown {}command called from script"));
             }
         };
-        if !known.accepts(words.len()) {
-            return Err(self.script_text("Wrong number of args calling {}command from script"));
+        if !known.accepts(words.len(), self.version) {
+            return Err(self.script_text(match self.version {
+                Version::Redis62 => "Wrong number of args calling {}command From script",
+                _ => "Wrong number of args calling {}command from script",
+            }));
         }
         if known.is_denied_in_scripts() {
             let name = self.version.title();
@@ -142,7 +145,7 @@ impl RedisServer {
     fn known(&self, found: Lookup, words: &[&[u8]]) -> Result<&'static Spec, Reply> {
         let wrong_arity = |name: &str| format!("ERR wrong number of arguments for '{name}' command");
         let text = match found {
-            Lookup::Known(spec) if spec.accepts(words.len()) => return Ok(spec),
+            Lookup::Known(spec) if spec.accepts(words.len(), self.version) => return Ok(spec),
             Lookup::Known(spec) if self.version == Version::Redis62 && spec.name != spec.container() => {
                 self.unknown_subcommand(words)
             }
@@ -236,7 +239,7 @@ impl RedisServer {
     fn script_text(&self, text: &str) -> String {
         match self.version {
             Version::Valkey9 => text.replace("{}", ""),
-            Version::Redis62 => text.replace("{}", "Redis ").replace("from script", "from Lua script"),
+            Version::Redis62 => text.replace("{}", "Redis ").replace("rom script", "rom Lua script"),
             _ => text.replace("{}", "Redis "),
         }
     }

@@ -89,9 +89,15 @@ const FAST: u16 = 128;
 const PUBSUB: u16 = 256;
 
 impl Spec {
-    pub(super) fn accepts(&self, words: usize) -> bool {
+    pub(super) fn accepts(&self, words: usize, version: Version) -> bool {
         let words = i32::try_from(words).unwrap_or(i32::MAX);
-        if self.arity < 0 { words >= -self.arity } else { words == self.arity }
+        // Expiries have conditions since version 7.
+        let is_exact =
+            version == Version::Redis62 && matches!(self.command, Command::Expire | Command::Pexpire);
+        match self.arity {
+            least @ ..0 if !is_exact => words >= -least,
+            exact => words == exact.abs(),
+        }
     }
 
     pub(super) fn arity(&self) -> i32 {

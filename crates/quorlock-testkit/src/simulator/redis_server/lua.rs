@@ -71,6 +71,8 @@ struct Vm {
     environment: Table,
     /// Runs a function and catches what it raises.
     protected: Function,
+    /// `redis.error_reply` of Redis 6.2, which adds no code, and of later versions.
+    error_replies: (Function, Function),
     compiled: RefCell<HashMap<Arc<str>, Function>>,
 }
 
@@ -126,8 +128,16 @@ impl Vm {
             Ok(table)
         })?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (globals, redis, environment, protected) = prelude.call((sha1hex, text_of, handler))?;
-        Ok(Self { lua, globals, redis, environment, protected, compiled: RefCell::default() })
+        let (globals, redis, environment, protected, old, new) = prelude.call((sha1hex, text_of, handler))?;
+        Ok(Self {
+            lua,
+            globals,
+            redis,
+            environment,
+            protected,
+            error_replies: (old, new),
+            compiled: RefCell::default(),
+        })
     }
 
     fn compiled(&self, script: &Script) -> mlua::Result<Function> {
@@ -151,6 +161,8 @@ impl Vm {
         let function = self.compiled(script)?;
         let version = server.version;
         let session = RefCell::new(Session { server, caller, has_written: false });
+        let (old, new) = &self.error_replies;
+        self.redis.raw_set("error_reply", if version == Version::Redis62 { old } else { new })?;
         self.globals.raw_set("KEYS", self.list(keys)?)?;
         self.globals.raw_set("ARGV", self.list(arguments)?)?;
         self.lua.scope(|scope| {

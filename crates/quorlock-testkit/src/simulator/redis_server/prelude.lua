@@ -1,5 +1,5 @@
--- Returns the globals of scripts, `redis`, both without protection, the environment of scripts, and the
--- function that runs a script.
+-- Returns the globals of scripts and `redis`, both without protection, the environment of scripts, the
+-- function that runs a script, and `error_reply` of Redis 6.2 and of later versions.
 local sha1hex, text_of, handler = ...
 local raw_error, raw_pcall, raw_xpcall = error, pcall, xpcall
 
@@ -41,7 +41,7 @@ end
 -- They go on at random from call to call, and from world to world.
 math.random, math.randomseed = nil, nil
 
-local redis = {sha1hex = sha1hex, status_reply = single_field('ok'), error_reply = error_reply}
+local redis = {sha1hex = sha1hex, status_reply = single_field('ok')}
 local globals = {
   redis = readonly(redis), string = readonly(string), table = readonly(table), math = readonly(math),
   assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
@@ -53,4 +53,5 @@ setmetatable(globals, {__index = function(_, name)
   raw_error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
 end})
 
-return globals, redis, readonly(globals), function(script) return raw_xpcall(script, handler) end
+local function run(script) return raw_xpcall(script, handler) end
+return globals, redis, readonly(globals), run, single_field('err'), error_reply
