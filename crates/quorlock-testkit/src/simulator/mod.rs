@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `event_queue`, `machine_clock`, `entropy` | time and randomness of the simulated machines |
 //! | `server`, `network` | simulated servers, and the links of clients to them |
+//! | [`redis_server`] | a Redis or Valkey server that speaks RESP, for the shipped link |
 //! | `history` | what happened, and the checker of the promises |
 //! | `participants` | all of them together: servers, client machines, links and the history |
 //! | `clients` | what clients do with locks |
@@ -23,6 +24,7 @@ mod injected_bug;
 mod machine_clock;
 mod network;
 mod participants;
+pub mod redis_server;
 mod server;
 
 pub use faults::{Counts, Fault};
