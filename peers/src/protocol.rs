@@ -1,4 +1,4 @@
-//! What a contestant is told, as flags, and what it answers, as one line of JSON. See README.md.
+//! What a contestant gets, as flags, and what it answers, as one line of JSON. See README.md.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};

@@ -67,7 +67,7 @@
 //! A folder uses only the folders listed above it; `tests/layout.rs` checks that.
 //!
 //! - `error/`: what can go wrong, each variant a decision for the caller
-//! - `context/`: what every part shares: clock, randomness, settings, events
+//! - `context/`: what every part shares: clock, randomness, connector, settings, events
 //! - `node/`: anything that can vote: the contract, and the redis, file, etcd and memory nodes
 //! - `metrics/`: events and the health of nodes as numbers
 //! - `quorum/`: one command to many nodes, replies counted

@@ -142,7 +142,7 @@ fn a_directory_that_cannot_be_used_is_refused() {
     assert!(error.contains("below"), "{error}");
 }
 
-/// Goal: the nodes come from the environment, and its absence is told. One test, as the environment is shared.
+/// Goal: the nodes come from the environment, and a missing variable is an error. One test, as the environment is shared.
 #[test]
 fn nodes_can_come_from_the_environment() {
     let child = |nodes: Option<&str>| {

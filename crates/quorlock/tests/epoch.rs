@@ -10,7 +10,7 @@ use quorlock_testkit::{ClockShim, Fsync, Server, Servers, until};
 use std::path::Path;
 use std::time::Duration;
 
-/// Waits until exactly `count` nodes are quarantined for whoever asks for `name`; gives the longest time left.
+/// Waits until exactly `count` nodes are quarantined for a client that acquires `name`; returns the longest time left.
 async fn until_quarantined(locker: &Locker, name: &str, count: usize) -> Duration {
     let mut left = Duration::ZERO;
     until(&format!("{count} are quarantined"), SOON, async || {
@@ -98,7 +98,7 @@ async fn a_server_that_followed_another_does_not_vote_with_that_memory() {
     let net = Net::start(0).await;
     let locker = net.locker().await;
     let other = Server::start();
-    // A primary that is a node of somebody else, with an epoch of its own.
+    // A primary that is a node of other clients, with an epoch of its own.
     let theirs = Locker::builder().nodes([other.url()]).restart_guard(quorlock::RestartGuard::Strict).build();
     quorlock_testkit::init_nodes(&theirs.unwrap()).await;
     for server in &net.servers[..2] {

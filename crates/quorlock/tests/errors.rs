@@ -1,4 +1,4 @@
-//! Servers that refuse: the typed cause is told, and all goes on once it is gone.
+//! Servers that refuse: the client reports the typed cause, and works again once it is gone.
 #![allow(clippy::unwrap_used)]
 
 mod net;
@@ -25,7 +25,7 @@ async fn servers_without_memory_are_named_and_still_extend_and_release() {
     until_refused(&locker, "a", "out_of_memory").await;
     held.extend().await.unwrap();
     release(held).await;
-    // Also a new client is told the cause, although it cannot write an epoch.
+    // A new client reports the cause, too, although it cannot write an epoch.
     ask_two(&net, &["DEL", "quorlock:epoch"]);
     until_refused(&net.builder().build().unwrap(), "a", "out_of_memory").await;
     ask_two(&net, &["CONFIG", "SET", "maxmemory", "0"]);
@@ -50,7 +50,7 @@ async fn servers_that_are_busy_are_named_and_get_the_releases_afterwards() {
     let blocked: Vec<_> = net.servers[..2].iter().map(block).collect();
     until_refused(&locker, "a", "busy").await;
     drop(held);
-    // A client that comes now is told the same.
+    // A client that comes now reports the same.
     until_refused(&net.builder().build().unwrap(), "a", "busy").await;
     ask_two(&net, &["SCRIPT", "KILL"]);
     for thread in blocked {

@@ -263,7 +263,7 @@ fn a_locker_that_goes_right_after_its_guard_leaves_nothing_behind() {
             let locker = patient(&etcd.url());
             drop(locker.named("last").unwrap().acquire().await.unwrap());
             drop(locker);
-            // `quorlock/lock/last`, by nobody's leave.
+            // The key is `quorlock/lock/last` in base64.
             let left = etcd.post("/v3/kv/range", r#"{"key":"cXVvcmxvY2svbG9jay9sYXN0"}"#);
             assert!(left.get("kvs").is_none() && left.get("header").is_some(), "{left}");
         });

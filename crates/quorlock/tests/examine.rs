@@ -146,7 +146,7 @@ async fn the_epoch_is_read_and_never_begun_or_moved() {
     assert_eq!((epoch.longest_ttl, epoch.quarantine), (secs(30), Duration::ZERO), "declared fresh");
     assert_eq!(read(&net), before);
 
-    // Whoever is connected would begin a new epoch at once.
+    // A connected client would begin a new epoch at once.
     drop(locker);
     net.servers[0].kill();
     net.servers[0].restart();

@@ -49,7 +49,7 @@ async fn releases_go_without_the_script_while_nobody_waits() {
     let Some(server) = start() else { return };
     cycles(&locker(server.url()), 20).await;
     let (scripts, (done, refused)) = (calls(&server, "evalsha").0, calls(&server, "delifeq"));
-    // The first one tells the counter how long to be kept.
+    // The first one sets the expiry of the counter.
     assert_eq!((scripts, done, refused), (1, 19, 0));
     assert_eq!(server.cli(&["EXISTS", "a"]).trim(), "0");
     let left: i64 = server.cli(&["TTL", "quorlock:fence:{a}"]).trim().parse().unwrap();
@@ -72,7 +72,7 @@ async fn many_names_released_together_are_all_freed() {
     assert_eq!(server.cli(&["KEYS", "n*"]).trim(), "");
 }
 
-/// Goal: nobody who waits is forgotten because the release was a plain command.
+/// Goal: every waiter gets its hint, even if the release was a plain command.
 #[tokio::test]
 async fn who_has_begun_to_wait_is_told_and_from_then_on_the_script_tells() {
     let Some(server) = start() else { return };
@@ -121,7 +121,7 @@ async fn a_lock_whose_value_is_not_as_expected_is_released_and_one_of_others_is_
     assert_eq!(server.cli(&["LLEN", "a"]).trim(), "1");
 }
 
-/// The nodes store what the one who gave it away told of itself.
+/// The nodes store the label of the client that gave the lock away.
 #[tokio::test]
 async fn a_lock_that_was_adopted_is_released_by_the_script_in_one_step() {
     let Some(server) = start() else { return };

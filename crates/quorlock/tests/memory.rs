@@ -14,7 +14,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const WORKERS: usize = 20;
 
-/// Takes and lets go `cycles` locks of different names.
+/// Acquires and releases `cycles` locks of different names.
 async fn cycle(locker: &Locker, prefix: &str, cycles: usize) {
     let work = (0..WORKERS).map(|worker| {
         let (locker, prefix) = (locker.clone(), prefix.to_owned());

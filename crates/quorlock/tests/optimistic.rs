@@ -222,7 +222,7 @@ async fn a_closure_that_declines_changes_nothing_and_keeps_the_connection() {
     assert_eq!(foreign_write_refuses(&server, &store).await, 1);
 }
 
-/// How many attempts an update of `other` takes while somebody writes `k`: more than one only if `k` is watched.
+/// How many attempts an update of `other` takes while another client writes `k`: more than one only if `k` is watched.
 async fn foreign_write_refuses(server: &Server, store: &OptimisticStore) -> u32 {
     let change = |_: Option<&[u8]>| {
         server.cli(&["APPEND", "k", "foreign"]);

@@ -57,7 +57,7 @@ fn the_whole_family_is_dead_before_the_validity_ends() {
 }
 
 /// Goal: a `quorlock` that is stopped can neither extend its lock nor end its command, yet the
-/// command does not run beside the next holder.
+/// command does not run at the same time as the next holder.
 #[test]
 fn a_command_does_not_outlive_the_lock_of_a_quorlock_that_was_stopped() {
     let home = Home::new();

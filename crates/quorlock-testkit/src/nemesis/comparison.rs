@@ -10,7 +10,7 @@ use std::time::Duration;
 /// A machine under load may delay a call by this much without a hang.
 const HANG_MARGIN: Duration = Duration::from_secs(3);
 
-/// A client that is told of a loss needs a moment to report it, while the next one already has the lock.
+/// A client that gets a loss signal needs a moment to report it, while the next one already has the lock.
 const MOMENT: Duration = Duration::from_millis(10);
 
 /// One library in one storm.

@@ -14,7 +14,7 @@ pub(crate) enum Voting {
 pub(crate) enum NameLoss {
     /// At any moment: evicted, deleted by hand, a server clock that jumped.
     Any,
-    /// When its owner lets go, or when its time is over, which the owner then knows.
+    /// When its owner releases it, or when its time is over, which the owner then knows.
     Valid,
 }
 

@@ -9,7 +9,7 @@ use quorlock_core::{Attempt, Fence, Quorum, Step};
 const PROPOSAL: u8 = 2;
 const NODES: usize = 3;
 
-/// An attempt that heard everything, next to the state that stands for it.
+/// An attempt that got all replies, next to the state that represents it.
 #[derive(Clone)]
 struct Pair {
     rules: Rules<NODES, 1>,

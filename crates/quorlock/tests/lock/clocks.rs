@@ -38,7 +38,7 @@ fn a_confirmation_after_an_unseen_pause_does_not_keep_the_old_deadline() {
     let boot = |at| Moment::from_boot(secs(at));
     let wall = |at: u64| Wall::from_micros(1_700_000_000_000_000 + at * 1_000_000);
     let token = Token::from_random([1; 16]);
-    // Granted for 30 s; after 1 s the virtual machine stands still for 20 s, which its boot clock does not count.
+    // Granted for 30 s; after 1 s the virtual machine is paused for 20 s, which its boot clock does not count.
     let mut lease = LeaseTerms::new(token, Fence::new(1), ttl(30), None, boot(1_000), wall(0));
     assert_eq!(lease.state(boot(1_001), wall(21)), LeaseState::Unverified);
     // A majority confirms for 10 s. The nodes, which never shorten, have about 10 s left of either.
@@ -52,7 +52,7 @@ async fn two_holders_after_a_long_extension_and_an_unseen_pause() {
     let world = World::of(3);
     let guard = world.lock("a").acquire().await.unwrap();
     guard.extend_by(Duration::from_secs(30)).await.unwrap();
-    // The machine stands still for 25 s: the nodes' clocks go on, our boot clock does not. `world.clock` is the
+    // The machine is paused for 25 s: the nodes' clocks go on, our boot clock does not. `world.clock` is the
     // nodes' clock, so model it as: everybody else moves on by 25 s, and our deadline with them.
     let before = guard.remaining();
     world.clock.jump_wall_millis(25_000);

@@ -1,4 +1,4 @@
-//! Losing a lock: when and how its holder is told.
+//! Losing a lock: when and how its holder gets the signal.
 
 use crate::world::{TTL, World, loss_of, ms};
 use quorlock::node::NodeError;
@@ -201,7 +201,7 @@ async fn a_lock_that_no_node_confirmed_is_given_to_none() {
     assert_eq!(world.copies("a").await, 0);
 }
 
-/// Goal: a lease that was lent by its token and that its holder did not extend is told apart from a lock that was
+/// Goal: a lease that was lent by its token and that its holder did not extend is distinguished from a lock that was
 /// lost, because only the second is a fault.
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_its_holder_did_not_extend_has_a_reason_of_its_own() {

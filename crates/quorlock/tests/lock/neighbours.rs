@@ -106,7 +106,7 @@ impl Node for Counting {
     }
 }
 
-/// A node that tells when it is asked to release, and takes its time.
+/// A node that reports each request to release, and answers it late.
 #[derive(Debug)]
 struct Dawdling {
     node: MemoryNode,
@@ -132,7 +132,7 @@ impl Node for Dawdling {
     }
 }
 
-/// Whoever comes while a neighbour's release is on its way to some nodes only would come before it on the others, be
+/// A client that comes while a neighbour's release is on its way to some nodes only would come before it on the others, be
 /// refused, and wait for nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn who_comes_while_a_neighbour_lets_go_is_granted_at_once() {

@@ -214,7 +214,7 @@ async fn a_try_at_a_lock_that_is_held_makes_one_attempt_and_one_look() {
     assert!(start.elapsed() < ms(2), "{:?}", start.elapsed());
 }
 
-/// Goal: a holder that lets go between the vote and the look leaves the lock to the client that tries.
+/// Goal: a holder that releases between the vote and the inspection leaves the lock to the client that tries.
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_goes_between_vote_and_look_leaves_the_lock_to_the_try() {
     let world = World::of(3);

@@ -89,7 +89,7 @@ async fn a_neighbour_hears_of_the_release_of_a_lock_that_may_outlive_its_process
     guard.detach();
 }
 
-/// Goal: whoever asks to extend never gets a yes for time that is over, as after a pause of the process.
+/// Goal: a client that extends never gets a yes for time that is over, as after a pause of the process.
 #[tokio::test(start_paused = true)]
 async fn an_extension_whose_time_is_over_when_it_is_answered_is_a_loss() {
     let world = World::of(3);

@@ -59,7 +59,7 @@ async fn a_waiter_without_hints_gets_the_lock_by_polling() {
     let world = World::of(1);
     let guard = world.lock("a").watchdog(false).acquire().await.unwrap();
     let start = Instant::now();
-    // Nobody releases: the lock simply runs out, and no hint tells.
+    // No client releases: the lock expires, and no node sends a hint.
     let next = world.lock("a").wait_timeout(Duration::from_secs(20)).acquire().await.unwrap();
     assert!(start.elapsed() >= ms(9_900) && start.elapsed() < ms(10_500), "{:?}", start.elapsed());
     assert!(next.fence() > guard.fence());
@@ -86,7 +86,7 @@ async fn waiting_without_a_limit_does_not_panic() {
     assert!(guard.is_ok());
 }
 
-/// L2: the limit is kept to within one node timeout, also when somebody holds the lock and nodes are slow.
+/// L2: the limit is kept to within one node timeout, also when another client holds the lock and nodes are slow.
 #[tokio::test(start_paused = true)]
 async fn the_wait_limit_is_kept_on_slow_nodes_while_somebody_holds_the_lock() {
     let mut worst = (Duration::ZERO, 0);

@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// On how many nodes somebody has `name`.
+    /// On how many nodes a client has `name`.
     pub async fn copies(&self, name: &str) -> usize {
         let seen = self.lock(name).inspect().await.unwrap();
         let free = quorlock::node::Content::Free;

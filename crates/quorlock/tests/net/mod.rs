@@ -9,7 +9,7 @@ use quorlock_testkit::{Proxy, ServerBuilder, Servers, until};
 use std::time::Duration;
 
 pub const SOON: Duration = Duration::from_secs(20);
-/// Long, so that whoever waits for a broken node is seen to do so even on a busy machine.
+/// Long, so that a client that waits for a broken node is noticed even on a busy machine.
 pub const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub fn secs(seconds: u64) -> Duration {
@@ -92,7 +92,7 @@ pub fn kinds(error: &AcquireError) -> Vec<&'static str> {
     causes.map(NodeError::kind).collect()
 }
 
-/// Tries `name` until the first two nodes give causes of `kind`, and nobody else any.
+/// Tries `name` until the first two nodes give causes of `kind`, and no other node gives any.
 pub async fn until_refused(locker: &Locker, name: &str, kind: &str) {
     let mut last = Vec::new();
     until(&format!("two nodes say {kind}"), SOON, async || {

@@ -59,7 +59,7 @@ async fn servers_that_would_lose_locks_are_refused_with_what_to_do() {
     drop(allowed.named("a").unwrap().try_acquire().await.unwrap());
 }
 
-/// Goal: a primary with replicas is what a failover loses locks of: nobody is left to find that out by himself.
+/// Goal: a failover of a primary with replicas loses locks, so the client reports such a primary.
 #[tokio::test]
 async fn a_primary_with_replicas_is_told_of_and_is_not_durable() {
     let primary = Server::builder().aof(Fsync::Always).start();

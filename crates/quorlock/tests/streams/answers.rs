@@ -62,7 +62,7 @@ async fn an_answer_that_comes_twice_counts_once() {
     assert!(extended.is_err(), "extended by another lock's answer");
 }
 
-/// Goal: what nobody asked for is not taken for the answer to what is asked next, although both are read together.
+/// Goal: a reply without a request is not taken for the reply to the next request, although both are read together.
 #[tokio::test]
 async fn a_second_answer_is_none_to_the_next_question() {
     let (servers, forger, locker) = behind_a_forger().await;
@@ -116,7 +116,7 @@ async fn half_a_yes_is_forgotten_with_its_connection() {
     assert_eq!(forger.connections.load(Ordering::SeqCst), before + 1);
 }
 
-/// Goal: whoever was answered is told so, although the server goes away behind its answers.
+/// Goal: every caller gets the reply that arrived, although the server closed the connection after it.
 #[tokio::test]
 async fn all_answers_before_the_end_of_a_connection_count() {
     const LOCKS: usize = 32;
@@ -147,7 +147,7 @@ async fn in_flight<T: Send + 'static>(
     work
 }
 
-/// What the server tells about the commands of locks that it has executed.
+/// What the server reports about the commands of locks that it has executed.
 fn votes_and_scripts(server: &Server) -> Vec<String> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let ours = stats.lines().filter(|line| line.contains("_zadd:") || line.contains("_evalsha:"));

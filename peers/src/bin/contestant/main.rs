@@ -81,7 +81,7 @@ fn told() -> Result<()> {
 fn answer(outcome: &Outcome) -> Result<()> {
     println!("{}", serde_json::to_string(outcome)?);
     io::stdout().flush()?;
-    // Tasks that are still under way have nothing more to tell.
+    // Tasks that still run have nothing more to report.
     std::process::exit(0)
 }
 

@@ -18,7 +18,7 @@ pub async fn run(order: Order) -> Result<()> {
     drive::run(Sidecar::start(&order)?, order).await
 }
 
-/// The program that is built from the workspace beside this one.
+/// The program that is built from the main workspace.
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release/quorlock")
 }

@@ -136,7 +136,7 @@ fn present(args: &Args, skipped: &mut Vec<Skipped>) -> Vec<Contestant> {
 
 /// One contestant in one cell. All of them run in turn, so that cells can be compared with each other, too.
 struct Entry<'a> {
-    /// Where it stands in the report.
+    /// Its place in the report.
     place: usize,
     cell: &'a Cell,
     contestant: &'a Contestant,
@@ -172,7 +172,7 @@ impl<'a> Entry<'a> {
         (!self.trials.is_empty()).then(|| Row::median(self.cell, self.contestant.name, &self.trials))
     }
 
-    /// quorlock beside its baseline in the same cell.
+    /// quorlock and its baseline in the same cell.
     fn comparison(&self, entries: &[Entry<'_>]) -> Option<Comparison> {
         let same_cell = |other: &&Entry<'_>| other.cell.title() == self.cell.title();
         let baseline = entries.iter().filter(same_cell).find(|other| other.contestant.name == BASELINE)?;

@@ -11,7 +11,7 @@ const SIZE: (u32, u32) = (760, 440);
 const ASIDE: [&str; 4] = ["floor-quorum", "floor-fenced", "quorlock-one-thread", "rslock-one-thread"];
 /// Grey that stands out from white and from black.
 const INK: RGBColor = RGBColor(128, 128, 128);
-/// Colours of medium lightness, told apart also by those who do not see red and green.
+/// Colours of medium lightness that people who do not see red and green can distinguish, too.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -27,7 +27,7 @@ const COLOURS: [RGBColor; 12] = [
     RGBColor(60, 140, 140),
 ];
 
-/// One picture: rows of a workload, what stands on both axes.
+/// One picture: rows of a workload, what both axes show.
 struct Plot {
     file: &'static str,
     title: &'static str,
