@@ -47,6 +47,8 @@ fn a_seed_repeats_its_world_to_the_letter() {
         let (one, other) = (world(), world());
         assert_eq!(one.history.timeline(), other.history.timeline());
         assert_eq!((one.faults, one.lasted), (other.faults, other.lasted));
+        assert_eq!((one.bytes, one.digest), (other.bytes, other.digest), "the bytes differ");
+        assert!(one.bytes > 100_000, "only {} bytes", one.bytes);
     }
 }
 

@@ -5,15 +5,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
-Runs simulated worlds: the shipped lock on simulated servers, with faults.
+Runs simulated worlds: the shipped lock, its connections and scripts on simulated servers, with faults.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--inject-bug NAME] [--list-bugs]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bytes] [--inject-bug NAME] [--list-bugs]
 
   --seeds N          how many worlds (default 100)
   --first N          the seed of the first (default 1)
   --seed N           one world only, with everything that happens in it
   --nodes N          how many servers vote (default 5)
   --clients N        how many machines contend (default 3)
+  --bytes            with --seed: also every segment that arrives
   --plain            clients only acquire, hold and release, with the same settings and nodes
   --inject-bug NAME  inject a bug (also --plant); the run passes if it is found
   --list-bugs        the bugs that can be injected (also --list-plants)";
@@ -50,6 +51,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             "--clients" => {
                 options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
             }
+            "--bytes" => options.setting.shows_bytes = true,
             "--plain" => options.setting.plain = true,
             "--inject-bug" | "--plant" => options.setting.injected_bug = Some(value()?.parse()?),
             "--list-bugs" | "--list-plants" => {
@@ -86,6 +88,8 @@ struct Report {
     lost_updates: u64,
     fenced_off: u64,
     forced_double_holds: u64,
+    bytes: u64,
+    digest: u64,
     uses: Uses,
     faults: Counts,
 }
@@ -145,6 +149,8 @@ impl Report {
         self.lost_updates += history.lost_unfenced;
         self.fenced_off += history.fenced_off;
         self.forced_double_holds += history.forced_double_holds();
+        self.bytes += outcome.bytes;
+        self.digest = self.digest.rotate_left(1) ^ outcome.digest;
         self.uses.add(&history.uses);
         for (fault, count) in outcome.faults {
             *self.faults.entry(fault).or_default() += count;
@@ -162,6 +168,12 @@ impl Report {
         println!("updates lost     {} without fences at the resource", self.lost_updates);
         println!("writes refused   {} by fences at the resource", self.fenced_off);
         println!("double holds     {} after a forced release (not promised)", self.forced_double_holds);
+        println!(
+            "bytes            {} (digest {:016x} in process {})",
+            self.bytes,
+            self.digest,
+            std::process::id()
+        );
         for (what, count) in self.uses.list() {
             println!("use {what:<20} {count}");
         }

@@ -1,5 +1,6 @@
 //! Bugs injected on purpose: each must be found, or the simulator proves nothing.
 
+use crate::simulator::faults::Fault;
 use quorlock::Builder;
 use quorlock::InjectedBug as LibraryBug;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::str::FromStr;
 pub enum InjectedBug {
     /// The proposal is the fence although fewer than a majority were raised to it.
     NoStamp,
-    /// A raise also succeeds when the counter is at the number already.
+    /// A stamp gives the number that the counter has already.
     LooseRaise,
     /// The next attempt uses the token of the one before.
     TokenReuse,
@@ -22,7 +23,7 @@ pub enum InjectedBug {
     NoRestartGuard,
     /// The lease is counted on a clock that stops while the machine sleeps.
     SleepyClock,
-    /// A release is not sent to nodes that did not answer.
+    /// An attempt that was refused does not release what it may have set.
     LazyRelease,
     /// The deadline is counted from the last answer.
     LateDeadline,
@@ -44,11 +45,41 @@ pub enum InjectedBug {
     RepairTaken,
     /// Counters vanish on a minority of nodes, even where no majority then knows the last fence.
     CounterLoss,
+    /// Votes count although the epoch after them is not the one that was verified.
+    EpochUnchecked,
+    /// A new epoch counts as old enough if the one before it was.
+    MatureForever,
+    /// A quarantine ends by the server's clock alone.
+    ServerClockQuarantine,
+    /// Unacknowledged releases are dropped when a new connection begins.
+    UnackedForgotten,
+    /// Replies on a new connection answer the commands of the one before.
+    RepliesAcrossConnections,
+    /// The first part of a reply survives its connection.
+    PartialReplyKept,
+    /// A reply that comes twice answers the next command.
+    RepeatedReply,
+    /// Releases overtake the acquires that wait with them for a connection.
+    ReleaseOvertakes,
+    /// An extension counts nodes that lost the lock and get it back.
+    RepairCounts,
+    /// An acquire that may have reached the server counts as never sent.
+    SentAsUnsent,
+    /// A repair that was not sent makes its lock count as never sent.
+    RepairUnsent,
+    /// Hints are subscribed to after the lock was found to be held.
+    HintsAfterLook,
+    /// A script that the server does not have is not sent again.
+    NoScript,
+    /// The connection before is not ended by the next one.
+    OldConnectionKept,
+    /// A compare-and-delete that found another value counts as done.
+    FastReleaseBlind,
 }
 
 impl InjectedBug {
     /// All of them.
-    pub const ALL: [InjectedBug; 18] = [
+    pub const ALL: [InjectedBug; 33] = [
         InjectedBug::NoStamp,
         InjectedBug::LooseRaise,
         InjectedBug::TokenReuse,
@@ -67,6 +98,21 @@ impl InjectedBug {
         InjectedBug::HastyLists,
         InjectedBug::RepairTaken,
         InjectedBug::CounterLoss,
+        InjectedBug::EpochUnchecked,
+        InjectedBug::MatureForever,
+        InjectedBug::ServerClockQuarantine,
+        InjectedBug::UnackedForgotten,
+        InjectedBug::RepliesAcrossConnections,
+        InjectedBug::PartialReplyKept,
+        InjectedBug::RepeatedReply,
+        InjectedBug::ReleaseOvertakes,
+        InjectedBug::RepairCounts,
+        InjectedBug::SentAsUnsent,
+        InjectedBug::RepairUnsent,
+        InjectedBug::HintsAfterLook,
+        InjectedBug::NoScript,
+        InjectedBug::OldConnectionKept,
+        InjectedBug::FastReleaseBlind,
     ];
 
     /// Whether it only shows where clients do more than acquire, hold and release.
@@ -80,6 +126,7 @@ impl InjectedBug {
                 | InjectedBug::HastyLists
                 | InjectedBug::RepairTaken
                 | InjectedBug::CounterLoss
+                | InjectedBug::RepairCounts
         )
     }
 
@@ -92,6 +139,68 @@ impl InjectedBug {
             InjectedBug::TwoNodesAtOnce | InjectedBug::CounterLoss => 7,
             _ => 5,
         }
+    }
+
+    /// The faults that make it show. Half of the faults of its worlds are of these kinds.
+    pub(crate) fn provoked_by(self) -> &'static [Fault] {
+        match self {
+            InjectedBug::LateDeadline => &[Fault::Delay, Fault::Partition],
+            InjectedBug::TwoNodesAtOnce | InjectedBug::CounterLoss => &[Fault::Split],
+            InjectedBug::RepeatedReply => &[Fault::RepeatedReply],
+            InjectedBug::NoScript => &[Fault::ScriptFlush],
+            InjectedBug::PartialReplyKept => &[Fault::HalfReply, Fault::Cut, Fault::Split],
+            InjectedBug::OldConnectionKept => &[Fault::Delay, Fault::Cut],
+            InjectedBug::SentAsUnsent | InjectedBug::UnackedForgotten | InjectedBug::ReleaseOvertakes => {
+                &[Fault::Cut, Fault::Delay]
+            }
+            InjectedBug::RepairUnsent => &[Fault::Amnesia, Fault::Cut],
+            InjectedBug::ServerClockQuarantine => &[Fault::JumpInQuarantine],
+            _ => &[],
+        }
+    }
+
+    /// What it replaces in the scripts, if it is a bug in one of them.
+    pub(crate) fn in_scripts(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            InjectedBug::LooseRaise => ("to = counter + 1", "to = counter"),
+            InjectedBug::BlindDelete => ("find(stored, token, 1, true) ~= 1", "false"),
+            InjectedBug::ExtendCreates => (
+                "-- counter. Answers ARGV[3] done, 0 gone, -1 taken.",
+                "redis.call('SET', KEYS[1], ARGV[1] .. ' 0 sim@sim 1 0', 'NX', 'PX', ARGV[2])",
+            ),
+            InjectedBug::RepairTaken => ("if redis.call('EXISTS', KEYS[3]) == 1 then return -1 end", ""),
+            _ => return None,
+        })
+    }
+
+    /// The bug in the library, if it is one.
+    fn in_library(self) -> Option<LibraryBug> {
+        Some(match self {
+            InjectedBug::LateDeadline => LibraryBug::LateDeadline,
+            InjectedBug::ReachableMajority => LibraryBug::ReachableMajority,
+            InjectedBug::LossByAnswer => LibraryBug::LossByAnswer,
+            InjectedBug::AdoptUnasked => LibraryBug::AdoptUnasked,
+            InjectedBug::ForceAnyHolder => LibraryBug::ForceAnyHolder,
+            InjectedBug::ExtendGone => LibraryBug::ExtendGone,
+            InjectedBug::NoStamp => LibraryBug::NoStamp,
+            InjectedBug::LazyRelease => LibraryBug::LazyRelease,
+            InjectedBug::EpochUnchecked => LibraryBug::EpochUnchecked,
+            InjectedBug::MatureForever => LibraryBug::MatureForever,
+            InjectedBug::ServerClockQuarantine => LibraryBug::ServerClockQuarantine,
+            InjectedBug::UnackedForgotten => LibraryBug::UnackedForgotten,
+            InjectedBug::RepliesAcrossConnections => LibraryBug::RepliesAcrossConnections,
+            InjectedBug::PartialReplyKept => LibraryBug::PartialReplyKept,
+            InjectedBug::RepeatedReply => LibraryBug::RepeatedReply,
+            InjectedBug::ReleaseOvertakes => LibraryBug::ReleaseOvertakes,
+            InjectedBug::RepairCounts => LibraryBug::RepairCounts,
+            InjectedBug::SentAsUnsent => LibraryBug::SentAsUnsent,
+            InjectedBug::RepairUnsent => LibraryBug::RepairUnsent,
+            InjectedBug::HintsAfterLook => LibraryBug::HintsAfterLook,
+            InjectedBug::NoScript => LibraryBug::NoScript,
+            InjectedBug::OldConnectionKept => LibraryBug::OldConnectionKept,
+            InjectedBug::FastReleaseBlind => LibraryBug::FastReleaseBlind,
+            _ => return None,
+        })
     }
 
     /// Its name on the command line.
@@ -115,6 +224,21 @@ impl InjectedBug {
             InjectedBug::HastyLists => "hasty-lists",
             InjectedBug::RepairTaken => "repair-taken",
             InjectedBug::CounterLoss => "counter-loss",
+            InjectedBug::EpochUnchecked => "epoch-unchecked",
+            InjectedBug::MatureForever => "mature-forever",
+            InjectedBug::ServerClockQuarantine => "server-clock-quarantine",
+            InjectedBug::UnackedForgotten => "unacked-forgotten",
+            InjectedBug::RepliesAcrossConnections => "replies-across-connections",
+            InjectedBug::PartialReplyKept => "partial-reply-kept",
+            InjectedBug::RepeatedReply => "repeated-reply",
+            InjectedBug::ReleaseOvertakes => "release-overtakes",
+            InjectedBug::RepairCounts => "repair-counts",
+            InjectedBug::SentAsUnsent => "sent-as-unsent",
+            InjectedBug::RepairUnsent => "repair-unsent",
+            InjectedBug::HintsAfterLook => "hints-after-look",
+            InjectedBug::NoScript => "no-script",
+            InjectedBug::OldConnectionKept => "old-connection-kept",
+            InjectedBug::FastReleaseBlind => "fast-release-blind",
         }
     }
 }
@@ -139,13 +263,8 @@ impl FromStr for InjectedBug {
 
 /// Switches `bug` on if it is one of the library itself; the others are injected from outside.
 pub(crate) fn inject_bug(builder: Builder, bug: Option<InjectedBug>) -> Builder {
-    match bug {
-        Some(InjectedBug::LateDeadline) => builder.inject_bug(LibraryBug::LateDeadline),
-        Some(InjectedBug::ReachableMajority) => builder.inject_bug(LibraryBug::ReachableMajority),
-        Some(InjectedBug::LossByAnswer) => builder.inject_bug(LibraryBug::LossByAnswer),
-        Some(InjectedBug::AdoptUnasked) => builder.inject_bug(LibraryBug::AdoptUnasked),
-        Some(InjectedBug::ForceAnyHolder) => builder.inject_bug(LibraryBug::ForceAnyHolder),
-        Some(InjectedBug::ExtendGone) => builder.inject_bug(LibraryBug::ExtendGone),
-        _ => builder,
+    match bug.and_then(InjectedBug::in_library) {
+        Some(bug) => builder.inject_bug(bug),
+        None => builder,
     }
 }

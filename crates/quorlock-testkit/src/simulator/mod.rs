@@ -1,17 +1,17 @@
 //! The shipped lock on simulated machines, with faults, on one seeded schedule.
 //!
 //! Everything runs on one thread with paused time, so a seed repeats a run exactly. The lock,
-//! guard, watchdog, waiting and retry code is the shipped one; servers, network and clocks are
-//! simulated. One run is called a world.
+//! guard, watchdog, waiting and retry code is the shipped one, and so is the link to a server, with
+//! its scripts. Servers, byte streams and clocks are simulated. One run is called a world.
 //!
 //! # Layout
 //! | module | job |
 //! |---|---|
 //! | `event_queue`, `machine_clock`, `entropy` | time and randomness of the simulated machines |
-//! | `server`, `network` | simulated servers, and the links of clients to them |
-//! | [`redis_server`] | a Redis or Valkey server that speaks RESP, for the shipped link |
+//! | [`redis_server`] | a Redis or Valkey server in memory |
+//! | `server`, `network` | the machines of servers, and the byte streams to them |
 //! | `history` | what happened, and the checker of the promises |
-//! | `participants` | all of them together: servers, client machines, links and the history |
+//! | `participants` | all of them together: servers, client machines, paths and the history |
 //! | `clients` | what clients do with locks |
 //! | `faults` | the kinds of faults, their schedule, and changes of the node list |
 
@@ -39,13 +39,15 @@ use participants::Participants;
 use quorlock::Name;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(2);
 /// The longest that any client uses; the `longest_ttl` of every client covers it.
 const LONGEST_USED_TTL: Duration = Duration::from_secs(3);
 /// The longest `longest_ttl` of any client.
 const LONGEST_TTL: Duration = Duration::from_secs(6);
+/// Clock tolerance between machines, as the library has it.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
 /// How far the rates of two clocks may differ.
 const DRIFT_PERCENT: u32 = 1;
 const WAIT: Duration = Duration::from_secs(4);
@@ -53,8 +55,18 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(150);
 /// After the last fault every client must get every lock within this: quarantine, ttl, and a wait
 /// or two.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
+/// After the last fault every link is connected again within this.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
+/// How often a lock is handed from client to client at the end.
+const HAND_OFFS: usize = 8;
+/// How often that may take longer. The first hint may come before other servers have executed the release.
+const MAX_LATE: u32 = 1;
+/// How long that may take: the hint, and the attempt after it. A waiter that gets no hint polls later.
+const HAND_OFF_LIMIT: Duration = Duration::from_millis(60);
 /// Separates the stream of the less common behaviour from that of the rest.
 const VARIETY: u64 = 0x6c62_272e_07bb_0142;
+/// Separates the choice of worlds in which clocks jump after memory loss.
+const JUMPS: u64 = 0x1f83_d9ab_fb41_bd6b;
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -72,13 +84,15 @@ pub struct Setting {
     /// Clients only acquire, hold and release, all with the same settings and nodes, and counters
     /// do not vanish: for comparisons with other ways to lock.
     pub plain: bool,
+    /// Whether the history has every segment.
+    pub shows_bytes: bool,
 }
 
 impl Setting {
     /// The usual world of `seed`.
     pub fn new(seed: u64) -> Self {
         let fault_phase = Duration::from_secs(60);
-        Self { seed, nodes: 5, clients: 3, fault_phase, injected_bug: None, plain: false }
+        Self { seed, nodes: 5, clients: 3, fault_phase, injected_bug: None, plain: false, shows_bytes: false }
     }
 }
 
@@ -91,6 +105,10 @@ pub struct Outcome {
     pub faults: Counts,
     /// Simulated time.
     pub lasted: Duration,
+    /// How many bytes clients wrote and read.
+    pub bytes: u64,
+    /// The same for two worlds only if all these bytes were the same, in the same order.
+    pub digest: u64,
 }
 
 /// Runs the world of `setting` to its end.
@@ -106,6 +124,8 @@ struct Simulation {
     names: Vec<Name>,
     kind: WorldKind,
     is_plain: bool,
+    /// Whether server clocks jump ahead after memory loss, and no process starts later.
+    has_jumps: bool,
     faults: Arc<Mutex<Counts>>,
 }
 
@@ -118,17 +138,21 @@ impl Simulation {
 async fn simulate(setting: &Setting) -> Outcome {
     let mut rng = Rng::new(setting.seed);
     let kind = WorldKind::draw(&mut rng);
+    let percent = if setting.injected_bug == Some(InjectedBug::ServerClockQuarantine) { 100 } else { 20 };
+    let has_jumps = kind == WorldKind::Tame && Rng::new(setting.seed ^ JUMPS).chance(percent);
     let history = History::new(kind);
     // What plain worlds do not do has a stream of its own, so that it changes nothing in them.
     let mut variety = (!setting.plain).then(|| Rng::new(setting.seed ^ VARIETY));
     let participants = Participants::start(setting, &mut rng, variety.as_mut(), history);
     let events = tokio::spawn(participants.events.clone().run());
+    participants.init_nodes().await;
     let names: Vec<Name> = ["a", "b"].map(|name| Name::new(name).expect("a good name")).into();
     let simulation = Simulation {
         participants: participants.clone(),
         names: names.clone(),
         kind,
         is_plain: setting.plain,
+        has_jumps,
         faults: Arc::default(),
     };
     let client = |number, rng, variety| Client {
@@ -145,7 +169,7 @@ async fn simulate(setting: &Setting) -> Outcome {
         .collect();
     tasks.push(tokio::spawn(fault_schedule::run(simulation.clone(), rng.fork(), end)));
     // Every list takes counters away, so fences survive changes only with clocks that are right.
-    if let Some(rng) = variety.as_mut().filter(|_| kind == WorldKind::Tame) {
+    if let Some(rng) = variety.as_mut().filter(|_| kind == WorldKind::Tame && !has_jumps) {
         tasks.push(tokio::spawn(node_list::change(participants.clone(), rng.fork(), end)));
     }
     for task in tasks {
@@ -166,9 +190,22 @@ async fn simulate(setting: &Setting) -> Outcome {
             }
         }
     }
+    sleep(SETTLED_AFTER).await;
+    let mut late = 0;
+    for turn in 0..if setting.clients > 1 { HAND_OFFS } else { 0 } {
+        let (holder, waiter) = (turn % setting.clients, (turn + 1) % setting.clients);
+        let (holder, waiter) = (client(holder, rng.fork(), None), client(waiter, rng.fork(), None));
+        let took = holder.hand_off(waiter, names[turn % names.len()].clone()).await;
+        late += u32::from(took.is_none_or(|took| took > HAND_OFF_LIMIT));
+    }
+    if late > MAX_LATE {
+        let what = format!("L4: {late} of {HAND_OFFS} waiters got their lock too late after its release");
+        participants.history().violate(participants.now(), &what);
+    }
     events.abort();
     let lasted = participants.now();
     let history = std::mem::replace(&mut *participants.history(), History::new(kind));
     let faults = simulation.faults.lock().unwrap().clone();
-    Outcome { history, faults, lasted }
+    let (bytes, digest) = (participants.traffic.bytes(), participants.traffic.digest());
+    Outcome { history, faults, lasted, bytes, digest }
 }

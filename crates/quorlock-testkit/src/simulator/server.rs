@@ -1,270 +1,229 @@
-//! A simulated server: what it remembers, by its own clock, and how it forgets.
+//! A simulated server's machine: a Redis server in memory, its clock, its connections, and whether it
+//! runs.
 
-use crate::simulator::InjectedBug;
-use crate::simulator::event_queue::Action;
+use crate::rng::Rng;
 use crate::simulator::machine_clock::MachineClock;
-use quorlock::node::{Acquire, Command, Content, Denied, Done, NodeError, Reply, View, Wakeup};
-use quorlock::{Clock, Fence, Name, Token};
-use quorlock_core::Wall;
+use crate::simulator::network::Path;
+use crate::simulator::network::connection::Segment;
+use crate::simulator::redis_server::{RedisServer, StoredText};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
 
-/// One server. Its ttls run on its wall clock, as those of Redis do.
-#[derive(Debug)]
+/// A server's machine as the network reaches it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Host(Arc<Mutex<Server>>);
+
+/// One server.
 pub(crate) struct Server {
+    pub(crate) redis: RedisServer,
     pub(crate) clock: Arc<MachineClock>,
     pub(crate) is_up: bool,
-    /// It accepts commands but neither executes nor answers them until it resumes.
+    /// It accepts bytes but neither executes nor answers them until it resumes.
     pub(crate) is_stopped: bool,
-    /// What arrived while it was stopped, to be executed in this order when it resumes.
-    pub(crate) stalled: Stalled,
-    /// Since when it runs without a stop.
-    pub(crate) undisturbed_since: Instant,
-    injected_bug: Option<InjectedBug>,
-    stored: BTreeMap<Name, Entry>,
-    counters: BTreeMap<Name, Fence>,
-    /// Tokens that another process released by force.
-    taken: BTreeSet<String>,
-    epoch: Option<Epoch>,
-    run: u64,
-    epochs: u64,
-    /// Clients that want release hints, and how to wake them.
-    pub(crate) watches: BTreeMap<(Name, usize), Wakeup>,
+    /// What arrived while it was stopped.
+    stalled: Vec<(u64, Segment)>,
+    /// Since when it runs without a fault, apart from those that go on.
+    undisturbed_since: Instant,
+    /// How many faults go on.
+    faults: usize,
+    /// Who is at the other end of each connection of this run, even if it is closed.
+    clients: BTreeMap<u64, (Path, u64)>,
+    /// Connections whose bytes arrive long after their clients gave them up.
+    late: BTreeSet<u64>,
+    /// Values of locks that came over connections of earlier runs.
+    inherited: BTreeSet<Vec<u8>>,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
-    value: String,
-    expires: Wall,
-    origin: Origin,
-}
+/// What a server sends: to which path, over which of its connections.
+type Sent = Vec<(Path, u64, Segment)>;
 
-/// By which command a lock came to be stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A vote that came over this connection of this client.
-    Vote(usize, u64),
-    /// A vote that the network duplicated.
-    Duplicate,
-    /// Another command, which must not happen.
-    Other,
-}
-
-/// Actions that wait for a server to resume.
-#[derive(Default)]
-pub(crate) struct Stalled(pub(crate) Vec<Action>);
-
-impl fmt::Debug for Stalled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stalled({})", self.0.len())
-    }
-}
-
-/// Which memory the server has, and since when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch {
-    run: u64,
-    since: Wall,
-    pub(crate) nonce: u64,
-}
-
-impl Epoch {
-    pub(crate) fn age(self, now: Wall) -> Duration {
-        now.since(self.since)
-    }
-}
-
-/// An executed vote: the reply, and the epoch that was read after it.
-pub(crate) type Executed = (Reply, Option<Epoch>);
-
-impl Server {
-    pub(crate) fn new(clock: Arc<MachineClock>, injected_bug: Option<InjectedBug>) -> Self {
-        let mut server = Self {
+impl Host {
+    pub(crate) fn new(redis: RedisServer, clock: Arc<MachineClock>) -> Self {
+        Self(Arc::new(Mutex::new(Server {
+            redis,
             clock,
             is_up: true,
             is_stopped: false,
-            stalled: Stalled::default(),
+            stalled: Vec::new(),
             undisturbed_since: Instant::now(),
-            injected_bug,
-            stored: BTreeMap::new(),
-            counters: BTreeMap::new(),
-            taken: BTreeSet::new(),
-            epoch: None,
-            run: 1,
-            epochs: 1,
-            watches: BTreeMap::new(),
-        };
-        // Known to be fresh, as after `init`.
-        server.epoch = Some(Epoch { run: 1, since: Wall::default(), nonce: 1 });
-        server
+            faults: 0,
+            clients: BTreeMap::new(),
+            late: BTreeSet::new(),
+            inherited: BTreeSet::new(),
+        })))
     }
 
-    /// Reads the epoch, or begins a new one where memory was lost: the verify script.
-    pub(crate) fn verify(&mut self) -> (Epoch, Wall) {
-        let now = Wall::from(self.clock.wall_time());
-        let known = self.epoch.filter(|epoch| epoch.run == self.run);
-        let epoch = known.unwrap_or_else(|| {
-            self.epochs += 1;
-            Epoch { run: self.run, since: now, nonce: self.epochs }
-        });
-        self.epoch = Some(epoch);
-        (epoch, now)
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Server> {
+        self.0.lock().unwrap()
     }
 
-    pub(crate) fn restart(&mut self, keeps_memory: bool) {
-        self.is_up = true;
-        // What was not executed before the crash never is.
-        drop(self.resume());
-        self.run += 1;
-        self.watches.clear();
-        if !keeps_memory {
-            self.flush();
-        }
+    /// Bytes arrive over a connection.
+    pub(crate) fn receive(&self, connection: u64, bytes: Vec<u8>) {
+        let sent = self.lock().arrive(connection, Segment::Bytes(bytes));
+        send(sent);
     }
 
-    /// Ends a stop. The caller runs what waited, once the server is unlocked.
-    #[must_use = "a server that resumes executes what it was sent"]
-    pub(crate) fn resume(&mut self) -> Vec<Action> {
-        self.is_stopped = false;
-        self.undisturbed_since = Instant::now();
-        std::mem::take(&mut self.stalled.0)
+    /// The client closed a connection.
+    pub(crate) fn disconnect(&self, connection: u64) {
+        let sent = self.lock().arrive(connection, Segment::End);
+        send(sent);
     }
 
-    pub(crate) fn flush(&mut self) {
-        self.stored.clear();
-        self.counters.clear();
-        self.taken.clear();
-        self.epoch = None;
-    }
-
-    /// Drops one lock, as a server does whose memory is full. `false` if it has none.
-    pub(crate) fn evict(&mut self) -> bool {
-        self.stored.pop_first().is_some()
-    }
-
-    /// The counter of a name.
-    pub(crate) fn counter(&self, name: &Name) -> Option<Fence> {
-        self.counters.get(name).copied()
-    }
-
-    /// Drops the counter of a name. `false` if it has none.
-    pub(crate) fn lose_counter(&mut self, name: &Name) -> bool {
-        self.counters.remove(name).is_some()
-    }
-
-    /// The tokens that are stored, and how they came to be.
-    pub(crate) fn tokens(&self) -> impl Iterator<Item = (&Name, &str, Origin)> {
-        self.stored.iter().map(|(name, entry)| (name, &entry.value[..Token::LEN], entry.origin))
-    }
-
-    /// Executes `command`, and wakes the clients that watch a name that became free.
-    pub(crate) fn execute(&mut self, command: &Command, origin: Origin) -> Executed {
-        let now = Wall::from(self.clock.wall_time());
-        self.stored.retain(|_, entry| entry.expires > now);
-        let had = self.stored.contains_key(command.name());
-        let reply = match command {
-            Command::Acquire(vote) => self.vote(vote, now, origin),
-            Command::Stamp { name, token, at_least } => self.stamp(name, token, *at_least),
-            Command::Extend { name, token, ttl, .. } => self.extend(name, token, *ttl, now),
-            Command::Release { name, token, forced, .. } => {
-                if *forced {
-                    self.taken.insert(token.to_string());
-                }
-                self.release(name, token)
+    /// Executes bytes that the network repeats over a connection of its own, whose replies are lost.
+    pub(crate) fn replay(&self, bytes: &[u8]) {
+        let sent = {
+            let mut server = self.lock();
+            if !server.is_up || server.is_stopped {
+                return;
             }
-            Command::Inspect { name } => Reply::Done(Done::Seen(self.view(name, now).into())),
-            _ => Reply::failed(NodeError::Abandoned),
+            let connection = server.redis.connect();
+            server.redis.receive(connection, bytes);
+            server.redis.disconnect(connection);
+            server.outputs()
         };
-        if had && !self.stored.contains_key(command.name()) {
-            let watched = self.watches.iter().filter(|((name, _), _)| name == command.name());
-            watched.for_each(|(_, wakeup)| wakeup.notify());
-        }
-        (reply, self.epoch)
+        send(sent);
     }
 
-    fn vote(&mut self, vote: &Acquire, now: Wall, origin: Origin) -> Reply {
-        let is_taken = vote.repair && self.taken.contains(vote.token.as_str());
-        if is_taken && self.injected_bug != Some(InjectedBug::RepairTaken) {
-            return Reply::Denied(Denied::Taken);
-        }
-        let raised = self.raise(&vote.name, vote.proposal);
-        if self.stored.contains_key(&vote.name) {
-            return Reply::Denied(Denied::Taken);
-        }
-        let entry = Entry { value: vote.value(), expires: now + vote.ttl, origin };
-        self.stored.insert(vote.name.clone(), entry);
-        let pretends = self.injected_bug == Some(InjectedBug::NoStamp);
-        Reply::Done(if raised || pretends { Done::Raised } else { Done::Unraised { counter: None } })
-    }
-
-    fn raise(&mut self, name: &Name, to: Fence) -> bool {
-        let counter = self.counters.entry(name.clone()).or_default();
-        let is_above =
-            *counter < to || (self.injected_bug == Some(InjectedBug::LooseRaise) && *counter == to);
-        *counter = to.max(*counter);
-        is_above
-    }
-
-    fn stamp(&mut self, name: &Name, token: &Token, at_least: Fence) -> Reply {
-        if let Err(denied) = self.check_holder(name, token) {
-            return Reply::Denied(denied);
-        }
-        let counter = self.counters.entry(name.clone()).or_default();
-        let above =
-            if self.injected_bug == Some(InjectedBug::LooseRaise) { Some(*counter) } else { counter.next() };
-        let Some(to) = above.map(|above| above.max(at_least)) else {
-            return Reply::failed(NodeError::Abandoned);
+    /// Changes the server, and sends what that causes.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut RedisServer)) {
+        let sent = {
+            let mut server = self.lock();
+            server.undisturbed_since = Instant::now();
+            change(&mut server.redis);
+            server.outputs()
         };
-        *counter = to;
-        if let Some(entry) = self.stored.get_mut(name) {
-            let label = entry.value.splitn(3, ' ').nth(2).unwrap_or_default();
-            entry.value = format!("{token} {to} {label}");
-        }
-        Reply::Done(Done::Stamped { to })
+        send(sent);
     }
 
-    fn extend(&mut self, name: &Name, token: &Token, ttl: Duration, now: Wall) -> Reply {
-        match self.check_holder(name, token) {
-            Ok(()) => {}
-            Err(Denied::Gone) if self.injected_bug == Some(InjectedBug::ExtendCreates) => {
-                let value = format!("{token} 0 sim@sim 1 0");
-                self.stored.insert(name.clone(), Entry { value, expires: now, origin: Origin::Other });
+    /// Begins a fault that goes on until [`Host::end_fault`].
+    pub(crate) fn begin_fault(&self, change: impl FnOnce(&mut RedisServer)) {
+        self.lock().faults += 1;
+        self.change(change);
+    }
+
+    pub(crate) fn end_fault(&self, change: impl FnOnce(&mut RedisServer)) {
+        self.lock().faults -= 1;
+        self.change(change);
+    }
+
+    /// The server is down from now on. With `is_reported` its clients learn of it at once, as when a
+    /// process dies and its kernel does not.
+    pub(crate) fn go_down(&self, is_reported: bool) {
+        let clients = {
+            let mut server = self.lock();
+            server.is_up = false;
+            server.is_stopped = false;
+            server.stalled.clear();
+            std::mem::take(&mut server.clients)
+        };
+        for (connection, (path, _)) in clients {
+            path.lost_by_server(connection, is_reported);
+        }
+    }
+
+    /// The server is up again, after `restart` has changed what it remembers. Does nothing if it is up.
+    pub(crate) fn come_up(&self, restart: impl FnOnce(&mut RedisServer)) {
+        let mut server = self.lock();
+        if server.is_up {
+            return;
+        }
+        restart(&mut server.redis);
+        // Their clients know already, and the numbers are used again.
+        server.redis.take_closed();
+        let inherited = server.redis.stored_texts().map(|stored| stored.value.to_vec()).collect();
+        server.inherited = inherited;
+        server.late.clear();
+        server.is_up = true;
+        server.undisturbed_since = Instant::now();
+    }
+
+    /// Ends a stop: executes what has arrived, in any order of the connections.
+    pub(crate) fn resume(&self, rng: &mut Rng) {
+        let stalled = {
+            let mut server = self.lock();
+            server.is_stopped = false;
+            server.undisturbed_since = Instant::now();
+            std::mem::take(&mut server.stalled)
+        };
+        let mut connections: BTreeMap<u64, Vec<Segment>> = BTreeMap::new();
+        for (connection, segment) in stalled {
+            connections.entry(connection).or_default().push(segment);
+        }
+        let mut order: Vec<_> = connections.into_iter().map(|entry| (rng.draw(), entry)).collect();
+        order.sort_by_key(|(place, _)| *place);
+        for (connection, segments) in order.into_iter().map(|(_, entry)| entry) {
+            for segment in segments {
+                let sent = self.lock().arrive(connection, segment);
+                send(sent);
             }
-            Err(denied) => return Reply::Denied(denied),
-        }
-        if let Some(entry) = self.stored.get_mut(name) {
-            entry.expires = entry.expires.max(now + ttl);
-        }
-        Reply::Done(Done::Plain)
-    }
-
-    fn release(&mut self, name: &Name, token: &Token) -> Reply {
-        match self.check_holder(name, token) {
-            Err(Denied::Taken) if self.injected_bug == Some(InjectedBug::BlindDelete) => {}
-            Err(denied) => return Reply::Denied(denied),
-            Ok(()) => {}
-        }
-        self.stored.remove(name);
-        Reply::Done(Done::Plain)
-    }
-
-    fn check_holder(&self, name: &Name, token: &Token) -> Result<(), Denied> {
-        match self.stored.get(name) {
-            None => Err(Denied::Gone),
-            Some(entry) if entry.value.starts_with(token.as_str()) => Ok(()),
-            Some(_) => Err(Denied::Taken),
         }
     }
+}
 
-    fn view(&self, name: &Name, now: Wall) -> View {
-        let entry = self.stored.get(name);
-        View {
-            content: entry.map_or(Content::Free, |entry| Content::from_value(entry.value.as_bytes())),
-            left: entry.map(|entry| entry.expires.since(now)),
-            counter: self.counters.get(name).copied(),
+fn send(sent: Sent) {
+    for (path, number, segment) in sent {
+        path.send_reply(number, segment);
+    }
+}
+
+impl Server {
+    /// Accepts a connection of a client; returns its number here.
+    pub(crate) fn connect(&mut self, path: Path, number: u64) -> u64 {
+        let connection = self.redis.connect();
+        self.clients.insert(connection, (path, number));
+        connection
+    }
+
+    /// Since when no fault disturbs it; `None` if one does.
+    pub(crate) fn undisturbed_since(&self) -> Option<Instant> {
+        let is_disturbed = !self.is_up || self.is_stopped || self.faults > 0;
+        (!is_disturbed).then_some(self.undisturbed_since)
+    }
+
+    /// The client of this connection has given it up long ago.
+    pub(crate) fn set_late(&mut self, connection: u64) {
+        self.late.insert(connection);
+    }
+
+    /// The client whose vote or repair is stored, if it came in this run and in time.
+    pub(crate) fn client_of(&self, stored: &StoredText<'_>) -> Option<&Path> {
+        if self.inherited.contains(stored.value) || self.late.contains(&stored.origin.connection) {
+            return None;
         }
+        self.clients.get(&stored.origin.connection).map(|(path, _)| path)
+    }
+
+    fn arrive(&mut self, connection: u64, segment: Segment) -> Sent {
+        if !self.is_up || !self.clients.contains_key(&connection) {
+            return Vec::new();
+        }
+        if self.is_stopped {
+            self.stalled.push((connection, segment));
+            return Vec::new();
+        }
+        match segment {
+            Segment::Bytes(bytes) => self.redis.receive(connection, &bytes),
+            Segment::End | Segment::Reset => self.redis.disconnect(connection),
+        }
+        self.outputs()
+    }
+
+    /// What the server has to send, to all its clients.
+    fn outputs(&mut self) -> Sent {
+        let mut sent = Vec::new();
+        let ready: Vec<u64> = self.redis.connections_with_output().collect();
+        for connection in ready {
+            let bytes = self.redis.take_output(connection);
+            if let Some((path, number)) = self.clients.get(&connection) {
+                sent.push((path.clone(), *number, Segment::Bytes(bytes)));
+            }
+        }
+        for connection in self.redis.take_closed() {
+            if let Some((path, number)) = self.clients.get(&connection) {
+                sent.push((path.clone(), *number, Segment::End));
+            }
+        }
+        sent
     }
 }

@@ -1,6 +1,7 @@
 //! One attempt to acquire a lock on the nodes: vote, stamp if needed, undo if refused.
 
 use crate::context::entropy;
+use crate::context::injected_bug::InjectedBug;
 use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::NodeReport;
@@ -244,7 +245,7 @@ impl<'a> Undo<'a> {
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if self.is_armed {
+        if self.is_armed && !self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
             let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
             self.nodes.send(Command::Release { name, token, quiet, stored_after_token: None, forced: false });
         }

@@ -12,6 +12,7 @@ use crate::acquire::hint_subscription::HintSubscription;
 use crate::acquire::name_queue::{NameQueue, QueueTurn};
 use crate::context::entropy;
 use crate::context::event::{Event, GaveUpReason};
+use crate::context::injected_bug::InjectedBug;
 use crate::context::options::Options;
 use crate::error::{AcquireError, Holder, NodeOutcome};
 use crate::inspect::{Answers, InspectError, Inspection, inspect};
@@ -299,19 +300,31 @@ impl<'a> Acquirer<'a> {
         let mut ends = POLL_CAP;
         if !is_taken {
             // Subscribed before the inspection: a release between the two sends a hint.
-            let (nodes, name, queue) = (self.nodes, self.params.name, self.queue);
-            retry_state.subscription.get_or_insert_with(|| HintSubscription::start(nodes, name, queue));
+            let subscribes_late = self.nodes.ctx.injected.is_on(InjectedBug::HintsAfterLook);
+            if !subscribes_late {
+                self.subscribe();
+            }
             let Some(found) = self.inspect_holder().await.filter(|found| found.is_held()) else {
                 // No client has a majority: several contend, or the lock was just released.
                 return self.back_off().await;
             };
             ends = found.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+            if subscribes_late {
+                self.subscribe();
+            }
         }
         let random = self.random();
         let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
         if timeout(delay, self.queue.wakeup().notified()).await.is_ok() {
             self.after_hint().await;
         }
+    }
+
+    /// Subscribes to the hints of all nodes, once.
+    fn subscribe(&mut self) {
+        let (nodes, name, queue) = (self.nodes, self.params.name, self.queue);
+        let retry_state = self.retry_state.get_or_insert_default();
+        retry_state.subscription.get_or_insert_with(|| HintSubscription::start(nodes, name, queue));
     }
 
     /// Waits until the clients that contend should be done.

@@ -20,6 +20,40 @@ pub enum InjectedBug {
     ForceAnyHolder,
     /// An extension by token counts nodes that no longer have the lock.
     ExtendGone,
+    /// The proposal is the fence although fewer than a majority were raised to it.
+    NoStamp,
+    /// An attempt that was refused does not release what it may have set.
+    LazyRelease,
+    /// Votes count although the epoch after them is not the one that was verified.
+    EpochUnchecked,
+    /// An epoch that is new counts as old enough if the one before it was.
+    MatureForever,
+    /// A quarantine ends when the server's clock says so, even if that clock jumped.
+    ServerClockQuarantine,
+    /// Releases that were not acknowledged are dropped when a new connection begins.
+    UnackedForgotten,
+    /// Replies on a new connection answer the commands of the one before.
+    RepliesAcrossConnections,
+    /// The first part of a reply on a connection that ended belongs to the next connection.
+    PartialReplyKept,
+    /// A reply that comes twice answers the next command.
+    RepeatedReply,
+    /// Releases that wait for a connection are sent before the acquires that wait for it.
+    ReleaseOvertakes,
+    /// An extension counts nodes that lost the lock and get it back.
+    RepairCounts,
+    /// An acquire that may have reached the server counts as never sent.
+    SentAsUnsent,
+    /// A repair that was not sent makes its lock count as never sent.
+    RepairUnsent,
+    /// Hints are subscribed to after the lock was found to be held.
+    HintsAfterLook,
+    /// A script that the server does not have is not sent again.
+    NoScript,
+    /// The connection before is not ended by the next one.
+    OldConnectionKept,
+    /// A compare-and-delete that found another value counts as done.
+    FastReleaseBlind,
 }
 
 /// The bug that is switched on, if any. Each method returns what correct code would use, unless its bug
@@ -37,12 +71,12 @@ impl InjectedBugs {
     }
 
     #[cfg(feature = "simulation")]
-    fn is_on(self, bug: InjectedBug) -> bool {
+    pub(crate) fn is_on(self, bug: InjectedBug) -> bool {
         self.bug == Some(bug)
     }
 
     #[cfg(not(feature = "simulation"))]
-    fn is_on(self, _: InjectedBug) -> bool {
+    pub(crate) fn is_on(self, _: InjectedBug) -> bool {
         false
     }
 

@@ -1,10 +1,11 @@
 //! One round to extend a held lock, and the repair of nodes that do not have it.
 
 use crate::context::event::Event;
+use crate::context::injected_bug::{InjectedBug, InjectedBugs};
 use crate::context::trace;
 use crate::error::{ExtendError, Lost};
 use crate::hold::HeldLock;
-use crate::node::{Denied, Reply};
+use crate::node::{Denied, Done, Reply};
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
 use quorlock_core::{LeaseState, LossReason, Ttl, Verdict};
@@ -44,7 +45,7 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     let mut round = Box::pin(hold.nodes().ask(hold.extend_command(ttl)));
     let mut missing_on = Vec::new();
     while votes.verdict() == Verdict::Pending {
-        record_next(&mut round, &mut votes, &mut missing_on).await;
+        record_next(&mut round, &mut votes, &mut missing_on, ctx.injected).await;
     }
     if votes.verdict() == Verdict::Granted {
         let start = ctx.injected.lease_start(start, read_clocks);
@@ -60,12 +61,15 @@ async fn record_next(
     round: &mut Pin<Box<Round>>,
     votes: &mut Votes<'_>,
     missing_on: &mut Vec<usize>,
+    injected: InjectedBugs,
 ) -> bool {
     let Some((node, reply)) = round.as_mut().next().await else { return false };
-    if matches!(reply, Reply::Denied(Denied::Gone)) {
+    let is_gone = matches!(reply, Reply::Denied(Denied::Gone));
+    if is_gone {
         missing_on.push(node);
     }
-    votes.record(node, &reply);
+    let is_counted = is_gone && injected.is_on(InjectedBug::RepairCounts);
+    votes.record(node, if is_counted { &Reply::Done(Done::Plain) } else { &reply });
     true
 }
 
@@ -76,7 +80,8 @@ async fn refused(
     mut votes: Votes<'_>,
     mut missing_on: Vec<usize>,
 ) -> ExtendError {
-    while record_next(&mut round, &mut votes, &mut missing_on).await {}
+    let injected = hold.nodes().ctx.injected;
+    while record_next(&mut round, &mut votes, &mut missing_on, injected).await {}
     if votes.is_denied() {
         return hold.lose(LossReason::Taken).into();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// How often a client works and extends by token at most.
-const MOST_ROUNDS: u64 = 12;
+const MAX_ROUNDS: u64 = 12;
 
 impl Client {
     /// Detaches the guard and continues with the token. The lease does not end with the process.
@@ -18,6 +18,7 @@ impl Client {
         let clock = self.participants.clock(self.number);
         let deadline = clock.now() + guard.remaining();
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
+        self.participants.history().handed_over(token);
         guard.detach();
         let lease = TokenLease { name, token, fence, clock, deadline };
         self.participants.history().continued_by_token(self.number, self.participants.now(), lease.clone());
@@ -41,7 +42,7 @@ impl Client {
     }
 
     async fn work_by_token(&mut self, mut lease: TokenLease) {
-        let rounds = self.variety.as_mut().map_or(0, |variety| variety.below(MOST_ROUNDS));
+        let rounds = self.variety.as_mut().map_or(0, |variety| variety.below(MAX_ROUNDS));
         for _ in 0..rounds {
             if !lease.is_held() {
                 break;

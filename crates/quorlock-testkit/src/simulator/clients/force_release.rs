@@ -37,15 +37,15 @@ impl Client {
     /// reach their first two: each has a majority, and one node is in both.
     fn split_views(&self, span: Duration) {
         for client in 0..self.participants.clients() {
-            let links = self.participants.links(client);
+            let paths = self.participants.paths(client);
             let unreachable =
-                if client == self.number { links.len().saturating_sub(2)..links.len() } else { 0..2 };
-            for link in links.get(unreachable).unwrap_or_default() {
-                link.set_conditions(NetworkConditions { no_requests: true, ..link.conditions() });
-                let link = link.clone();
+                if client == self.number { paths.len().saturating_sub(2)..paths.len() } else { 0..2 };
+            for path in paths.get(unreachable).unwrap_or_default() {
+                path.set_conditions(NetworkConditions { no_requests: true, ..path.conditions() });
+                let path = path.clone();
                 self.participants
                     .events
-                    .schedule(Instant::now() + span, move || link.set_conditions(NetworkConditions::HEALTHY));
+                    .schedule(Instant::now() + span, move || path.set_conditions(NetworkConditions::HEALTHY));
             }
         }
     }

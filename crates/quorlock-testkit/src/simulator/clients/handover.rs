@@ -7,12 +7,13 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 /// How often a client tries to adopt while too few nodes answer.
-const MOST_TRIES: u64 = 3;
+const MAX_TRIES: u64 = 3;
 
 impl Client {
     /// Gives the lock to another client as a handle.
     pub(crate) async fn hand_over(&mut self, guard: Guard, incarnation: u64) {
         let name = guard.name().clone();
+        self.participants.history().handed_over(guard.token());
         let result = guard.into_handle().await;
         self.participants.history().released(self.number, &name);
         let Ok(handle) = result else { return };
@@ -30,6 +31,7 @@ impl Client {
     pub(crate) fn give_token(&mut self, guard: Guard) {
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
         self.participants.history().released(self.number, &name);
+        self.participants.history().handed_over(token);
         guard.detach();
         let to = self.any_client();
         self.participants.record(&format!("client {} gives the token of {name} to client {to}", self.number));
@@ -45,7 +47,7 @@ impl Client {
     }
 
     async fn adopt(&mut self, handle: &LockHandle) {
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             self.wait_while_paused().await;
             let (locker, incarnation) = self.participants.current_process(self.number);
             let result = locker.adopt(handle).await;

@@ -2,6 +2,7 @@
 
 mod by_token;
 mod force_release;
+mod handoff;
 mod handover;
 
 use crate::rng::Rng;
@@ -75,9 +76,13 @@ impl Client {
         let settings = self.participants.settings(self.number);
         let (called, start) = (self.participants.now(), Instant::now());
         let lock = locker.named(name).expect("a good name");
+        self.participants.set_in_use(self.number, name, true);
         let tries_once = self.chance(25);
         let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
         let waited = start.elapsed();
+        if result.is_err() {
+            self.participants.set_in_use(self.number, name, false);
+        }
         if !self.is_alive(incarnation) {
             // The process died meanwhile, so it never used what it got.
             drop(result);
@@ -203,9 +208,11 @@ impl Client {
         let name = guard.name().clone();
         self.participants.history().released(self.number, &name);
         if self.rng.chance(20) {
-            return drop(guard);
+            drop(guard);
+        } else {
+            let _outcome = guard.release().await;
         }
-        let _outcome = guard.release().await;
+        self.participants.set_in_use(self.number, &name, false);
     }
 
     async fn wait_while_paused(&self) {

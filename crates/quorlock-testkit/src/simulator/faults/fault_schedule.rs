@@ -4,17 +4,24 @@ use crate::rng::Rng;
 use crate::simulator::faults::Fault;
 use crate::simulator::faults::node_list::shuffled;
 use crate::simulator::history::WorldKind;
-use crate::simulator::network::Link;
+use crate::simulator::network::Path;
 use crate::simulator::network::network_conditions::NetworkConditions;
 use crate::simulator::participants::Participants;
+use crate::simulator::redis_server::RedisServer;
+use crate::simulator::server::Host;
 use crate::simulator::{InjectedBug, Simulation};
-use quorlock::Name;
+use quorlock::{Clock, Name};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
+/// Within this, a client that is not disturbed has read the epoch of a server that restarted.
+const SEEN_WITHIN: Duration = Duration::from_secs(4);
+/// More than any quarantine.
+const QUARANTINE_JUMP_MICROS: i64 = 30_000_000;
+
 /// Injects faults until `end`, one after another; some last at the same time.
 pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
-    let Simulation { participants, names, kind, is_plain, .. } = simulation.clone();
+    let Simulation { participants, names, kind, is_plain, has_jumps, .. } = simulation.clone();
     let injection =
         |fault, rng| Injection { participants: participants.clone(), names: names.clone(), fault, rng };
     while Instant::now() < end {
@@ -22,19 +29,32 @@ pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
         participants.check_servers();
         let kinds = if is_plain { &Fault::ALL[..Fault::PLAIN] } else { &Fault::ALL };
         let mut fault = *rng.pick(kinds);
+        let provoking = participants.injected_bug().map_or(&[][..], InjectedBug::provoked_by);
+        if !provoking.is_empty() && rng.chance(50) {
+            fault = *rng.pick(provoking);
+        }
         let is_wild = matches!(fault, Fault::ServerClockAhead | Fault::Evict | Fault::LoseCounter);
         if kind == WorldKind::Tame && is_wild {
             fault = Fault::Cut;
         }
+        if has_jumps && (fault.forgets() || fault == Fault::ClientCrash) {
+            fault = Fault::JumpInQuarantine;
+        } else if fault == Fault::JumpInQuarantine {
+            fault = Fault::Amnesia;
+        }
+        // A durable server loses no writes.
+        if participants.is_durable() && matches!(fault, Fault::LostTail | Fault::Failover) {
+            fault = Fault::PowerLoss;
+        }
         // Fences survive wild worlds only while a majority keeps its counters.
-        if kind == WorldKind::Wild && matches!(fault, Fault::Amnesia | Fault::Flush) {
-            fault = Fault::Crash;
+        if kind == WorldKind::Wild && fault.forgets() {
+            fault = Fault::Split;
         }
         if participants.injected_bug() == Some(InjectedBug::CounterLoss) && kind == WorldKind::Wild {
             injection(Fault::LoseCounter, rng.fork()).lose_counters();
         }
         let injection = injection(fault, rng.fork());
-        if matches!(fault, Fault::Amnesia | Fault::Flush) {
+        if fault.forgets() {
             participants.history().forgets(participants.now());
         }
         if injection.inject() {
@@ -58,22 +78,38 @@ impl Injection {
         let client = usize::try_from(self.rng.below(self.participants.clients() as u64)).unwrap();
         self.participants.record(&format!("fault {} at server {node}, client {client}", self.fault));
         match self.fault {
-            Fault::Delay => self.disturb_links(client, |conditions, rng| {
+            Fault::Delay => self.disturb_paths(client, |conditions, rng| {
                 conditions.delay.1 = rng.span(Duration::from_millis(20), Duration::from_millis(400));
             }),
-            Fault::Duplicate => self.disturb_links(client, |conditions, _| conditions.duplicates = 30),
-            Fault::Partition => self.disturb_links(client, |conditions, _| {
+            Fault::Duplicate => self.disturb_paths(client, |conditions, _| conditions.duplicates = 30),
+            Fault::Split => self.disturb_paths(client, |conditions, _| conditions.splits = 60),
+            Fault::HalfReply => self.disturb_paths(client, |conditions, _| conditions.half_replies = 20),
+            Fault::RepeatedReply => self.disturb_paths(client, |conditions, _| conditions.repeats = 20),
+            Fault::FullSocket => self.disturb_paths(client, |conditions, _| conditions.is_full = true),
+            Fault::Partition => self.disturb_paths(client, |conditions, _| {
                 conditions.no_requests = true;
                 conditions.no_replies = true;
             }),
-            Fault::OneWay => self.disturb_links(client, |conditions, _| conditions.no_replies = true),
-            Fault::Cut => self.participants.link(client, node).iter().for_each(Link::cut),
-            Fault::Crash | Fault::Amnesia => self.crash(node),
-            Fault::Flush => self.participants.servers[node].lock().unwrap().flush(),
+            Fault::OneWay => self.disturb_paths(client, |conditions, _| conditions.no_replies = true),
+            Fault::Cut => self.participants.path(client, node).iter().for_each(Path::cut),
+            Fault::Crash | Fault::Amnesia | Fault::PowerLoss | Fault::LostTail | Fault::Failover => {
+                self.crash(node);
+            }
+            Fault::JumpInQuarantine => self.jump_in_quarantine(node),
+            Fault::Flush => self.change(node, RedisServer::flush_all),
+            Fault::ScriptFlush => self.change(node, RedisServer::flush_scripts),
             Fault::Stop => self.stop(node),
+            Fault::Loading => self.change_for_a_while(node, RedisServer::set_loading),
+            Fault::Busy => self.change_for_a_while(node, RedisServer::set_busy),
+            Fault::OutOfMemory => self.change_for_a_while(node, RedisServer::set_out_of_memory),
+            Fault::ReadOnly => self.change_for_a_while(node, |redis, is_replica| match is_replica {
+                true => redis.become_replica(),
+                false => redis.become_primary(),
+            }),
+            Fault::NoPermission => self.revoke(node),
             Fault::ServerClockBack => self.jump_server(node, false),
             Fault::ServerClockAhead => self.jump_server(node, true),
-            Fault::Evict => return self.participants.servers[node].lock().unwrap().evict(),
+            Fault::Evict => return self.evict(node),
             Fault::Pause => self.pause(client, false),
             Fault::Suspend => self.pause(client, true),
             Fault::ClientClock => self.jump_client(client),
@@ -84,47 +120,106 @@ impl Injection {
     }
 
     /// Changes the network between a client and some servers, for a while.
-    fn disturb_links(&mut self, client: usize, change: impl Fn(&mut NetworkConditions, &mut Rng)) {
+    fn disturb_paths(&mut self, client: usize, change: impl Fn(&mut NetworkConditions, &mut Rng)) {
         let span = self.rng.span(Duration::from_millis(100), Duration::from_secs(6));
-        for link in self.participants.links(client) {
+        for path in self.participants.paths(client) {
             if !self.rng.chance(60) {
                 continue;
             }
-            let mut conditions = link.conditions();
+            let mut conditions = path.conditions();
             change(&mut conditions, &mut self.rng);
-            link.set_conditions(conditions);
+            path.set_conditions(conditions);
             self.participants
                 .events
-                .schedule(Instant::now() + span, move || link.set_conditions(NetworkConditions::HEALTHY));
+                .schedule(Instant::now() + span, move || path.set_conditions(NetworkConditions::HEALTHY));
         }
     }
 
+    fn host(&self, node: usize) -> &Host {
+        &self.participants.servers[node]
+    }
+
+    fn change(&self, node: usize, change: impl FnOnce(&mut RedisServer)) {
+        self.host(node).change(change);
+    }
+
+    /// Sets a state of a server, and ends it later.
+    fn change_for_a_while(&mut self, node: usize, set: fn(&mut RedisServer, bool)) {
+        let span = self.rng.span(Duration::from_millis(50), Duration::from_secs(4));
+        let host = self.host(node).clone();
+        host.begin_fault(|redis| set(redis, true));
+        self.participants
+            .events
+            .schedule(Instant::now() + span, move || host.end_fault(|redis| set(redis, false)));
+    }
+
+    /// Takes the right to one command away, for a while.
+    fn revoke(&mut self, node: usize) {
+        let command = *self.rng.pick(&["set", "evalsha", "zadd", "getrange", "subscribe", "del", "info"]);
+        let span = self.rng.span(Duration::from_millis(50), Duration::from_secs(4));
+        let host = self.host(node).clone();
+        host.begin_fault(|redis| redis.revoke_command(command));
+        self.participants
+            .events
+            .schedule(Instant::now() + span, move || host.end_fault(RedisServer::grant_all));
+    }
+
     fn crash(&mut self, node: usize) {
-        let keeps_memory = self.fault == Fault::Crash;
+        let fault = self.fault;
         let span = self.rng.span(Duration::from_millis(10), Duration::from_secs(4));
-        self.participants.servers[node].lock().unwrap().is_up = false;
-        self.participants.cut_all(node);
-        let participants = self.participants.clone();
+        let lost = self.rng.span(Duration::ZERO, Duration::from_secs(2));
+        self.host(node).go_down(fault != Fault::PowerLoss);
+        let (host, clock) = (self.host(node).clone(), self.host(node).lock().clock.clone());
         self.participants.events.schedule(Instant::now() + span, move || {
-            participants.servers[node].lock().unwrap().restart(keeps_memory);
+            host.come_up(|redis| match fault {
+                Fault::Amnesia => redis.restart_empty(),
+                Fault::LostTail => redis.restart_without_writes_since(clock.now() - lost),
+                Fault::Failover => redis.fail_over(lost),
+                _ => redis.restart(),
+            });
+        });
+    }
+
+    fn jump_in_quarantine(&mut self, node: usize) {
+        let host = self.host(node).clone();
+        host.go_down(true);
+        host.come_up(RedisServer::restart_empty);
+        let participants = self.participants.clone();
+        self.participants.events.schedule(Instant::now() + SEEN_WITHIN, move || {
+            // A client that did not see it young could not know that it is.
+            let all_saw_it = (0..participants.clients()).all(|client| {
+                participants.path(client, node).is_some_and(|path| path.is_connected_for(SEEN_WITHIN / 2))
+            });
+            if all_saw_it {
+                participants.record(&format!("the clock of server {node} jumps ahead"));
+                host.lock().clock.jump_wall(QUARANTINE_JUMP_MICROS);
+            }
         });
     }
 
     fn stop(&mut self, node: usize) {
         let span = self.rng.span(Duration::from_millis(20), Duration::from_secs(4));
-        self.participants.servers[node].lock().unwrap().is_stopped = true;
-        let participants = self.participants.clone();
-        self.participants.events.schedule(Instant::now() + span, move || {
-            let stalled = participants.servers[node].lock().unwrap().resume();
-            stalled.into_iter().for_each(|action| action());
-        });
+        self.host(node).lock().is_stopped = true;
+        let (host, mut rng) = (self.host(node).clone(), self.rng.fork());
+        self.participants.events.schedule(Instant::now() + span, move || host.resume(&mut rng));
+    }
+
+    fn evict(&mut self, node: usize) -> bool {
+        let number = self.rng.draw();
+        self.host(node).lock().redis.evict(number).is_some()
     }
 
     /// Drops the counter of a name on a minority of servers, while a majority keeps the highest
     /// number that any has.
     fn lose_counters(&mut self) -> bool {
         let (list, name) = (self.participants.initial_list(), self.rng.pick(&self.names).clone());
-        let counter = |node: usize| self.participants.servers[node].lock().unwrap().counter(&name);
+        let counter = |node: usize| {
+            self.participants.servers[node]
+                .lock()
+                .redis
+                .fence_counter(0, name.as_str())
+                .map(|counter| counter as u64)
+        };
         let highest = list.iter().filter_map(|node| counter(*node)).max();
         let is_careless = self.participants.injected_bug() == Some(InjectedBug::CounterLoss);
         let knows = |node: usize| counter(node) == highest || is_careless;
@@ -133,7 +228,8 @@ impl Injection {
             let kept = list.iter().filter(|other| **other != node && knows(**other)).count();
             let minority = (list.len() - 1) / 2;
             if lost < minority && kept > list.len() / 2 {
-                lost += usize::from(self.participants.servers[node].lock().unwrap().lose_counter(&name));
+                let key = format!("quorlock:fence:{{{name}}}");
+                lost += usize::from(self.participants.servers[node].lock().redis.drop_key(0, key.as_bytes()));
             }
         }
         lost > 0
@@ -141,7 +237,7 @@ impl Injection {
 
     fn jump_server(&mut self, node: usize, ahead: bool) {
         let micros = i64::try_from(self.rng.below(if ahead { 4_000_000 } else { 500_000 })).unwrap();
-        let server = self.participants.servers[node].lock().unwrap();
+        let server = self.participants.servers[node].lock();
         server.clock.jump_wall(if ahead { micros } else { -micros });
     }
 

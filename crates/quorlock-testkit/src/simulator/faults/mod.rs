@@ -9,11 +9,11 @@ use std::fmt;
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
-    /// All messages of one link are late.
+    /// All segments of one client are late.
     Delay,
-    /// One connection breaks; messages in flight arrive or not.
+    /// One connection breaks; what is on its way arrives, or a part of it, or nothing.
     Cut,
-    /// Requests are executed twice, the second time late.
+    /// Requests are executed twice, the second time late and over another connection.
     Duplicate,
     /// A client is cut off from some servers in both directions.
     Partition,
@@ -25,7 +25,7 @@ pub enum Fault {
     Amnesia,
     /// A server forgets everything while its connections stay.
     Flush,
-    /// A server accepts commands and neither executes nor answers them for a while.
+    /// A server accepts bytes and neither executes nor answers them for a while.
     Stop,
     /// A server's wall clock goes back a little.
     ServerClockBack,
@@ -41,13 +41,43 @@ pub enum Fault {
     ClientClock,
     /// A client dies and starts anew.
     ClientCrash,
+    /// Bytes arrive in small pieces.
+    Split,
+    /// A reply breaks off, and nothing more comes over its connection.
+    HalfReply,
+    /// Replies arrive twice.
+    RepeatedReply,
+    /// A client's sockets accept nothing for a while.
+    FullSocket,
+    /// A server's machine loses power and starts with its memory; its clients see no end of their
+    /// connections.
+    PowerLoss,
+    /// A server restarts without its last writes.
+    LostTail,
+    /// A replica without the last writes takes the place of a server.
+    Failover,
+    /// A server forgets its scripts.
+    ScriptFlush,
+    /// A server loads its data and refuses commands.
+    Loading,
+    /// A script of another client keeps a server busy.
+    Busy,
+    /// A server has no memory for writes.
+    OutOfMemory,
+    /// A server is a replica for a while.
+    ReadOnly,
+    /// A user loses the right to a command for a while.
+    NoPermission,
+    /// A server restarts without its memory, and its clock jumps far ahead while it must not vote. Only
+    /// in worlds in which no process starts later: such a process could not know.
+    JumpInQuarantine,
     /// The fence counter of one name vanishes on a minority of servers. Wild worlds only.
     LoseCounter,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Fault; 17] = [
+    pub const ALL: [Fault; 31] = [
         Fault::Delay,
         Fault::Cut,
         Fault::Duplicate,
@@ -64,11 +94,33 @@ impl Fault {
         Fault::Suspend,
         Fault::ClientClock,
         Fault::ClientCrash,
+        Fault::Split,
+        Fault::HalfReply,
+        Fault::RepeatedReply,
+        Fault::FullSocket,
+        Fault::PowerLoss,
+        Fault::LostTail,
+        Fault::Failover,
+        Fault::ScriptFlush,
+        Fault::Loading,
+        Fault::Busy,
+        Fault::OutOfMemory,
+        Fault::ReadOnly,
+        Fault::NoPermission,
+        Fault::JumpInQuarantine,
         Fault::LoseCounter,
     ];
 
     /// Those of plain worlds.
-    const PLAIN: usize = 16;
+    const PLAIN: usize = 30;
+
+    /// Whether a server forgets something.
+    fn forgets(self) -> bool {
+        matches!(
+            self,
+            Fault::Amnesia | Fault::Flush | Fault::LostTail | Fault::Failover | Fault::JumpInQuarantine
+        )
+    }
 }
 
 impl fmt::Display for Fault {

@@ -1,9 +1,9 @@
 //! An operator who changes the list of nodes, one node at a time, as the operations guide says.
 
 use crate::rng::Rng;
-use crate::simulator::network::CLOCK_TOLERANCE;
 use crate::simulator::participants::{NodeList, Participants, SPARES};
-use crate::simulator::{InjectedBug, LONGEST_TTL};
+use crate::simulator::redis_server::RedisServer;
+use crate::simulator::{CLOCK_TOLERANCE, InjectedBug, LONGEST_TTL};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -65,7 +65,9 @@ fn next(participants: &Participants, rng: &mut Rng, list: &NodeList, percent: u6
     let adds = !spares.is_empty() && (list.len() <= least || rng.chance(percent));
     if adds {
         let added = *rng.pick(&spares);
-        participants.servers[added].lock().unwrap().restart(false);
+        let host = &participants.servers[added];
+        host.go_down(true);
+        host.come_up(RedisServer::restart_empty);
         return list.iter().copied().chain([added]).collect();
     }
     let removed = *rng.pick(list);

@@ -41,6 +41,8 @@ pub struct History {
     grants: HashMap<Token, Granted>,
     /// Tokens that a client released by force, or tried to.
     forced: HashSet<Token>,
+    /// Tokens of locks that go on after the client that acquired them has stopped using them.
+    handed_over: HashSet<Token>,
     /// Tokens of locks that a majority of nodes released by force, and when that was confirmed.
     taken: HashMap<Token, Duration>,
     /// When a server was last made to forget. It does so within [`checker::FORGETS_WITHIN`].
@@ -143,6 +145,7 @@ impl History {
             holds: Vec::new(),
             grants: HashMap::new(),
             forced: HashSet::new(),
+            handed_over: HashSet::new(),
             taken: HashMap::new(),
             forgot: None,
             fences: BTreeMap::new(),
@@ -238,6 +241,16 @@ impl History {
 
     pub(crate) fn released(&mut self, client: usize, name: &Name) {
         self.holds.retain(|hold| hold.client != client || hold.name() != name);
+    }
+
+    /// The lock goes on without the client that acquired it.
+    pub(crate) fn handed_over(&mut self, token: Token) {
+        self.handed_over.insert(token);
+    }
+
+    /// Whether a lock may go on although its client does not use it.
+    pub(crate) fn outlives_its_use(&self, token: Token) -> bool {
+        self.handed_over.contains(&token)
     }
 
     /// The client's process is dead, and its guards with it.

@@ -1,147 +1,161 @@
-//! A client's link to a simulated server: ordered, cut and connected again, with the rules of the
-//! real link.
+//! The network: byte streams between client processes and servers.
+//!
+//! Bytes travel in segments, which keep their order and may be late, split, held up, repeated or
+//! lost with their connection.
 
+pub(crate) mod connection;
 pub(crate) mod network_conditions;
-mod traffic;
+pub(crate) mod stream;
+pub(crate) mod traffic;
 
 use crate::rng::Rng;
-use crate::simulator::InjectedBug;
 use crate::simulator::event_queue::EventQueue;
-use crate::simulator::machine_clock::MachineClock;
-use crate::simulator::server::{Epoch, Server};
+use crate::simulator::server::Host;
+use connection::{Closed, Connection, Segment};
 use network_conditions::NetworkConditions;
-use quorlock::node::{Command, Health, Node, NodeError, Reply, Request, Wakeup};
-use quorlock::{Clock, Moment, Name, Token};
-use quorlock_core::Wall;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::io::ReadBuf;
+use tokio::time::{Instant, sleep_until};
+use traffic::Traffic;
 
-/// Clock tolerance between machines, as the library has it.
-pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
-const RECONNECT_DELAY: Duration = Duration::from_millis(300);
+/// A released lock that is still stored after this long without any fault was not released.
+const RELEASED_WITHIN: Duration = Duration::from_secs(1);
+/// A vote that arrives this long after its client gave the connection up may come after the last try to
+/// release it. It stays for its ttl.
+const LATE: Duration = Duration::from_secs(2);
 
-/// One client's view of one server.
+/// The path from one client process to one server, with all its connections. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Link(Arc<Shared>);
-
-/// What a link connects.
-pub(crate) struct Endpoints {
-    pub(crate) id: String,
-    pub(crate) client: usize,
-    pub(crate) server: Arc<Mutex<Server>>,
-    /// The client's clock.
-    pub(crate) clock: Arc<MachineClock>,
-    pub(crate) quarantine: Duration,
-}
+pub(crate) struct Path(Arc<Shared>);
 
 struct Shared {
-    endpoints: Endpoints,
+    client: usize,
+    node: usize,
+    /// Which process of the client it belongs to.
+    incarnation: u64,
+    host: Host,
     events: EventQueue,
-    injected_bug: Option<InjectedBug>,
+    traffic: Traffic,
     state: Mutex<State>,
 }
 
 struct State {
     rng: Rng,
     conditions: NetworkConditions,
-    /// The number of the present connection; `None` while there is none.
-    connection: Option<u64>,
-    connections: u64,
-    /// Requests and replies keep their order.
-    last_request: Instant,
-    last_reply: Instant,
-    verified: Option<Verified>,
-    pending: BTreeMap<u64, Request>,
-    sent: u64,
-    unacked_releases: Vec<Command>,
-    wakeups: BTreeMap<Name, Wakeup>,
-    /// The machine of the client is paused: no message leaves or reaches it.
+    connections: BTreeMap<u64, Connection>,
+    /// How many connections there were.
+    count: u64,
+    /// The machine of the client is paused: nothing leaves or reaches it.
     paused_until: Option<Instant>,
-    /// The process is gone: no message is sent any more.
+    /// The process is gone.
     is_dead: bool,
-    /// A message was lost on this connection, so no more can pass: a stream has no holes.
-    is_broken: bool,
-    /// Since when no fault disturbs this link.
+    /// Since when no fault disturbs this path.
     undisturbed_since: Instant,
-    /// When each token was released over the present connection.
-    released: BTreeMap<String, Instant>,
 }
 
-#[derive(Clone, Copy)]
-struct Verified {
-    nonce: u64,
-    eligible_at: Moment,
+/// One of the two directions of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    ToServer,
+    ToClient,
 }
 
-impl Link {
+impl Path {
+    /// The path of a process, given by its client and incarnation, to a server.
     pub(crate) fn new(
-        endpoints: Endpoints,
-        events: EventQueue,
-        injected_bug: Option<InjectedBug>,
+        (client, incarnation): (usize, u64),
+        (node, host): (usize, Host),
+        world: (&EventQueue, &Traffic),
         rng: Rng,
     ) -> Self {
-        let now = Instant::now();
         let state = State {
             rng,
             conditions: NetworkConditions::HEALTHY,
-            connection: None,
-            connections: 0,
-            last_request: now,
-            last_reply: now,
-            verified: None,
-            pending: BTreeMap::new(),
-            sent: 0,
-            unacked_releases: Vec::new(),
-            wakeups: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            count: 0,
             paused_until: None,
             is_dead: false,
-            is_broken: false,
-            undisturbed_since: now,
-            released: BTreeMap::new(),
+            undisturbed_since: Instant::now(),
         };
-        let link = Self(Arc::new(Shared { endpoints, events, injected_bug, state: Mutex::new(state) }));
-        link.connect();
-        link
+        let (events, traffic) = (world.0.clone(), world.1.clone());
+        Self(Arc::new(Shared { client, node, incarnation, host, events, traffic, state: Mutex::new(state) }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap()
     }
 
-    pub(crate) fn set_conditions(&self, conditions: NetworkConditions) {
-        let was_broken = {
-            let mut state = self.state();
-            state.conditions = conditions;
-            state.undisturbed_since = state.undisturbed_since.max(Instant::now());
-            state.is_broken
-        };
-        if was_broken {
-            self.cut();
-        }
+    pub(crate) fn client(&self) -> usize {
+        self.0.client
     }
 
-    /// Whether the server should have released `token` by now: the release was sent over
-    /// `connection` long ago, and no fault has disturbed the link since.
-    pub(crate) fn should_be_gone(&self, token: &str, connection: u64, server_undisturbed: Instant) -> bool {
-        let state = self.state();
-        let is_healthy = state.conditions.is_healthy() && state.connection == Some(connection);
-        let Some(released) = state.released.get(token).filter(|_| is_healthy) else { return false };
-        let since = state.undisturbed_since.max(server_undisturbed).max(*released);
-        Instant::now().saturating_duration_since(since) > Duration::from_millis(700)
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.0.incarnation
     }
 
     pub(crate) fn conditions(&self) -> NetworkConditions {
         self.state().conditions
     }
 
+    pub(crate) fn set_conditions(&self, conditions: NetworkConditions) {
+        let held_up: Vec<(u64, bool)> = {
+            let mut state = self.state();
+            state.conditions = conditions;
+            state.undisturbed_since = state.undisturbed_since.max(Instant::now());
+            let state = &mut *state;
+            for connection in state.connections.values_mut() {
+                connection.wake();
+            }
+            let is_held_up = |connection: &Connection| {
+                connection.is_silent || !connection.requests.is_empty() || !connection.replies.is_empty()
+            };
+            let held_up = state.connections.iter().filter(|(_, connection)| is_held_up(connection));
+            // What was held up passes now, or its connection did not survive.
+            held_up.map(|(number, held_up)| (*number, held_up.is_silent || state.rng.chance(50))).collect()
+        };
+        for (number, is_broken) in held_up {
+            if is_broken && conditions.is_healthy() {
+                self.cut_connection(number);
+            } else {
+                self.flow_both_ways(number);
+            }
+        }
+    }
+
+    /// Whether the server should have released by now what this process does not use since `idle_since`.
+    pub(crate) fn should_be_gone(&self, idle_since: Instant, server_undisturbed: Instant) -> bool {
+        let since = server_undisturbed.max(idle_since);
+        let is_due = Instant::now().saturating_duration_since(since) > RELEASED_WITHIN;
+        is_due && self.is_connected_for(RELEASED_WITHIN) && !self.state().is_dead
+    }
+
+    /// Whether nothing has disturbed the path and its connection for at least `span`.
+    pub(crate) fn is_connected_for(&self, span: Duration) -> bool {
+        let state = self.state();
+        let Some((_, connection)) = state.connections.last_key_value() else { return false };
+        let is_usable =
+            connection.closed.is_none() && connection.dropped_at.is_none() && !connection.is_silent;
+        let since = state.undisturbed_since.max(connection.since);
+        is_usable && state.conditions.is_healthy() && Instant::now().saturating_duration_since(since) >= span
+    }
+
+    /// Holds everything up until `until`.
     pub(crate) fn pause(&self, until: Instant) {
-        let mut state = self.state();
-        state.paused_until = Some(until);
-        state.undisturbed_since = state.undisturbed_since.max(until);
+        let numbers: Vec<u64> = {
+            let mut state = self.state();
+            state.paused_until = Some(until);
+            state.undisturbed_since = state.undisturbed_since.max(until);
+            state.connections.keys().copied().collect()
+        };
+        let path = self.clone();
+        self.0.events.schedule(until, move || {
+            numbers.into_iter().for_each(|number| path.flow_both_ways(number));
+        });
     }
 
     /// The process of the client died.
@@ -150,163 +164,299 @@ impl Link {
         self.cut();
     }
 
-    /// Breaks the connection. Requests in flight may still arrive, or not: that was decided when
-    /// they were sent.
+    /// Breaks all connections. What is on its way may still arrive, in part.
     pub(crate) fn cut(&self) {
-        let (failed, server) = {
-            let mut state = self.state();
-            state.connection = None;
-            state.is_broken = false;
-            (std::mem::take(&mut state.pending), self.0.endpoints.server.clone())
-        };
-        server.lock().unwrap().watches.retain(|(_, client), _| *client != self.0.endpoints.client);
-        for pending in failed.into_values() {
-            if matches!(pending.command(), Command::Release { .. }) {
-                self.state().unacked_releases.push(pending.command().clone());
-            }
-            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionReset));
-            pending.answer(Reply::failed(NodeError::Disconnected { source }));
-        }
-        let link = self.clone();
-        self.0.events.schedule(Instant::now() + RECONNECT_DELAY, move || link.connect());
+        let numbers: Vec<u64> = self.state().connections.keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.cut_connection(number));
     }
 
-    /// Tries to connect and to verify the epoch, in one step if the server can be reached.
-    fn connect(&self) {
-        let reachable = {
-            let server = self.0.endpoints.server.lock().unwrap();
-            let state = self.state();
-            let paused = state.paused_until.is_some_and(|until| until > Instant::now());
-            server.is_up
-                && !server.is_stopped
-                && !paused
-                && !state.conditions.no_requests
-                && !state.conditions.no_replies
-        };
-        if self.state().connection.is_some() || self.state().is_dead {
-            return;
-        }
-        if !reachable {
-            let link = self.clone();
-            self.0.events.schedule(Instant::now() + RECONNECT_DELAY, move || link.connect());
-            return;
-        }
-        let (epoch, now) = self.0.endpoints.server.lock().unwrap().verify();
-        let unacked_releases = {
+    fn cut_connection(&self, number: u64) {
+        {
             let mut state = self.state();
-            state.connections += 1;
-            state.connection = Some(state.connections);
             state.undisturbed_since = state.undisturbed_since.max(Instant::now());
-            state.released.clear();
-            self.learn(&mut state, epoch, now);
-            let mut server = self.0.endpoints.server.lock().unwrap();
-            for (name, wakeup) in &state.wakeups {
-                server.watches.insert((name.clone(), self.0.endpoints.client), wakeup.clone());
-                wakeup.notify();
-            }
-            std::mem::take(&mut state.unacked_releases)
-        };
-        for release in unacked_releases {
-            self.send(Request::without_reply(release));
+            let State { connections, rng, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(&number) else { return };
+            connection.requests.cut(rng, Segment::End);
+            connection.replies.cut(rng, Segment::Reset);
+            connection.is_silent = false;
         }
+        self.schedule_flow(number, Way::ToServer);
+        self.schedule_flow(number, Way::ToClient);
     }
 
-    fn learn(&self, state: &mut State, epoch: Epoch, now: Wall) {
-        let mut eligible_at =
-            self.0.endpoints.clock.now() + self.0.endpoints.quarantine.saturating_sub(epoch.age(now));
-        if let Some(before) = state.verified.filter(|before| before.nonce == epoch.nonce) {
-            eligible_at = eligible_at.max(before.eligible_at);
-        }
-        state.verified = Some(Verified { nonce: epoch.nonce, eligible_at });
-    }
-
-    fn admit(&self, state: &State) -> Result<(), NodeError> {
-        if state.connection.is_none() {
-            let source = Arc::new(io::Error::from(io::ErrorKind::ConnectionRefused));
-            return Err(NodeError::Unreachable { source });
-        }
-        Ok(())
-    }
-
-    /// Whether a vote counts that a server in quarantine may have given.
-    fn counts(&self, state: &State, command: &Command) -> Result<(), NodeError> {
-        let (Command::Acquire(vote), Some(verified)) = (command, state.verified) else {
-            return Ok(());
-        };
-        let left = self.0.endpoints.clock.now().until(verified.eligible_at);
-        let is_guarded = self.0.injected_bug != Some(InjectedBug::NoRestartGuard);
-        if is_guarded && !vote.repair && !left.is_zero() {
-            return Err(NodeError::Quarantined { left });
-        }
-        Ok(())
-    }
-
-    /// Injected bug: whether this release undoes an unanswered acquire, and is not sent.
-    fn is_skipped(&self, state: &State, token: Token) -> bool {
-        let is_unanswered =
-            |pending: &Request| matches!(pending.command(), Command::Acquire(vote) if vote.token == token);
-        self.0.injected_bug == Some(InjectedBug::LazyRelease) && state.pending.values().any(is_unanswered)
-    }
-}
-
-impl Node for Link {
-    fn id(&self) -> &str {
-        &self.0.endpoints.id
-    }
-
-    fn send(&self, request: Request) {
-        let command = request.command().clone();
-        let mut state = self.state();
-        if let Err(cause) = self.admit(&state) {
-            if matches!(command, Command::Release { .. }) {
-                state.unacked_releases.push(command);
-            }
-            drop(state);
-            return request.answer(Reply::failed(cause));
-        }
-        if let Command::Release { token, .. } = &command {
-            state.released.insert(token.to_string(), Instant::now());
-            if self.is_skipped(&state, *token) {
-                drop(state);
-                return request.answer(Reply::failed(NodeError::Abandoned));
-            }
-        }
-        if let Command::Acquire(vote) = &command {
-            // Only an injected bug uses a token again; what was released is then not the same lock.
-            state.released.remove(vote.token.as_str());
-        }
-        let Some(connection) = state.connection else { return };
-        state.sent += 1;
-        let number = state.sent;
-        state.pending.insert(number, request);
-        drop(state);
-        self.dispatch(number, connection, command);
-    }
-
-    fn watch(&self, name: &Name, wakeup: &Wakeup) {
-        let connected = {
+    /// The server lost the connection with the number `server_side`. The client learns of it at once, or
+    /// when it sends something.
+    pub(crate) fn lost_by_server(&self, server_side: u64, is_reported: bool) {
+        let number = {
             let mut state = self.state();
-            state.wakeups.insert(name.clone(), wakeup.clone());
-            state.connection.is_some()
+            state.undisturbed_since = state.undisturbed_since.max(Instant::now());
+            let State { connections, rng, .. } = &mut *state;
+            let found = connections.iter_mut().find(|(_, it)| it.server_side == Some(server_side));
+            let Some((number, connection)) = found else { return };
+            connection.server_side = None;
+            if is_reported {
+                connection.replies.cut(rng, Segment::Reset);
+            }
+            *number
         };
-        if connected {
-            let mut server = self.0.endpoints.server.lock().unwrap();
-            server.watches.insert((name.clone(), self.0.endpoints.client), wakeup.clone());
+        self.schedule_flow(number, Way::ToClient);
+    }
+
+    /// Opens a connection; returns its number.
+    pub(crate) async fn connect(&self) -> io::Result<u64> {
+        let (arrives, passes) = {
+            let mut state = self.state();
+            (state.arrival(), !state.conditions.no_requests && !state.conditions.no_replies)
+        };
+        if self.state().is_dead {
+            return Err(io::ErrorKind::NetworkUnreachable.into());
+        }
+        if !passes {
+            // The caller gives up.
+            std::future::pending::<()>().await;
+        }
+        sleep_until(arrives).await;
+        let mut server = self.0.host.lock();
+        if !server.is_up {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let mut state = self.state();
+        state.count += 1;
+        let number = state.count;
+        let server_side = server.connect(self.clone(), number);
+        state.connections.insert(number, Connection::new(server_side));
+        Ok(number)
+    }
+
+    /// The client drops its end.
+    pub(crate) fn close(&self, number: u64) {
+        {
+            let mut state = self.state();
+            let arrives = state.arrival();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            connection.dropped_at = Some(Instant::now());
+            connection.requests.send(arrives, Segment::End);
+        }
+        self.schedule_flow(number, Way::ToServer);
+    }
+
+    pub(crate) fn poll_write(
+        &self,
+        number: u64,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let (count, again) = {
+            let mut state = self.state();
+            let conditions = state.conditions;
+            let arrives = state.arrival();
+            let State { connections, rng, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(&number) else {
+                return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+            };
+            if connection.closed.is_some() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            if conditions.is_full {
+                connection.writer = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            let count = if rng.chance(conditions.splits) { part(rng, bytes.len()) } else { bytes.len() };
+            let written = &bytes[..count];
+            let again = rng.chance(conditions.duplicates).then(|| {
+                let later = arrives + rng.span(conditions.delay.0, conditions.delay.1 * 50);
+                (later, written.to_vec())
+            });
+            connection.requests.send(arrives, Segment::Bytes(written.to_vec()));
+            self.0.traffic.count(written);
+            (count, again)
+        };
+        self.schedule_flow(number, Way::ToServer);
+        if let Some((later, bytes)) = again {
+            let host = self.0.host.clone();
+            self.0.events.schedule(later, move || host.replay(&bytes));
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    pub(crate) fn poll_read(
+        &self,
+        number: u64,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut state = self.state();
+        let State { connections, rng, conditions, .. } = &mut *state;
+        let Some(connection) = connections.get_mut(&number) else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+        };
+        if !connection.inbox.is_empty() {
+            let most = connection.inbox.len().min(buffer.remaining());
+            let count = if rng.chance(conditions.splits) { part(rng, most) } else { most };
+            let bytes: Vec<u8> = connection.inbox.drain(..count).collect();
+            buffer.put_slice(&bytes);
+            self.0.traffic.count(&bytes);
+            return Poll::Ready(Ok(()));
+        }
+        match connection.closed {
+            Some(Closed::ByServer) => Poll::Ready(Ok(())),
+            Some(Closed::Broken) => Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+            None => {
+                connection.reader = Some(context.waker().clone());
+                Poll::Pending
+            }
         }
     }
 
-    fn unwatch(&self, name: &Name) {
-        self.state().wakeups.remove(name);
-        self.0.endpoints.server.lock().unwrap().watches.remove(&(name.clone(), self.0.endpoints.client));
+    /// Sends what the server answered, or that it closed the connection.
+    pub(crate) fn send_reply(&self, number: u64, segment: Segment) {
+        {
+            let mut state = self.state();
+            let arrives = state.arrival();
+            let State { connections, rng, conditions, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(&number) else { return };
+            if connection.is_silent {
+                return;
+            }
+            match segment {
+                Segment::Bytes(mut bytes) if rng.chance(conditions.half_replies) => {
+                    bytes.truncate(part(rng, bytes.len()) - 1);
+                    connection.replies.send(arrives, Segment::Bytes(bytes));
+                    connection.is_silent = true;
+                }
+                segment => {
+                    if rng.chance(conditions.repeats) {
+                        connection.replies.send(arrives, segment.clone());
+                    }
+                    connection.replies.send(arrives, segment);
+                }
+            }
+        }
+        self.schedule_flow(number, Way::ToClient);
     }
 
-    fn health(&self) -> Health {
-        Health::default()
+    /// Lets segments of a connection arrive when the last one is due.
+    fn schedule_flow(&self, number: u64, way: Way) {
+        let at = {
+            let state = self.state();
+            let Some(connection) = state.connections.get(&number) else { return };
+            match way {
+                Way::ToServer => connection.requests.last_arrival(),
+                Way::ToClient => connection.replies.last_arrival(),
+            }
+        };
+        let path = self.clone();
+        self.0.events.schedule(at, move || path.flow(number, way));
+    }
+
+    fn flow_both_ways(&self, number: u64) {
+        self.flow(number, Way::ToServer);
+        self.flow(number, Way::ToClient);
+    }
+
+    /// Lets everything arrive that is due and not held up.
+    fn flow(&self, number: u64, way: Way) {
+        while let Some(segment) = self.next_arrival(number, way) {
+            match way {
+                Way::ToServer => self.arrive_at_server(number, segment),
+                Way::ToClient => self.arrive_at_client(number, segment),
+            }
+        }
+    }
+
+    fn next_arrival(&self, number: u64, way: Way) -> Option<Segment> {
+        let mut state = self.state();
+        if state.is_held_up(way) {
+            return None;
+        }
+        let connection = state.connections.get_mut(&number)?;
+        match way {
+            Way::ToServer => connection.requests.arrived(),
+            Way::ToClient => connection.replies.arrived(),
+        }
+    }
+
+    fn arrive_at_server(&self, number: u64, segment: Segment) {
+        let server_side = {
+            let mut state = self.state();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            let server_side = connection.server_side;
+            if let Some(server_side) = server_side
+                && connection.dropped_at.is_some_and(|at| at.elapsed() > LATE)
+            {
+                self.0.host.lock().set_late(server_side);
+            }
+            if matches!(segment, Segment::End | Segment::Reset) {
+                connection.server_side = None;
+            }
+            if connection.is_over() {
+                state.connections.remove(&number);
+            }
+            server_side
+        };
+        if let Segment::Bytes(bytes) = &segment {
+            let (client, node) = (self.0.client, self.0.node);
+            self.0
+                .traffic
+                .record(format_args!("server {node}, from client {client} ({server_side:?}),"), bytes);
+        }
+        match (server_side, segment) {
+            (Some(server_side), Segment::Bytes(bytes)) => self.0.host.receive(server_side, bytes),
+            (Some(server_side), Segment::End | Segment::Reset) => self.0.host.disconnect(server_side),
+            // A server that does not know the connection refuses what comes over it.
+            (None, Segment::Bytes(_)) if self.0.host.lock().is_up => {
+                self.send_reply(number, Segment::Reset);
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn arrive_at_client(&self, number: u64, segment: Segment) {
+        let mut state = self.state();
+        let Some(connection) = state.connections.get_mut(&number) else { return };
+        if connection.closed.is_some() {
+            return;
+        }
+        match segment {
+            Segment::Bytes(bytes) => {
+                let (client, node) = (self.0.client, self.0.node);
+                let whom =
+                    format_args!("client {client}, from server {node} ({:?}),", connection.server_side);
+                self.0.traffic.record(whom, &bytes);
+                connection.inbox.extend(bytes);
+            }
+            Segment::End => connection.closed = Some(Closed::ByServer),
+            Segment::Reset => connection.closed = Some(Closed::Broken),
+        }
+        connection.wake();
     }
 }
 
-impl fmt::Debug for Link {
+impl State {
+    /// When a segment arrives that is sent now.
+    fn arrival(&mut self) -> Instant {
+        let (low, high) = self.conditions.delay;
+        let leaves = self.paused_until.filter(|until| *until > Instant::now()).unwrap_or_else(Instant::now);
+        leaves + self.rng.span(low, high)
+    }
+
+    fn is_held_up(&self, way: Way) -> bool {
+        let is_paused = self.paused_until.is_some_and(|until| until > Instant::now());
+        is_paused
+            || match way {
+                Way::ToServer => self.conditions.no_requests,
+                Way::ToClient => self.conditions.no_replies,
+            }
+    }
+}
+
+/// At least one byte of `length`, and mostly not all.
+fn part(rng: &mut Rng, length: usize) -> usize {
+    1 + usize::try_from(rng.below((length as u64).max(1))).unwrap()
+}
+
+impl fmt::Debug for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.endpoints.id)
+        write!(f, "client {} process {}", self.0.client, self.0.incarnation)
     }
 }

@@ -1,4 +1,4 @@
-//! The participants of a world: servers, client machines, the links between them, and the history.
+//! The participants of a world: servers, client machines, the paths between them, and the history.
 
 pub(crate) mod handed_over;
 pub(crate) mod settings;
@@ -8,13 +8,16 @@ use crate::simulator::entropy::SimEntropy;
 use crate::simulator::event_queue::EventQueue;
 use crate::simulator::history::History;
 use crate::simulator::machine_clock::{MachineClock, WorldStart};
-use crate::simulator::network::{CLOCK_TOLERANCE, Endpoints, Link};
-use crate::simulator::server::{Origin, Server};
+use crate::simulator::network::Path;
+use crate::simulator::network::stream::{SimConnector, url};
+use crate::simulator::network::traffic::Traffic;
+use crate::simulator::redis_server::{OriginCommand, RedisServer, StoredText, Version};
+use crate::simulator::server::Host;
 use crate::simulator::{InjectedBug, Setting, inject_bug};
 use handed_over::HandedOverLocks;
-use quorlock::node::Node;
-use quorlock::{Event, Locker, RestartGuard};
+use quorlock::{Event, Locker, Name, NodeOutcome, RestartGuard, Token};
 use settings::Settings;
+use sha1_smol::Sha1;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -23,18 +26,26 @@ use tokio::time::Instant;
 /// Servers that are started with the others and are in no list at first.
 pub(crate) const SPARES: usize = 2;
 
+/// Separates the choice of worlds with durable servers.
+const DURABLE: u64 = 0x9b05_688c_2b3e_6c1f;
+/// The servers that a world may have. The oldest is the only one whose scripts see another time.
+const VERSIONS: [Version; 4] = [Version::Redis62, Version::Redis7, Version::Redis84, Version::Valkey9];
+
 /// The numbers of the servers that a process knows as its nodes.
 pub(crate) type NodeList = Arc<[usize]>;
 
 /// All participants. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Participants {
-    pub(crate) servers: Arc<[Arc<Mutex<Server>>]>,
+    pub(crate) servers: Arc<[Host]>,
     pub(crate) events: EventQueue,
+    pub(crate) traffic: Traffic,
     history: Arc<Mutex<History>>,
     pub(crate) handed_over: Arc<Mutex<HandedOverLocks>>,
     start: WorldStart,
     injected_bug: Option<InjectedBug>,
+    /// Whether all servers sync every write, and clients know it.
+    is_durable: bool,
     initial_list: NodeList,
     machines: Arc<[Mutex<Machine>]>,
 }
@@ -51,12 +62,14 @@ struct Machine {
     rng: Rng,
     /// Draws the settings of each process, unless the world is plain.
     variety: Option<Rng>,
+    /// Since when the client does not use a name, for those that it does not use.
+    idle_since: BTreeMap<Name, Instant>,
 }
 
 /// A process of a client.
 struct Process {
     /// By the number of the server.
-    links: BTreeMap<usize, Link>,
+    paths: BTreeMap<usize, Path>,
     locker: Locker,
     settings: Settings,
 }
@@ -69,26 +82,41 @@ impl Participants {
         history: History,
     ) -> Self {
         let (start, injected_bug) = (WorldStart::now(), setting.injected_bug);
+        let is_durable = Rng::new(setting.seed ^ DURABLE).chance(65);
         // Clock rates within half of the drift factor of 1 %, wall clocks within 2 s of each other.
         let clock = |rng: &mut Rng, stops_in_sleep| {
             let drift = i64::try_from(rng.below(9_000)).unwrap() - 4_500;
             let wall = i64::try_from(rng.below(2_000_000)).unwrap() - 1_000_000;
             Arc::new(MachineClock::new(start, drift, wall, stops_in_sleep))
         };
-        let server = |rng: &mut Rng| Arc::new(Mutex::new(Server::new(clock(rng, false), injected_bug)));
+        let server = |rng: &mut Rng| {
+            let (version, clock) = (*rng.pick(&VERSIONS), clock(rng, false));
+            let mut redis = RedisServer::new(version, clock.clone(), rng.draw());
+            if is_durable {
+                redis.set_config("appendonly", "yes");
+                redis.set_config("appendfsync", "always");
+            }
+            if let Some((from, to)) = injected_bug.and_then(InjectedBug::in_scripts) {
+                redis.replace_in_scripts(from, to);
+            }
+            Host::new(redis, clock)
+        };
         let mut servers: Vec<_> = (0..setting.nodes).map(|_| server(rng)).collect();
         if let Some(rng) = variety.as_mut() {
             servers.extend((0..SPARES).map(|_| server(rng)));
         }
         let stops_in_sleep = injected_bug == Some(InjectedBug::SleepyClock);
         let clocks: Vec<_> = (0..setting.clients).map(|_| clock(rng, stops_in_sleep)).collect();
+        let history = Arc::new(Mutex::new(history));
         let mut participants = Self {
             servers: servers.into(),
             events: EventQueue::default(),
-            history: Arc::new(Mutex::new(history)),
+            traffic: Traffic::new(setting.shows_bytes.then(|| (history.clone(), start))),
+            history,
             handed_over: Arc::default(),
             start,
             injected_bug,
+            is_durable,
             initial_list: (0..setting.nodes).collect(),
             machines: Arc::from(Vec::new()),
         };
@@ -115,41 +143,50 @@ impl Participants {
         mut variety: Option<Rng>,
     ) -> Machine {
         let list = self.initial_list.clone();
-        let process = self.process(client, &clock, &mut rng, variety.as_mut(), &list);
-        Machine { clock, process, list, incarnation: 1, paused_until: None, rng, variety }
+        let process = self.process((client, 1), &clock, &mut rng, variety.as_mut(), &list);
+        let idle_since = BTreeMap::new();
+        Machine { clock, process, list, incarnation: 1, paused_until: None, rng, variety, idle_since }
     }
 
-    /// A new process on a client's machine: fresh connections, the shipped locker.
+    /// A new process on a client's machine, with its incarnation: fresh connections, the shipped locker.
     fn process(
         &self,
-        client: usize,
+        (client, incarnation): (usize, u64),
         clock: &Arc<MachineClock>,
         rng: &mut Rng,
         variety: Option<&mut Rng>,
         list: &NodeList,
     ) -> Process {
         let settings = variety.map_or(Settings::PLAIN, Settings::draw);
-        let quarantine = settings.longest_ttl + 2 * CLOCK_TOLERANCE;
-        let link = |node: &usize| {
-            let (id, server) = (format!("node{node}"), self.servers[*node].clone());
-            let endpoints = Endpoints { id, client, server, clock: clock.clone(), quarantine };
-            (*node, Link::new(endpoints, self.events.clone(), self.injected_bug, rng.fork()))
+        let path = |node: &usize| {
+            let host = self.servers[*node].clone();
+            let world = (&self.events, &self.traffic);
+            (*node, Path::new((client, incarnation), (*node, host), world, rng.fork()))
         };
-        let links: BTreeMap<usize, Link> = list.iter().map(link).collect();
+        let paths: BTreeMap<usize, Path> = list.iter().map(path).collect();
         let repeats = self.injected_bug == Some(InjectedBug::TokenReuse);
+        let is_guarded = self.injected_bug != Some(InjectedBug::NoRestartGuard);
         let (history, start) = (self.history.clone(), self.start);
-        let mut builder = settings
+        let builder = settings
             .apply(Locker::builder())
             .clock(clock.clone())
             .entropy(Arc::new(SimEntropy::new(rng.fork(), repeats)))
-            .restart_guard(RestartGuard::Strict)
+            .durable(self.is_durable)
+            .restart_guard(if is_guarded { RestartGuard::Strict } else { RestartGuard::Off })
             .owner(format!("client{client}@sim"))
-            .observer(move |event: &Event| observe(event, client, &history, start));
-        for link in links.values() {
-            builder = builder.node(Arc::new(link.clone()) as Arc<dyn Node>);
-        }
+            .observer(move |event: &Event| observe(event, client, &history, start))
+            .connector(Arc::new(SimConnector { paths: paths.clone() }))
+            .nodes(list.iter().map(|node| url(*node)));
         let builder = inject_bug(builder, self.injected_bug);
-        Process { links, locker: builder.build().expect("the world is configured well"), settings }
+        Process { paths, locker: builder.build().expect("the world is configured well"), settings }
+    }
+
+    /// Declares all servers fresh, as an operator does who has just set them up.
+    pub(crate) async fn init_nodes(&self) {
+        let (locker, _) = self.current_process(0);
+        for report in locker.init_fresh_nodes().await {
+            assert!(matches!(report.outcome, NodeOutcome::Yes), "{report}");
+        }
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -168,6 +205,11 @@ impl Participants {
         self.machines.len()
     }
 
+    /// Whether all servers sync every write, and clients know it.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.is_durable
+    }
+
     pub(crate) fn injected_bug(&self) -> Option<InjectedBug> {
         self.injected_bug
     }
@@ -182,13 +224,22 @@ impl Participants {
         self.machines[client].lock().unwrap().list.clone()
     }
 
-    pub(crate) fn links(&self, client: usize) -> Vec<Link> {
-        self.machines[client].lock().unwrap().process.links.values().cloned().collect()
+    pub(crate) fn paths(&self, client: usize) -> Vec<Path> {
+        self.machines[client].lock().unwrap().process.paths.values().cloned().collect()
     }
 
-    /// The link of a client to a server, if that is one of its nodes.
-    pub(crate) fn link(&self, client: usize, node: usize) -> Option<Link> {
-        self.machines[client].lock().unwrap().process.links.get(&node).cloned()
+    /// The path of a client to a server, if that is one of its nodes.
+    pub(crate) fn path(&self, client: usize, node: usize) -> Option<Path> {
+        self.machines[client].lock().unwrap().process.paths.get(&node).cloned()
+    }
+
+    /// Records that a client begins to use a name, or stops.
+    pub(crate) fn set_in_use(&self, client: usize, name: &Name, is_used: bool) {
+        let idle_since = &mut self.machines[client].lock().unwrap().idle_since;
+        match is_used {
+            true => idle_since.remove(name),
+            false => idle_since.insert(name.clone(), Instant::now()),
+        };
     }
 
     pub(crate) fn clock(&self, client: usize) -> Arc<MachineClock> {
@@ -211,13 +262,6 @@ impl Participants {
         self.machines[client].lock().unwrap().paused_until.filter(|until| *until > Instant::now())
     }
 
-    /// Breaks all connections to a server.
-    pub(crate) fn cut_all(&self, node: usize) {
-        for client in 0..self.clients() {
-            self.link(client, node).iter().for_each(Link::cut);
-        }
-    }
-
     /// Pauses a client for `span`: no message leaves or reaches it.
     pub(crate) fn pause(&self, client: usize, span: Duration, is_suspended: bool) {
         if self.paused_until(client).is_some() {
@@ -225,7 +269,7 @@ impl Participants {
         }
         let until = Instant::now() + span;
         self.machines[client].lock().unwrap().paused_until = Some(until);
-        self.links(client).iter().for_each(|link| link.pause(until));
+        self.paths(client).iter().for_each(|path| path.pause(until));
         if is_suspended {
             let clock = self.clock(client);
             clock.suspend();
@@ -233,31 +277,37 @@ impl Participants {
         }
     }
 
-    /// Checks what the servers store, which no client can see: an extend never creates a lock (S6),
-    /// and a released lock does not stay on a server that could be reached (S8).
+    /// Checks what the servers store, which no client can see: only a vote or a repair creates a lock
+    /// (S6), and a released lock does not stay on a server that could be reached (S8).
     pub(crate) fn check_servers(&self) {
         let mut found = Vec::new();
-        for (node, server) in self.servers.iter().enumerate() {
-            let server = server.lock().unwrap();
-            if !server.is_up || server.is_stopped {
-                continue;
-            }
-            for (name, token, origin) in server.tokens() {
-                match origin {
-                    Origin::Other => found.push(format!("S6: an extend created {name} on server {node}")),
-                    Origin::Vote(client, connection) => {
-                        let link = self.link(client, node);
-                        let since = server.undisturbed_since;
-                        if link.is_some_and(|link| link.should_be_gone(token, connection, since)) {
-                            found.push(format!("S8: server {node} did not get the release of {name}"));
-                        }
-                    }
-                    Origin::Duplicate => {}
+        for (node, host) in self.servers.iter().enumerate() {
+            let server = host.lock();
+            let Some(since) = server.undisturbed_since() else { continue };
+            for stored in server.redis.stored_texts() {
+                let Some((name, token)) = lock_of(&stored) else { continue };
+                if !may_create(&stored.origin.command) {
+                    found.push(format!("S6: neither a vote nor a repair created {name} on server {node}"));
+                }
+                let client = server.client_of(&stored);
+                if client.is_some_and(|path| self.should_be_gone(path, &name, token, since)) {
+                    let (by, command) = (&stored.origin.connection, &stored.origin.command);
+                    let what = format!("S8: server {node} did not get the release of {name}");
+                    found
+                        .push(format!("{what} ({token}, by {command:?} over connection {by} of {client:?})"));
                 }
             }
         }
         let mut history = self.history();
         found.iter().for_each(|what| history.violate(self.now(), what));
+    }
+
+    /// Whether the process at the other end of `path` has released `token` long ago.
+    fn should_be_gone(&self, path: &Path, name: &Name, token: Token, server_undisturbed: Instant) -> bool {
+        let machine = self.machines[path.client()].lock().unwrap();
+        let is_current = machine.incarnation == path.incarnation();
+        let Some(idle_since) = machine.idle_since.get(name).filter(|_| is_current) else { return false };
+        path.should_be_gone(*idle_since, server_undisturbed) && !self.history().outlives_its_use(token)
     }
 
     /// Restarts a client with other nodes.
@@ -271,12 +321,31 @@ impl Participants {
         self.history().crashed(client);
         let mut guard = self.machines[client].lock().unwrap();
         let machine = &mut *guard;
-        machine.process.links.values().for_each(Link::kill);
+        machine.process.paths.values().for_each(Path::kill);
         machine.incarnation += 1;
         let mut rng = machine.rng.fork();
+        machine.idle_since.clear();
+        let who = (client, machine.incarnation);
         machine.process =
-            self.process(client, &machine.clock, &mut rng, machine.variety.as_mut(), &machine.list);
+            self.process(who, &machine.clock, &mut rng, machine.variety.as_mut(), &machine.list);
     }
+}
+
+/// Whether a lock may come to be stored by this command: a vote, or a repair.
+fn may_create(command: &OriginCommand) -> bool {
+    const REPAIR: &str = include_str!("../../../../quorlock/src/node/redis/protocol/lua/repair.lua");
+    match command {
+        OriginCommand::Set => true,
+        OriginCommand::Script(hash) => **hash == *Sha1::from(REPAIR).hexdigest(),
+        OriginCommand::Other => false,
+    }
+}
+
+/// The lock that a stored text is, if it is one.
+fn lock_of(stored: &StoredText<'_>) -> Option<(Name, Token)> {
+    let name = std::str::from_utf8(stored.key).ok().filter(|name| !name.starts_with("quorlock:"))?;
+    let token = std::str::from_utf8(stored.value.get(..Token::LEN)?).ok()?;
+    Some((Name::new(name).ok()?, token.parse().ok()?))
 }
 
 /// Checks the promises whenever a deadline moves.

@@ -1,6 +1,7 @@
 //! The task that keeps one server's connection: it connects, writes, reads, and connects again.
 
 use crate::context::entropy;
+use crate::context::injected_bug::InjectedBug;
 use crate::node::NodeError;
 use crate::node::redis::connection::activity::Activity;
 use crate::node::redis::connection::flush_on_drop::FlushOnDrop;
@@ -88,14 +89,22 @@ impl Driver {
                         // Most likely the server restarted: one attempt for which commands wait.
                         replaced = Some(Instant::now());
                         backoff.reset();
-                        self.link.on_disconnected(self.in_flight.drain(), Phase::Connecting, &cause);
+                        self.link.on_disconnected(
+                            self.in_flight.drain(self.link.ctx.injected),
+                            Phase::Connecting,
+                            &cause,
+                        );
                         continue;
                     }
                     cause
                 }
                 Err(cause) => cause,
             };
-            self.link.on_disconnected(self.in_flight.drain(), Phase::Down(cause.clone()), &cause);
+            self.link.on_disconnected(
+                self.in_flight.drain(self.link.ctx.injected),
+                Phase::Down(cause.clone()),
+                &cause,
+            );
             let delay = backoff.next(entropy::number(&*self.link.ctx.entropy));
             if self.wait_to_reconnect(delay).await {
                 return;
@@ -281,6 +290,9 @@ impl Driver {
             }
             match socket.next_value()? {
                 Some(value) if !is_due && !matches!(value, Value::Push(_)) => {
+                    if self.link.ctx.injected.is_on(InjectedBug::RepeatedReply) {
+                        continue;
+                    }
                     return Err(protocol("a reply without a command"));
                 }
                 Some(value) => self.in_flight.on_value(value, &self.link)?,
@@ -345,6 +357,10 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.link.on_disconnected(self.in_flight.drain(), Phase::Idle, &NodeError::Abandoned);
+        self.link.on_disconnected(
+            self.in_flight.drain(self.link.ctx.injected),
+            Phase::Idle,
+            &NodeError::Abandoned,
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The handshake: logging in, whether this server can be a node, and what it remembers.
 
+use crate::context::injected_bug::InjectedBug;
 use crate::context::{Context, RestartGuard};
 use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::epoch::Reading;
@@ -42,7 +43,9 @@ pub(crate) async fn greet(
         replicas: server_info.replicas,
         connection,
     };
-    let ends_last = last.is_some_and(|last| end_connection(&mut socket.out, last, &greeting.connection));
+    let ends_last = !ctx.injected.is_on(InjectedBug::OldConnectionKept);
+    let ends_last =
+        ends_last && last.is_some_and(|last| end_connection(&mut socket.out, last, &greeting.connection));
     let syncs = match (login.durable, &durable) {
         (false, _) => Syncs::Unknown,
         (true, Ok(())) => Syncs::Always,

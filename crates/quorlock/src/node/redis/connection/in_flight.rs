@@ -3,6 +3,7 @@
 mod releases;
 
 use crate::context::RestartGuard;
+use crate::context::injected_bug::{InjectedBug, InjectedBugs};
 use crate::node::redis::connection::socket::Socket;
 use crate::node::redis::link::Link;
 use crate::node::redis::link::epoch::Reading;
@@ -41,12 +42,15 @@ impl InFlight {
     }
 
     /// Empties it after the connection ended.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Pending> {
-        self.partial_reply.clear();
+    pub(crate) fn drain(&mut self, injected: InjectedBugs) -> impl Iterator<Item = Pending> {
+        if !injected.is_on(InjectedBug::PartialReplyKept) {
+            self.partial_reply.clear();
+        }
         self.has_waiters = None;
         let votes = self.votes.drain(..).map(|(vote, _)| Pending::Vote(vote));
         let freed_unconfirmed = self.freed_unconfirmed.drain(..).map(Pending::Release);
-        votes.chain(freed_unconfirmed).chain(self.pending.drain(..))
+        let kept = if injected.is_on(InjectedBug::RepliesAcrossConnections) { self.pending.len() } else { 0 };
+        votes.chain(freed_unconfirmed).chain(self.pending.drain(kept..))
     }
 
     /// Handles the next reply or push. An error means that the connection cannot be used any more.
@@ -122,10 +126,14 @@ impl InFlight {
     fn dispatch(&mut self, pending: Pending, last: Value, link: &Link) -> Result<(), NodeError> {
         match (pending, &last) {
             (Pending::Vote(vote), _) => {
-                let reply = match self.partial_reply.pop() {
+                let mut reply = match self.partial_reply.pop() {
                     Some(set) => replies::vote(&set, Some(&last)),
                     None => replies::vote(&last, None),
                 };
+                let is_unraised = matches!(reply, Reply::Done(Done::Unraised { .. }));
+                if is_unraised && link.ctx.injected.is_on(InjectedBug::NoStamp) {
+                    reply = Reply::Done(Done::Raised);
+                }
                 let shape = check_shape(&reply);
                 match shape {
                     Ok(()) => self.cast(vote, reply, link),
@@ -178,7 +186,9 @@ impl InFlight {
     /// Counts the votes that were cast before `epoch` was read, and undoes those that must not count.
     fn count_votes(&mut self, epoch: &Value, skip: usize, link: &Link) -> Result<(), NodeError> {
         let mut state = link.lock();
-        if state.voting_right.is_misplaced(epoch, skip) {
+        let injected = link.ctx.injected;
+        let is_misplaced = state.voting_right.is_misplaced(epoch, skip);
+        if is_misplaced && !injected.is_on(InjectedBug::RepeatedReply) {
             return Err(protocol("a reply to another command"));
         }
         let (known, eligible) = match epoch {
@@ -187,7 +197,8 @@ impl InFlight {
                 NodeError::WrongType { .. } => (Err(NodeError::EpochChanged), Ok(())),
                 cause => (Err(cause), Ok(())),
             },
-            epoch if state.voting_right.confirms(epoch, skip) => {
+            _ if injected.is_on(InjectedBug::EpochUnchecked) => (Ok(()), Ok(())),
+            epoch if state.voting_right.confirms(epoch, skip) || is_misplaced => {
                 let ctx = &link.ctx;
                 let eligible = state.voting_right.admit(ctx.longest.recorded(), || ctx.clock.now());
                 (Ok(()), ctx.identities.check_epoch(&link.id).and(eligible))
@@ -231,10 +242,15 @@ fn parse_hint(hint: &[u8]) -> Option<(usize, u64)> {
     Some((subscribers.parse().ok()?, u64::from_str_radix(release, 16).ok()?))
 }
 
+/// Whether the script must be sent whole.
+fn is_missing_script(text: &[u8], link: &Link) -> bool {
+    is_unknown_script(text) && !link.ctx.injected.is_on(InjectedBug::NoScript)
+}
+
 /// Answers an extend or a stamp, or sends it again if the server has forgotten the script.
 fn dispatch_update(mut update: PendingUpdate, answer: &Value, link: &Link) -> Result<(), NodeError> {
     match answer {
-        Value::Error(text) if is_unknown_script(text) && !update.call.sends_script => {
+        Value::Error(text) if is_missing_script(text, link) && !update.call.sends_script => {
             update.call.sends_script = true;
             link.lock().outbox.push_update(update);
             Ok(())
@@ -260,7 +276,7 @@ fn check_shape(reply: &Reply) -> Result<(), NodeError> {
 /// begins a new connection.
 fn dispatch_verify(mut verify: PendingVerify, answer: &Value, link: &Link) -> Result<(), NodeError> {
     let outcome = match answer {
-        Value::Error(text) if is_unknown_script(text) && !verify.sends_script => {
+        Value::Error(text) if is_missing_script(text, link) && !verify.sends_script => {
             verify.sends_script = true;
             link.lock().verify(verify, &link.ctx, &link.login);
             return Ok(());

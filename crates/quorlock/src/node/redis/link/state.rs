@@ -1,5 +1,6 @@
 //! The state that senders and the driver share: what is to be sent, and what is known about the server.
 
+use crate::context::injected_bug::InjectedBug;
 use crate::context::{Context, RestartGuard};
 use crate::node::limits::RELEASE_HEADROOM;
 use crate::node::redis::link::concurrency::RecentConcurrency;
@@ -168,7 +169,10 @@ impl LinkState {
                 self.keep(release, ctx);
             }
             // The token of a repair is that of a lock which the server may hold already.
-            Command::Acquire(vote) if !vote.repair && !matches!(self.phase, Phase::Ready) => {
+            Command::Acquire(vote)
+                if (!vote.repair || ctx.injected.is_on(InjectedBug::RepairUnsent))
+                    && !matches!(self.phase, Phase::Ready) =>
+            {
                 self.unacked.record_unsent(vote.token);
             }
             _ => {}
@@ -219,13 +223,18 @@ impl LinkState {
             self.voting_right = VotingRight::NoEpoch;
             return false;
         };
-        let epoch = Verified::new((epoch, reading.now), before, now);
+        let seen_before = before.filter(|_| !ctx.injected.is_on(InjectedBug::ServerClockQuarantine));
+        let epoch = Verified::new((epoch, reading.now), seen_before, now);
         let is_new = before.is_none_or(|before| before.nonce() != epoch.nonce());
+        let mature = match &self.voting_right {
+            VotingRight::Verified { mature, .. } if ctx.injected.is_on(InjectedBug::MatureForever) => *mature,
+            _ => None,
+        };
         if is_new {
             self.outbox.fence_ttls.clear(now);
         }
         if !matches!(self.voting_right, VotingRight::Unguarded) {
-            self.voting_right = VotingRight::Verified { epoch: epoch.clone(), mature: None };
+            self.voting_right = VotingRight::Verified { epoch: epoch.clone(), mature };
         }
         self.epoch = Some(epoch);
         is_new
@@ -258,7 +267,14 @@ impl LinkState {
         // The server may have restarted and forgotten.
         self.outbox.fence_ttls.clear(now);
         self.unacked.forget_unsent();
+        if ctx.injected.is_on(InjectedBug::UnackedForgotten) {
+            self.unacked = UnackedReleases::default();
+        }
         self.resend_unacked(now);
+        if ctx.injected.is_on(InjectedBug::ReleaseOvertakes) {
+            let is_release = |waiting: &Unsent| matches!(waiting.request.command(), Command::Release { .. });
+            self.waiting.make_contiguous().sort_by_key(|waiting| !is_release(waiting));
+        }
         for name in self.wakeups.keys() {
             self.outbox.set_hints(name, true);
         }
@@ -323,6 +339,15 @@ impl LinkState {
     ) -> Vec<Pending> {
         self.in_flight = 0;
         let mut failed: Vec<Pending> = in_flight.chain(self.outbox.drain()).collect();
+        if ctx.injected.is_on(InjectedBug::SentAsUnsent) {
+            for pending in &failed {
+                if let Pending::Vote(vote) = pending
+                    && let Some(undo) = vote.undo()
+                {
+                    self.unacked.record_unsent(undo.call.token);
+                }
+            }
+        }
         if !matches!(phase, Phase::Connecting) {
             for waiting in self.waiting.drain(..) {
                 if let Command::Acquire(vote) = waiting.request.command()

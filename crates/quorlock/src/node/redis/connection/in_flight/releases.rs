@@ -1,11 +1,12 @@
 //! The dispatch of replies to releases.
 
-use crate::node::redis::connection::in_flight::{InFlight, check_shape};
+use crate::context::injected_bug::InjectedBug;
+use crate::node::redis::connection::in_flight::{InFlight, check_shape, is_missing_script};
 use crate::node::redis::link::Link;
 use crate::node::redis::pipeline::pending::{Pending, PendingRelease};
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
-use crate::node::redis::protocol::server_errors::{classify, is_unknown_script};
+use crate::node::redis::protocol::server_errors::classify;
 use crate::node::{Done, NodeError, Reply};
 
 impl InFlight {
@@ -19,6 +20,9 @@ impl InFlight {
     ) -> Result<(), NodeError> {
         match answer {
             Value::Integer(1) => self.freed_unconfirmed.push(release),
+            Value::Integer(0) if link.ctx.injected.is_on(InjectedBug::FastReleaseBlind) => {
+                self.freed_unconfirmed.push(release);
+            }
             Value::Integer(0) => link.lock().outbox.release_again(release),
             Value::Error(text) => {
                 let mut state = link.lock();
@@ -77,7 +81,7 @@ impl InFlight {
                 other => other,
             };
             match answer {
-                Value::Error(text) if is_unknown_script(text) && !sends_script => {
+                Value::Error(text) if is_missing_script(text, link) && !sends_script => {
                     release.sends_script = true;
                     link.lock().outbox.release(release);
                 }
