@@ -43,9 +43,9 @@ pub enum Command {
         /// compare the whole value at once. The name is freed even if something else follows the token.
         stored_after_token: Option<(Fence, Label)>,
         /// Whether another process than the one that acquired it releases it. A node that may be one of
-        /// several then refuses a repair with the token ([`Acquire::repair`]) for as long as a lock may
-        /// last, whether it had the lock or not: the process that acquired it does not know yet, and
-        /// would bring the lock back.
+        /// several then refuses to extend the token, and a repair with it ([`Acquire::repair`]), for
+        /// twice as long as a lock may last, whether it had the lock or not: the process that acquired
+        /// it does not know yet, and would keep the lock or bring it back.
         forced: bool,
     },
     /// Return what is stored under the name. Changes nothing.

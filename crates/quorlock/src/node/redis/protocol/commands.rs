@@ -153,12 +153,14 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
         (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
         (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
     };
-    script(out, hashes, which, call.sends_script, 2, 3)
+    let is_extend = which == Script::Extend;
+    let mut call_bytes = script(out, hashes, which, call.sends_script, 2 + usize::from(is_extend), 3)
         .arg(command.name().as_str())
-        .fence_key(command.name())
-        .token(&call.token)
-        .number(number)
-        .number(call.call_id);
+        .fence_key(command.name());
+    if is_extend {
+        call_bytes = call_bytes.taken_key(command.name(), &call.token);
+    }
+    call_bytes.token(&call.token).number(number).number(call.call_id);
 }
 
 fn repair(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, repair: &Acquire) {
