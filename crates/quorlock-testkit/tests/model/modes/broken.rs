@@ -110,6 +110,14 @@ fn an_upgrade_that_arrives_after_its_undo_leaves_a_writer_that_reads() {
     breaks("upgrade after undo", rules, Mutation::Reordered, Violation::UpgradedAfterUndo);
 }
 
+/// Goal: a client that downgrades and then upgrades must not have its late downgrade executed.
+#[test]
+fn a_downgrade_that_arrives_after_a_later_upgrade_makes_a_reader_of_a_writer() {
+    let plans = [Plan::writer("a", 1).downgrades().upgrades(3), Plan::reader("a", 2)];
+    let rules = Rules::<3, 2>::valid(plans).leaving_nothing();
+    breaks("downgrade after upgrade", rules, Mutation::LateDowngrade, Violation::Conflict);
+}
+
 #[test]
 fn a_downgrade_that_counts_when_a_majority_has_answered_is_a_writer_next_to_a_reader() {
     let rules = Rules::<3, 2>::valid([Plan::writer("a", 2).downgrades(), Plan::reader("a", 1)]);

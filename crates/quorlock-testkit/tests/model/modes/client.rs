@@ -2,7 +2,7 @@
 //!
 //! As in `crate::client`, the attempt is made anew from the answers that the client has heard.
 
-use super::plan::{Change, Mode};
+use super::plan::Mode;
 use super::rules::{Mutation, Rules};
 use super::state::{Phase, State, Violation, command};
 use crate::client::{Answer, ballot, mark, small};
@@ -16,18 +16,20 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         state.seats[client].before = state.highest_fence(self.plans[client].names);
     }
 
-    /// A holder begins its downgrade or upgrade.
-    pub(crate) fn change(&self, state: &mut State<N, C>, client: usize) {
+    /// A holder begins its downgrade, from when on it counts as a reader.
+    pub(crate) fn send_downgrade(&self, state: &mut State<N, C>, client: usize) {
+        let seat = &mut state.seats[client];
+        seat.has_downgraded = true;
+        seat.writes = self.is(Mutation::DowngradeCountedLate);
+        state.send(client, command::DOWNGRADE);
+    }
+
+    /// A holder begins its upgrade, which is an attempt with its own proposal.
+    pub(crate) fn send_upgrade(&self, state: &mut State<N, C>, client: usize) {
         let before = state.highest_fence(self.plans[client].names);
         let seat = &mut state.seats[client];
-        seat.has_changed = true;
-        match self.plans[client].change {
-            Change::Upgrade { .. } => (seat.phase, seat.before) = (Phase::Upgrading, before),
-            _ => seat.writes = self.is(Mutation::DowngradeCountedLate),
-        }
-        for column in &mut state.columns {
-            column.cells[client].queued |= command::CHANGE;
-        }
+        (seat.phase, seat.before, seat.has_upgraded) = (Phase::Upgrading, before, true);
+        state.send(client, command::UPGRADE);
     }
 
     /// `client` hears `word` from `node` and goes on as the shipped attempt says.
@@ -59,10 +61,9 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// The attempt of `client` after all that it has heard.
     fn attempt(&self, state: &State<N, C>, client: usize) -> Attempt {
         let seat = state.seats[client];
-        let proposal = match (seat.phase, self.plans[client].change) {
-            (Phase::Upgrading, Change::Upgrade { proposal }) => proposal,
-            _ => self.plans[client].proposal,
-        };
+        let plan = self.plans[client];
+        let upgrade = plan.upgrade.filter(|_| seat.phase == Phase::Upgrading);
+        let proposal = upgrade.unwrap_or(plan.proposal);
         let mut attempt = Attempt::new(Quorum::of(N).unwrap(), Fence::new(proposal.into()));
         let cells = || state.columns.iter().map(|column| column.cells[client]).enumerate();
         for (node, cell) in cells().filter(|(_, cell)| cell.ballot.heard) {
@@ -171,9 +172,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
 
     /// A failed upgrade: the client goes on as a reader.
     fn undo_upgrade(&self, state: &mut State<N, C>, client: usize) {
-        for column in &mut state.columns {
-            column.cells[client].queued |= command::UNDO;
-        }
+        state.send(client, command::UNDO);
         state.seats[client].phase = Phase::Holding;
         state.forget_answers(client);
         self.end_if_irrelevant(state, client);
@@ -181,7 +180,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
 
     /// Where names vanish at any moment nothing is promised of holders: only those matter that go on.
     fn end_if_irrelevant(&self, state: &mut State<N, C>, client: usize) {
-        let goes_on = self.plans[client].change != Change::Nothing && !state.seats[client].has_changed;
+        let goes_on = self.plans[client].upgrade.is_some() && !state.seats[client].has_upgraded;
         if self.loss == NameLoss::Any && !goes_on {
             self.end(state, client);
         }

@@ -1,6 +1,6 @@
 //! What a node does when a command arrives.
 
-use super::plan::{Change, Mode, Names};
+use super::plan::{Mode, Names};
 use super::rules::{Mutation, Rules};
 use super::state::{Column, Phase, Place, State, Violation, command};
 use crate::rules::Voting;
@@ -87,23 +87,24 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// Executes one command that was sent after the vote.
     pub(crate) fn execute(&self, state: &mut State<N, C>, client: usize, node: usize, bit: u8) {
         state.columns[node].cells[client].queued &= !bit;
-        match (bit, self.plans[client].change) {
-            (command::CHANGE, Change::Upgrade { proposal }) => self.upgrade(state, client, node, proposal),
-            (command::CHANGE, _) => self.downgrade(state, client, node),
-            (command::ADD_READER, _) => self.add_reader(state, client, node),
-            (command::UNDO, _) if self.is(Mutation::UndoRemoves) => {
+        match bit {
+            command::DOWNGRADE => self.downgrade(state, client, node),
+            command::ADD_READER => self.add_reader(state, client, node),
+            command::UPGRADE => self.upgrade(state, client, node),
+            command::UNDO if self.is(Mutation::UndoRemoves) => {
                 let writes = |place: &&mut Place| place.is_of(client, Mode::Exclusive);
                 state.columns[node].places.iter_mut().filter(writes).for_each(|place| place.remove(client));
             }
-            (command::UNDO, _) => to_reader(&mut state.columns[node], client),
+            command::UNDO => to_reader(&mut state.columns[node], client),
             _ => self.stamp(state, client, node, bit),
         }
         state.forget_targets(client);
     }
 
     /// From a reader's entry to a writer's, for all names or none.
-    fn upgrade(&self, state: &mut State<N, C>, client: usize, node: usize, proposal: u8) {
+    fn upgrade(&self, state: &mut State<N, C>, client: usize, node: usize) {
         let names = self.plans[client].names;
+        let proposal = self.plans[client].upgrade.unwrap();
         let in_the_way = self.readers_in_the_way(state, client, node);
         let column = &mut state.columns[node];
         let is_alone = |name: usize| {
@@ -141,7 +142,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     fn readers_in_the_way(&self, state: &State<N, C>, client: usize, node: usize) -> u8 {
         let has_asked = |other: &usize| {
             let cell = state.columns[node].cells[*other];
-            state.seats[*other].has_changed && cell.queued & command::CHANGE == 0
+            state.seats[*other].has_upgraded && cell.queued & command::UPGRADE == 0
         };
         let others = (0..C).filter(|other| *other != client);
         let bits =
@@ -161,8 +162,9 @@ impl<const N: usize, const C: usize> Rules<N, C> {
             column.places.iter_mut().for_each(|place| place.remove(client));
             column.cells[client].queued |= command::ADD_READER;
         }
-        let executed = |column: &&Column<C>| column.cells[client].queued & command::CHANGE == 0;
-        if state.columns.iter().filter(executed).count() > N / 2 {
+        let executed = |column: &&Column<C>| column.cells[client].queued & command::DOWNGRADE == 0;
+        let is_counted_now = self.is(Mutation::DowngradeCountedLate);
+        if is_counted_now && state.columns.iter().filter(executed).count() > N / 2 {
             state.seats[client].writes = false;
         }
     }

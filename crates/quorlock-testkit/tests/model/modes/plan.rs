@@ -7,18 +7,6 @@ pub(crate) enum Mode {
     Exclusive,
 }
 
-/// What a holder may do once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    Nothing,
-    /// From exclusive to shared.
-    Downgrade,
-    /// From shared to exclusive, with another proposal.
-    Upgrade {
-        proposal: u8,
-    },
-}
-
 /// A set of names, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) u8);
@@ -43,13 +31,17 @@ pub(crate) struct Plan {
     pub(crate) names: Names,
     pub(crate) mode: Mode,
     pub(crate) proposal: u8,
-    pub(crate) change: Change,
+    /// Whether it may downgrade once.
+    pub(crate) downgrades: bool,
+    /// The proposal of its upgrade, if it may upgrade once: after the downgrade, if there is one.
+    pub(crate) upgrade: Option<u8>,
 }
 
 impl Plan {
     /// A writer of the names `letters`.
     pub(crate) fn writer(letters: &str, proposal: u8) -> Self {
-        Self { names: Names::of(letters), mode: Mode::Exclusive, proposal, change: Change::Nothing }
+        let names = Names::of(letters);
+        Self { names, mode: Mode::Exclusive, proposal, downgrades: false, upgrade: None }
     }
 
     /// A reader of the names `letters`.
@@ -58,10 +50,10 @@ impl Plan {
     }
 
     pub(crate) fn downgrades(self) -> Self {
-        Self { change: Change::Downgrade, ..self }
+        Self { downgrades: true, ..self }
     }
 
     pub(crate) fn upgrades(self, proposal: u8) -> Self {
-        Self { change: Change::Upgrade { proposal }, ..self }
+        Self { upgrade: Some(proposal), ..self }
     }
 }

@@ -34,6 +34,8 @@ pub(crate) enum Mutation {
     UndoRemoves,
     /// A node executes the commands of a client in any order.
     Reordered,
+    /// A node executes later commands of a client before its downgrade.
+    LateDowngrade,
     /// A client that downgrades counts as a writer until a majority has executed it.
     DowngradeCountedLate,
     /// A node downgrades in two commands: it removes the entry, and adds the reader later.

@@ -49,6 +49,11 @@ fn two_upgrades() -> [Plan; 2] {
     [Plan::reader("a", 1).upgrades(3), Plan::reader("a", 2).upgrades(4)]
 }
 
+/// A writer that downgrades and upgrades again.
+fn downgrade_upgrade_and_reader() -> [Plan; 2] {
+    [Plan::writer("a", 1).downgrades().upgrades(3), Plan::reader("a", 2)]
+}
+
 /// A reader whose second proposal is too low everywhere, so that its upgrade stamps.
 fn late_upgrade_and_reader() -> [Plan; 2] {
     [Plan::reader("a", 2).upgrades(1), Plan::reader("a", 1)]
@@ -116,6 +121,8 @@ fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
     let rules = Rules::<3, 2>::valid(downgrade_and_writer()).leaving_nothing();
     exhaust("downgrade, writer, nothing left, extends", rules.extending());
     sample("downgrade, reader", Rules::<3, 2>::valid(downgrade_and_reader()), 20_000);
+    let rules = Rules::<3, 2>::valid(downgrade_upgrade_and_reader()).leaving_nothing();
+    sample("downgrade and upgrade, reader, nothing left", rules, 20_000);
 }
 
 #[test]
@@ -173,6 +180,16 @@ fn all_states_of_the_larger_cases_with_two_clients_are_safe() {
     exhaust("upgrade with a low proposal, reader, nothing left", small(late_upgrade_and_reader()));
     exhaust("upgrade, reader, nothing left, extends", small(upgrade_and_reader()).extending());
     exhaust("any loss: writer, reader", Rules::<3, 2>::any(writer_and_reader()));
+}
+
+/// Goal: a client may downgrade and upgrade again.
+#[test]
+#[ignore = "long: run with `--release -- --ignored --nocapture`"]
+fn all_states_of_a_downgrade_and_an_upgrade_are_safe() {
+    exhaust(
+        "downgrade and upgrade, reader, nothing left",
+        Rules::<3, 2>::valid(downgrade_upgrade_and_reader()).leaving_nothing(),
+    );
 }
 
 /// Goal: see many states of the cases that are too large for all.

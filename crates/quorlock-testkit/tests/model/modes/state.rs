@@ -51,14 +51,13 @@ pub(crate) struct Progress {
 pub(crate) mod command {
     /// The stamps of the acquire.
     pub(crate) const STAMPS: [u8; 2] = [1 << 0, 1 << 1];
-    /// The downgrade or the upgrade.
-    pub(crate) const CHANGE: u8 = 1 << 2;
+    pub(crate) const DOWNGRADE: u8 = 1 << 2;
     /// The second half of a downgrade in two steps.
     pub(crate) const ADD_READER: u8 = 1 << 3;
-    /// The stamps of the upgrade.
-    pub(crate) const UPGRADE_STAMPS: [u8; 2] = [1 << 4, 1 << 5];
+    pub(crate) const UPGRADE: u8 = 1 << 4;
+    pub(crate) const UPGRADE_STAMPS: [u8; 2] = [1 << 5, 1 << 6];
     /// The undo of the upgrade.
-    pub(crate) const UNDO: u8 = 1 << 6;
+    pub(crate) const UNDO: u8 = 1 << 7;
 }
 
 /// What lies between one client and one node.
@@ -113,8 +112,10 @@ pub(crate) struct Seat {
     pub(crate) phase: Phase,
     /// Whether it holds as a writer.
     pub(crate) writes: bool,
-    /// Whether it has begun its downgrade or upgrade.
-    pub(crate) has_changed: bool,
+    /// Whether it has begun its downgrade.
+    pub(crate) has_downgraded: bool,
+    /// Whether it has begun its upgrade.
+    pub(crate) has_upgraded: bool,
     /// The highest fence of its names that had been returned when the attempt started.
     pub(crate) before: u8,
     /// Its fence, where it matters later.
@@ -197,6 +198,11 @@ impl<const N: usize, const C: usize> State<N, C> {
 
     pub(crate) fn violate(&mut self, violation: Violation) {
         self.broken.get_or_insert(violation);
+    }
+
+    /// `client` sends a command to all nodes.
+    pub(crate) fn send(&mut self, client: usize, bit: u8) {
+        self.columns.iter_mut().for_each(|column| column.cells[client].queued |= bit);
     }
 
     /// The highest fence returned for any of `names`.

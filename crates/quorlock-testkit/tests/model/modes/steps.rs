@@ -1,8 +1,8 @@
 //! All that can happen next in a state.
 
-use super::plan::{Change, Mode};
+use super::plan::Mode;
 use super::rules::{Mutation, Rules};
-use super::state::{Phase, State, Violation};
+use super::state::{Phase, State, Violation, command};
 use super::timeline;
 use crate::client::Answer;
 use crate::rules::{Answers, NameLoss};
@@ -29,7 +29,10 @@ pub(crate) enum Action {
         node: usize,
         word: Word,
     },
-    Change {
+    Downgrade {
+        client: usize,
+    },
+    Upgrade {
         client: usize,
     },
     Extend {
@@ -148,7 +151,12 @@ impl<const N: usize, const C: usize> Rules<N, C> {
             let mut after = *state;
             self.execute(&mut after, client, node, bit);
             push(Action::Execute { client, node, bit }, after);
-            if !self.is(Mutation::Reordered) {
+            let overtaken = match self.mutation {
+                Mutation::Reordered => true,
+                Mutation::LateDowngrade => bit == command::DOWNGRADE,
+                _ => false,
+            };
+            if !overtaken {
                 break;
             }
         }
@@ -197,10 +205,17 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// What `client` may decide by itself: to downgrade or upgrade, or to end.
     fn decisions(&self, state: &State<N, C>, client: usize, next: &mut Next<N, C>) {
         let seat = state.seats[client];
-        if seat.phase == Phase::Holding && self.plans[client].change != Change::Nothing && !seat.has_changed {
+        let plan = self.plans[client];
+        let holds = seat.phase == Phase::Holding;
+        if holds && plan.downgrades && !seat.has_downgraded {
             let mut after = *state;
-            self.change(&mut after, client);
-            next.push((Action::Change { client }, after));
+            self.send_downgrade(&mut after, client);
+            next.push((Action::Downgrade { client }, after));
+        }
+        if holds && !seat.writes && plan.upgrade.is_some() && !seat.has_upgraded {
+            let mut after = *state;
+            self.send_upgrade(&mut after, client);
+            next.push((Action::Upgrade { client }, after));
         }
         // Where names vanish by themselves, to give up is no more than never to go on.
         if self.loss == NameLoss::Valid && seat.phase != Phase::Over {

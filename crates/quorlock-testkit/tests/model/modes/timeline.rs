@@ -58,7 +58,8 @@ fn describe(action: Action) -> String {
             format!("{} waits no longer for node {node}", name(client))
         }
         Action::Hear { client, node, word } => format!("{} hears from node {node}: {word:?}", name(client)),
-        Action::Change { client } => format!("{} begins to downgrade or upgrade", name(client)),
+        Action::Downgrade { client } => format!("{} begins to downgrade", name(client)),
+        Action::Upgrade { client } => format!("{} begins to upgrade", name(client)),
         Action::Extend { client } => format!("{} extends on a majority", name(client)),
         Action::End { client } => format!("{} ends", name(client)),
         Action::Release { client, node } => format!("{}'s release at node {node}", name(client)),
@@ -70,7 +71,8 @@ fn describe(action: Action) -> String {
 
 fn command_name(bit: u8) -> &'static str {
     match bit {
-        command::CHANGE => "downgrade or upgrade",
+        command::DOWNGRADE => "downgrade",
+        command::UPGRADE => "upgrade",
         command::ADD_READER => "new entry as a reader",
         command::UNDO => "undo of the upgrade",
         _ => "stamp",
