@@ -122,7 +122,7 @@ fn a_writer_that_downgrades_lets_readers_in_and_no_writer() {
     exhaust("downgrade, writer, nothing left, extends", rules.extending());
     sample("downgrade, reader", Rules::<3, 2>::valid(downgrade_and_reader()), 20_000);
     let rules = Rules::<3, 2>::valid(downgrade_upgrade_and_reader()).leaving_nothing();
-    sample("downgrade and upgrade, reader, nothing left", rules, 20_000);
+    exhaust("downgrade and upgrade, reader, nothing left", rules);
 }
 
 #[test]
@@ -180,16 +180,6 @@ fn all_states_of_the_larger_cases_with_two_clients_are_safe() {
     exhaust("upgrade with a low proposal, reader, nothing left", small(late_upgrade_and_reader()));
     exhaust("upgrade, reader, nothing left, extends", small(upgrade_and_reader()).extending());
     exhaust("any loss: writer, reader", Rules::<3, 2>::any(writer_and_reader()));
-}
-
-/// Goal: a client may downgrade and upgrade again.
-#[test]
-#[ignore = "long: run with `--release -- --ignored --nocapture`"]
-fn all_states_of_a_downgrade_and_an_upgrade_are_safe() {
-    exhaust(
-        "downgrade and upgrade, reader, nothing left",
-        Rules::<3, 2>::valid(downgrade_upgrade_and_reader()).leaving_nothing(),
-    );
 }
 
 /// Goal: see many states of the cases that are too large for all.
