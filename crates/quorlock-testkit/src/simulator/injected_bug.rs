@@ -160,7 +160,7 @@ impl InjectedBug {
     pub(crate) fn provoked_by(self) -> &'static [Fault] {
         match self {
             InjectedBug::LateDeadline => &[Fault::Delay, Fault::Partition],
-            InjectedBug::CounterLoss => &[Fault::Partition, Fault::ServerClockAhead, Fault::ServerClockBack],
+            InjectedBug::CounterLoss => &[Fault::Partition, Fault::ServerClockAhead, Fault::ClientCrash],
             InjectedBug::RepeatedReply => &[Fault::RepeatedReply],
             InjectedBug::NoScript => &[Fault::ScriptFlush],
             InjectedBug::PartialReplyKept => &[Fault::HalfReply, Fault::Cut, Fault::Split],

@@ -160,7 +160,9 @@ impl Client {
     /// process died.
     async fn work_under(&mut self, guard: &Guard, incarnation: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
-        let is_long = self.rng.chance(8);
+        // A deadline that is too late shows only if the lock is held until then, and never extended.
+        let is_unextended = self.participants.injected_bug() == Some(InjectedBug::LateDeadline);
+        let is_long = self.rng.chance(8) || is_unextended;
         let (longest, longest_step) = if is_long { (2 * TTL, TTL / 20) } else { (TTL / 20, TTL / 100) };
         let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
         if self.chance(1) {
@@ -183,7 +185,7 @@ impl Client {
             if !self.participants.history().write(self.participants.now(), &name, read, guard.fence().get()) {
                 break;
             }
-            if self.chance(15) {
+            if self.chance(15) && !is_unextended {
                 self.extend(guard).await;
             }
         }

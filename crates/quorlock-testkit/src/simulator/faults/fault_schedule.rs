@@ -19,6 +19,10 @@ const SEEN_WITHIN: Duration = Duration::from_secs(4);
 /// More than any quarantine.
 const QUARANTINE_JUMP_MICROS: i64 = 30_000_000;
 
+/// How often, and how many times after each fault, counters vanish if that is the bug to be found.
+const CARELESS_INTERVAL: Duration = Duration::from_millis(100);
+const CARELESS_LOSSES: u32 = 10;
+
 /// Injects faults until `end`, one after another; some last at the same time.
 pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
     let Simulation { participants, names, traits, .. } = simulation.clone();
@@ -56,7 +60,14 @@ pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
             fault = Fault::Split;
         }
         if participants.injected_bug() == Some(InjectedBug::CounterLoss) && kind == WorldKind::Wild {
-            injection(Fault::LoseCounter, rng.fork()).lose_counters();
+            // Between one grant and the next.
+            for step in 0..CARELESS_LOSSES {
+                let mut injection = injection(Fault::LoseCounter, rng.fork());
+                let lose = move || {
+                    injection.lose_counters();
+                };
+                participants.events.schedule(Instant::now() + step * CARELESS_INTERVAL, lose);
+            }
         }
         let injection = injection(fault, rng.fork());
         if fault.forgets() {
