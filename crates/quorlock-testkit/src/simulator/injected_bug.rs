@@ -170,6 +170,8 @@ impl InjectedBug {
             }
             InjectedBug::RepairUnsent => &[Fault::Amnesia, Fault::Cut],
             InjectedBug::RunIdIgnored => &[Fault::LostTail, Fault::Failover],
+            InjectedBug::EpochUnchecked => &[Fault::Flush],
+            InjectedBug::QuarantinedVote | InjectedBug::MatureForever => &[Fault::Amnesia, Fault::Flush],
             InjectedBug::ServerClockQuarantine => &[Fault::JumpInQuarantine],
             _ => &[],
         }

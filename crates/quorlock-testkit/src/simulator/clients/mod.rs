@@ -160,12 +160,15 @@ impl Client {
     /// process died.
     async fn work_under(&mut self, guard: &Guard, incarnation: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
+        let bug = self.participants.injected_bug();
+        // Most bugs show only in locks that are held while something happens to them.
+        let (long, longer) = if bug.is_some() { (20, 4) } else { (8, 1) };
         // A deadline that is too late shows only if the lock is held until then, and never extended.
-        let is_unextended = self.participants.injected_bug() == Some(InjectedBug::LateDeadline);
-        let is_long = self.rng.chance(8) || is_unextended;
+        let is_unextended = bug == Some(InjectedBug::LateDeadline);
+        let is_long = self.rng.chance(long) || is_unextended;
         let (longest, longest_step) = if is_long { (2 * TTL, TTL / 20) } else { (TTL / 20, TTL / 100) };
         let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
-        if self.chance(1) {
+        if self.chance(longer) {
             // Long enough to see what becomes of a lock that was released by force.
             until += 5 * TTL;
         }
