@@ -301,7 +301,7 @@ fn dispatch_verify(mut verify: PendingVerify, answer: &Value, link: &Link) -> Re
 mod tests {
     use super::*;
     use crate::context::Context;
-    use crate::node::url::NodeUrl;
+    use crate::node::NodeUrl;
 
     /// Goal: a server that refuses to report about itself is not mistaken for something that is no server.
     #[test]
