@@ -4,36 +4,53 @@ use quorlock_testkit::operations::write_operations;
 use quorlock_testkit::simulator::{Counts, Fault, InjectedBug, Outcome, Setting, Uses, run};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 Runs simulated worlds: the shipped lock, its connections and scripts on simulated servers, with faults.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bytes] [--inject-bug NAME] [--export FILE]
-           [--list-bugs]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bytes]
+           [--inject-bug NAME] [--export FILE] [--all-bugs] [--list-bugs]
 
-  --seeds N          how many worlds (default 100)
+  --seeds N          how many worlds (default 100; with a bug 1000)
   --first N          the seed of the first (default 1)
   --seed N           one world only, with everything that happens in it
   --nodes N          how many servers vote (default 5)
   --clients N        how many machines contend (default 3)
   --bytes            with --seed: also every segment that arrives
   --plain            clients only acquire, hold and release, with the same settings and nodes
-  --inject-bug NAME  inject a bug (also --plant); the run passes if it is found
+  --inject-bug NAME  inject a bug (also --plant); the run passes if it is found. Its worlds are those in
+                     which it shows: --nodes and --plain are set for it
+  --all-bugs         inject each bug in turn, and print which seed finds it and how
   --export FILE      write what clients did as JSON lines, for porcupine/README.md in this crate
   --list-bugs        the bugs that can be injected (also --list-plants)";
 
 struct Options {
-    seeds: u64,
+    seeds: Option<u64>,
     first: u64,
     verbose: bool,
+    all_bugs: bool,
+    nodes: Option<usize>,
     setting: Setting,
     export: Option<File>,
 }
 
+impl Options {
+    fn seeds(&self) -> u64 {
+        let is_search = self.all_bugs || self.setting.injected_bug.is_some();
+        self.seeds.unwrap_or(if is_search { 1_000 } else { 100 })
+    }
+
+    fn all_seeds(&self) -> Range<u64> {
+        self.first..self.first.saturating_add(self.seeds())
+    }
+}
+
 fn main() -> ExitCode {
     match parse(std::env::args().skip(1)) {
+        Ok(Some(options)) if options.all_bugs => find_all_bugs(&options),
         Ok(Some(options)) => simulate(&options),
         Ok(None) => ExitCode::SUCCESS,
         Err(problem) => {
@@ -44,17 +61,26 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options =
-        Options { seeds: 100, first: 1, verbose: false, setting: Setting::new(1), export: None };
+    let mut options = Options {
+        seeds: None,
+        first: 1,
+        verbose: false,
+        all_bugs: false,
+        nodes: None,
+        setting: Setting::new(1),
+        export: None,
+    };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
-            "--seeds" => options.seeds = number(&value()?)?,
+            "--seeds" => options.seeds = Some(number(&value()?)?),
             "--first" => options.first = number(&value()?)?,
             "--seed" => {
-                (options.first, options.seeds, options.verbose) = (number(&value()?)?, 1, true);
+                (options.first, options.seeds, options.verbose) = (number(&value()?)?, Some(1), true);
             }
-            "--nodes" => options.setting.nodes = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX),
+            "--nodes" => {
+                options.nodes = Some(usize::try_from(number(&value()?)?).unwrap_or(usize::MAX));
+            }
             "--clients" => {
                 options.setting.clients = usize::try_from(number(&value()?)?).unwrap_or(usize::MAX)
             }
@@ -62,6 +88,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             "--plain" => options.setting.plain = true,
             "--inject-bug" | "--plant" => options.setting.injected_bug = Some(value()?.parse()?),
             "--export" => options.export = Some(create(&value()?)?),
+            "--all-bugs" => options.all_bugs = true,
             "--list-bugs" | "--list-plants" => {
                 InjectedBug::ALL.iter().for_each(|bug| println!("{bug}"));
                 return Ok(None);
@@ -73,6 +100,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             other => return Err(format!("unknown argument `{other}`")),
         }
     }
+    if let Some(bug) = options.setting.injected_bug {
+        options.setting = Setting { plain: !bug.needs_variety(), nodes: bug.nodes(), ..options.setting };
+    }
+    options.setting.nodes = options.nodes.unwrap_or(options.setting.nodes);
     if options.setting.nodes == 0 || options.setting.nodes > 31 || options.setting.clients == 0 {
         return Err("give 1 to 31 nodes and at least one client".to_owned());
     }
@@ -109,7 +140,7 @@ struct Report {
 fn simulate(options: &Options) -> ExitCode {
     let start = Instant::now();
     let mut report = Report::default();
-    for seed in options.first..options.first.saturating_add(options.seeds) {
+    for seed in options.all_seeds() {
         let outcome = run(&Setting { seed, ..options.setting.clone() });
         if options.verbose {
             outcome.history.timeline().iter().for_each(|line| println!("{line}"));
@@ -143,6 +174,29 @@ fn export(file: &File, seed: u64, outcome: &Outcome) -> std::io::Result<()> {
     let mut file = BufWriter::new(file);
     write_operations(&mut file, seed, &outcome.history.operations())?;
     file.flush()
+}
+
+/// Searches for each bug in the worlds in which it shows, and prints a row for each.
+fn find_all_bugs(options: &Options) -> ExitCode {
+    let mut missed = 0;
+    println!("{:<28} {:<16} {:>5}  what was found", "bug", "worlds", "seed");
+    for bug in InjectedBug::ALL {
+        let (plain, nodes) = (!bug.needs_variety(), options.nodes.unwrap_or(bug.nodes()));
+        let found = options.all_seeds().find_map(|seed| {
+            let setting = Setting { seed, plain, nodes, injected_bug: Some(bug), ..options.setting.clone() };
+            run(&setting).history.violations().first().map(|violation| (seed, violation.clone()))
+        });
+        let worlds = format!("{}{nodes} nodes", if plain { "plain, " } else { "" });
+        match found {
+            Some((seed, violation)) => println!("{bug:<28} {worlds:<16} {seed:>5}  {violation}"),
+            None => {
+                missed += 1;
+                println!("{bug:<28} {worlds:<16}     -  not found");
+            }
+        }
+    }
+    println!("{} found, {missed} missed", InjectedBug::ALL.len() - missed);
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn replay(options: &Options, seed: u64) -> String {
@@ -182,7 +236,7 @@ impl Report {
     }
 
     fn print(&self, options: &Options) {
-        let last = options.first + options.seeds - 1;
+        let last = options.first + options.seeds() - 1;
         println!("seeds            {} to {last}", options.first);
         println!("simulated hours  {:.1}", self.simulated.as_secs_f64() / 3_600.0);
         println!("acquisitions     {}", self.acquisitions);
@@ -192,12 +246,7 @@ impl Report {
         println!("updates lost     {} without fences at the resource", self.lost_updates);
         println!("writes refused   {} by fences at the resource", self.fenced_off);
         println!("double holds     {} after a forced release (not promised)", self.forced_double_holds);
-        println!(
-            "bytes            {} (digest {:016x} in process {})",
-            self.bytes,
-            self.digest,
-            std::process::id()
-        );
+        println!("bytes            {} (digest {:016x})", self.bytes, self.digest);
         for (what, count) in self.uses.list() {
             println!("use {what:<20} {count}");
         }
@@ -209,7 +258,7 @@ impl Report {
 
     /// A run that saw too little proves too little.
     fn had_enough(&self, options: &Options) -> bool {
-        if options.seeds < 20 {
+        if options.seeds() < 20 {
             return true;
         }
         let mut is_enough = true;

@@ -1,7 +1,7 @@
 //! The event queue of a world: what will happen and when, in one order.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -22,10 +22,36 @@ struct Shared {
 
 #[derive(Default)]
 struct Scheduled {
-    times: BinaryHeap<Reverse<(Instant, u64)>>,
-    actions: BTreeMap<u64, Action>,
+    events: BinaryHeap<Event>,
     count: u64,
 }
+
+struct Event {
+    at: Instant,
+    number: u64,
+    action: Action,
+}
+
+impl Ord for Event {
+    /// The first event is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
 
 impl EventQueue {
     /// Schedules `action` for `at`.
@@ -33,9 +59,8 @@ impl EventQueue {
         let mut scheduled = self.0.scheduled.lock().unwrap();
         scheduled.count += 1;
         let number = scheduled.count;
-        let is_first = scheduled.times.peek().is_none_or(|Reverse((first, _))| at < *first);
-        scheduled.times.push(Reverse((at, number)));
-        scheduled.actions.insert(number, Box::new(action));
+        let is_first = scheduled.events.peek().is_none_or(|first| at < first.at);
+        scheduled.events.push(Event { at, number, action: Box::new(action) });
         drop(scheduled);
         if is_first {
             self.0.earlier.notify_one();
@@ -45,7 +70,7 @@ impl EventQueue {
     /// Runs what is scheduled, for ever.
     pub(crate) async fn run(self) {
         loop {
-            let next = self.0.scheduled.lock().unwrap().times.peek().map(|Reverse((at, _))| *at);
+            let next = self.0.scheduled.lock().unwrap().events.peek().map(|event| event.at);
             match next {
                 Some(at) if at <= Instant::now() => {
                     if let Some(action) = self.pop() {
@@ -65,8 +90,6 @@ impl EventQueue {
     }
 
     fn pop(&self) -> Option<Action> {
-        let mut scheduled = self.0.scheduled.lock().unwrap();
-        let Reverse((_, number)) = scheduled.times.pop()?;
-        scheduled.actions.remove(&number)
+        self.0.scheduled.lock().unwrap().events.pop().map(|event| event.action)
     }
 }

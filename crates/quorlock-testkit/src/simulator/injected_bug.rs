@@ -49,8 +49,16 @@ pub enum InjectedBug {
     EpochUnchecked,
     /// A new epoch counts as old enough if the one before it was.
     MatureForever,
+    /// Votes of a server in quarantine count.
+    QuarantinedVote,
     /// A quarantine ends by the server's clock alone.
     ServerClockQuarantine,
+    /// A server that restarted keeps its epoch, even if it may have lost writes.
+    RunIdIgnored,
+    /// A stamp may give the number that the counter has already.
+    StampNotStrict,
+    /// An extend that is confirmed does not make the lock last longer.
+    ExtendNotStored,
     /// Unacknowledged releases are dropped when a new connection begins.
     UnackedForgotten,
     /// Replies on a new connection answer the commands of the one before.
@@ -79,7 +87,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All of them.
-    pub const ALL: [InjectedBug; 33] = [
+    pub const ALL: [InjectedBug; 37] = [
         InjectedBug::NoStamp,
         InjectedBug::LooseRaise,
         InjectedBug::TokenReuse,
@@ -100,7 +108,11 @@ impl InjectedBug {
         InjectedBug::CounterLoss,
         InjectedBug::EpochUnchecked,
         InjectedBug::MatureForever,
+        InjectedBug::QuarantinedVote,
         InjectedBug::ServerClockQuarantine,
+        InjectedBug::RunIdIgnored,
+        InjectedBug::StampNotStrict,
+        InjectedBug::ExtendNotStored,
         InjectedBug::UnackedForgotten,
         InjectedBug::RepliesAcrossConnections,
         InjectedBug::PartialReplyKept,
@@ -127,6 +139,9 @@ impl InjectedBug {
                 | InjectedBug::RepairTaken
                 | InjectedBug::CounterLoss
                 | InjectedBug::RepairCounts
+                | InjectedBug::LateDeadline
+                | InjectedBug::FastReleaseBlind
+                | InjectedBug::PartialReplyKept
         )
     }
 
@@ -136,7 +151,7 @@ impl InjectedBug {
             // Of few nodes a late answer is more often the one that decides.
             InjectedBug::LateDeadline => 3,
             // Of many nodes two majorities more often share just one.
-            InjectedBug::TwoNodesAtOnce | InjectedBug::CounterLoss => 7,
+            InjectedBug::CounterLoss => 7,
             _ => 5,
         }
     }
@@ -145,7 +160,7 @@ impl InjectedBug {
     pub(crate) fn provoked_by(self) -> &'static [Fault] {
         match self {
             InjectedBug::LateDeadline => &[Fault::Delay, Fault::Partition],
-            InjectedBug::TwoNodesAtOnce | InjectedBug::CounterLoss => &[Fault::Split],
+            InjectedBug::CounterLoss => &[Fault::Partition, Fault::ServerClockAhead, Fault::ClientCrash],
             InjectedBug::RepeatedReply => &[Fault::RepeatedReply],
             InjectedBug::NoScript => &[Fault::ScriptFlush],
             InjectedBug::PartialReplyKept => &[Fault::HalfReply, Fault::Cut, Fault::Split],
@@ -154,6 +169,9 @@ impl InjectedBug {
                 &[Fault::Cut, Fault::Delay]
             }
             InjectedBug::RepairUnsent => &[Fault::Amnesia, Fault::Cut],
+            InjectedBug::RunIdIgnored => &[Fault::LostTail, Fault::Failover],
+            InjectedBug::EpochUnchecked => &[Fault::Flush],
+            InjectedBug::QuarantinedVote | InjectedBug::MatureForever => &[Fault::Amnesia, Fault::Flush],
             InjectedBug::ServerClockQuarantine => &[Fault::JumpInQuarantine],
             _ => &[],
         }
@@ -168,6 +186,11 @@ impl InjectedBug {
                 "-- Answers ARGV[3] done, 0 gone, -1 taken.",
                 "redis.call('SET', KEYS[1], ARGV[1] .. ' 0 sim@sim 1 0', 'NX', 'PX', ARGV[2])",
             ),
+            InjectedBug::RunIdIgnored => ("local same_run = old_run == run", "local same_run = true"),
+            InjectedBug::StampNotStrict => ("counter >= to", "counter > to"),
+            InjectedBug::ExtendNotStored => {
+                ("redis.call('PEXPIRE', KEYS[1], ARGV[2])", "redis.call('PTTL', KEYS[1])")
+            }
             InjectedBug::RepairTaken => ("if redis.call('EXISTS', KEYS[3]) == 1 then return -1 end", ""),
             _ => return None,
         })
@@ -186,6 +209,7 @@ impl InjectedBug {
             InjectedBug::LazyRelease => LibraryBug::LazyRelease,
             InjectedBug::EpochUnchecked => LibraryBug::EpochUnchecked,
             InjectedBug::MatureForever => LibraryBug::MatureForever,
+            InjectedBug::QuarantinedVote => LibraryBug::QuarantinedVote,
             InjectedBug::ServerClockQuarantine => LibraryBug::ServerClockQuarantine,
             InjectedBug::UnackedForgotten => LibraryBug::UnackedForgotten,
             InjectedBug::RepliesAcrossConnections => LibraryBug::RepliesAcrossConnections,
@@ -226,7 +250,11 @@ impl InjectedBug {
             InjectedBug::CounterLoss => "counter-loss",
             InjectedBug::EpochUnchecked => "epoch-unchecked",
             InjectedBug::MatureForever => "mature-forever",
+            InjectedBug::QuarantinedVote => "quarantined-vote",
             InjectedBug::ServerClockQuarantine => "server-clock-quarantine",
+            InjectedBug::RunIdIgnored => "run-id-ignored",
+            InjectedBug::StampNotStrict => "stamp-not-strict",
+            InjectedBug::ExtendNotStored => "extend-not-stored",
             InjectedBug::UnackedForgotten => "unacked-forgotten",
             InjectedBug::RepliesAcrossConnections => "replies-across-connections",
             InjectedBug::PartialReplyKept => "partial-reply-kept",
@@ -245,7 +273,7 @@ impl InjectedBug {
 
 impl fmt::Display for InjectedBug {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(self.name())
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `history` | what happened, and the checker of the promises |
 //! | `participants` | all of them together: servers, client machines, paths and the history |
 //! | `clients` | what clients do with locks |
+//! | `world_traits` | what is special about a world |
 //! | `faults` | the kinds of faults, their schedule, and changes of the node list |
 
 mod clients;
@@ -26,6 +27,7 @@ mod network;
 mod participants;
 pub mod redis_server;
 mod server;
+mod world_traits;
 
 pub use faults::{Counts, Fault};
 pub use history::{History, Uses, WorldKind};
@@ -40,6 +42,7 @@ use quorlock::Name;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use world_traits::WorldTraits;
 
 const TTL: Duration = Duration::from_secs(2);
 /// The longest that any client uses; the `longest_ttl` of every client covers it.
@@ -59,14 +62,10 @@ const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
 /// How often a lock is handed from client to client at the end.
 const HAND_OFFS: usize = 8;
-/// How often that may take longer. The first hint may come before other servers have executed the release.
-const MAX_LATE: u32 = 1;
 /// How long that may take: the hint, and the attempt after it. A waiter that gets no hint polls later.
 const HAND_OFF_LIMIT: Duration = Duration::from_millis(60);
 /// Separates the stream of the less common behaviour from that of the rest.
 const VARIETY: u64 = 0x6c62_272e_07bb_0142;
-/// Separates the choice of worlds in which clocks jump after memory loss.
-const JUMPS: u64 = 0x1f83_d9ab_fb41_bd6b;
 
 /// What a world is made of.
 #[derive(Clone, Debug)]
@@ -91,7 +90,7 @@ pub struct Setting {
 impl Setting {
     /// The usual world of `seed`.
     pub fn new(seed: u64) -> Self {
-        let fault_phase = Duration::from_secs(60);
+        let fault_phase = Duration::from_secs(50);
         Self { seed, nodes: 5, clients: 3, fault_phase, injected_bug: None, plain: false, shows_bytes: false }
     }
 }
@@ -122,90 +121,97 @@ pub fn run(setting: &Setting) -> Outcome {
 struct Simulation {
     participants: Participants,
     names: Vec<Name>,
-    kind: WorldKind,
-    is_plain: bool,
-    /// Whether server clocks jump ahead after memory loss, and no process starts later.
-    has_jumps: bool,
+    traits: WorldTraits,
     faults: Arc<Mutex<Counts>>,
+}
+
+async fn simulate(setting: &Setting) -> Outcome {
+    let mut rng = Rng::new(setting.seed);
+    let kind = WorldKind::draw(&mut rng);
+    let traits = WorldTraits::draw(setting, kind);
+    // What plain worlds do not do has a stream of its own, so that it changes nothing in them.
+    let mut variety = (!setting.plain).then(|| Rng::new(setting.seed ^ VARIETY));
+    let participants = Participants::start((setting, traits), &mut rng, variety.as_mut(), History::new(kind));
+    let events = tokio::spawn(participants.events.clone().run());
+    participants.init_nodes().await;
+    let names = ["a", "b"].map(|name| Name::new(name).expect("a good name")).into();
+    let simulation = Simulation { participants, names, traits, faults: Arc::default() };
+    simulation.fault_phase(setting, &mut rng, variety.as_mut()).await;
+    simulation.participants.record("the fault phase is over");
+    simulation.recovery_phase(&mut rng).await;
+    sleep(SETTLED_AFTER).await;
+    simulation.hand_off_phase(&mut rng).await;
+    events.abort();
+
+    let Simulation { participants, faults, .. } = simulation;
+    let lasted = participants.now();
+    let history = std::mem::replace(&mut *participants.history(), History::new(kind));
+    let faults = faults.lock().unwrap().clone();
+    let (bytes, digest) = (participants.traffic.bytes(), participants.traffic.digest());
+    Outcome { history, faults, lasted, bytes, digest }
 }
 
 impl Simulation {
     fn count(&self, fault: Fault) {
         *self.faults.lock().unwrap().entry(fault).or_default() += 1;
     }
-}
 
-async fn simulate(setting: &Setting) -> Outcome {
-    let mut rng = Rng::new(setting.seed);
-    let kind = WorldKind::draw(&mut rng);
-    let percent = if setting.injected_bug == Some(InjectedBug::ServerClockQuarantine) { 100 } else { 20 };
-    let has_jumps = kind == WorldKind::Tame && Rng::new(setting.seed ^ JUMPS).chance(percent);
-    let history = History::new(kind);
-    // What plain worlds do not do has a stream of its own, so that it changes nothing in them.
-    let mut variety = (!setting.plain).then(|| Rng::new(setting.seed ^ VARIETY));
-    let participants = Participants::start(setting, &mut rng, variety.as_mut(), history);
-    let events = tokio::spawn(participants.events.clone().run());
-    participants.init_nodes().await;
-    let names: Vec<Name> = ["a", "b"].map(|name| Name::new(name).expect("a good name")).into();
-    let simulation = Simulation {
-        participants: participants.clone(),
-        names: names.clone(),
-        kind,
-        is_plain: setting.plain,
-        has_jumps,
-        faults: Arc::default(),
-    };
-    let client = |number, rng, variety| Client {
-        participants: participants.clone(),
-        number,
-        rng,
-        variety,
-        names: names.clone(),
-    };
-
-    let end = Instant::now() + setting.fault_phase;
-    let mut tasks: Vec<_> = (0..setting.clients)
-        .map(|number| tokio::spawn(client(number, rng.fork(), variety.as_mut().map(Rng::fork)).work(end)))
-        .collect();
-    tasks.push(tokio::spawn(fault_schedule::run(simulation.clone(), rng.fork(), end)));
-    // Every list takes counters away, so fences survive changes only with clocks that are right.
-    if let Some(rng) = variety.as_mut().filter(|_| kind == WorldKind::Tame && !has_jumps) {
-        tasks.push(tokio::spawn(node_list::change(participants.clone(), rng.fork(), end)));
-    }
-    for task in tasks {
-        task.await.expect("no task panics");
+    fn client(&self, number: usize, rng: Rng, variety: Option<Rng>) -> Client {
+        let is_impatient = self.traits.is_impatient && variety.is_some();
+        let (participants, names) = (self.participants.clone(), self.names.clone());
+        Client { participants, number, rng, variety, names, is_impatient }
     }
 
-    participants.record("the fault phase is over");
-    for name in &names {
-        let turns = (0..setting.clients)
-            .map(|number| client(number, rng.fork(), None).acquire_once(name.clone(), RECOVERY_LIMIT));
-        let turns: Vec<_> = turns.map(tokio::spawn).collect();
-        for (number, turn) in turns.into_iter().enumerate() {
-            if turn.await.expect("no task panics").is_none() {
-                let what = format!(
-                    "L3: client {number} did not get {name} within {RECOVERY_LIMIT:?} without faults"
-                );
-                participants.history().violate(participants.now(), &what);
+    /// Clients work, faults come, and an operator changes the list of nodes.
+    async fn fault_phase(&self, setting: &Setting, rng: &mut Rng, mut variety: Option<&mut Rng>) {
+        let end = Instant::now() + setting.fault_phase;
+        let mut tasks = Vec::new();
+        for number in 0..setting.clients {
+            let client = self.client(number, rng.fork(), variety.as_mut().map(|variety| variety.fork()));
+            tasks.push(tokio::spawn(client.work(end)));
+        }
+        tasks.push(tokio::spawn(fault_schedule::run(self.clone(), rng.fork(), end)));
+        if let Some(rng) = variety.filter(|_| self.traits.changes_lists()) {
+            tasks.push(tokio::spawn(node_list::change(self.participants.clone(), rng.fork(), end)));
+        }
+        for task in tasks {
+            task.await.expect("no task panics");
+        }
+    }
+
+    /// Every client gets every lock.
+    async fn recovery_phase(&self, rng: &mut Rng) {
+        for name in &self.names {
+            let turn = |number| {
+                let client = self.client(number, rng.fork(), None);
+                tokio::spawn(client.acquire_once(name.clone(), RECOVERY_LIMIT))
+            };
+            let turns: Vec<_> = (0..self.participants.clients()).map(turn).collect();
+            for (number, turn) in turns.into_iter().enumerate() {
+                if turn.await.expect("no task panics").is_none() {
+                    let limit = RECOVERY_LIMIT;
+                    let what =
+                        format!("L3: client {number} did not get {name} within {limit:?} without faults");
+                    self.participants.history().violate(self.participants.now(), &what);
+                }
             }
         }
     }
-    sleep(SETTLED_AFTER).await;
-    let mut late = 0;
-    for turn in 0..if setting.clients > 1 { HAND_OFFS } else { 0 } {
-        let (holder, waiter) = (turn % setting.clients, (turn + 1) % setting.clients);
-        let (holder, waiter) = (client(holder, rng.fork(), None), client(waiter, rng.fork(), None));
-        let took = holder.hand_off(waiter, names[turn % names.len()].clone()).await;
-        late += u32::from(took.is_none_or(|took| took > HAND_OFF_LIMIT));
+
+    /// Locks go from client to client without delay.
+    async fn hand_off_phase(&self, rng: &mut Rng) {
+        let clients = self.participants.clients();
+        let mut late = 0;
+        for turn in 0..if clients > 1 { HAND_OFFS } else { 0 } {
+            let (holder, waiter) = (turn % clients, (turn + 1) % clients);
+            let (holder, waiter) =
+                (self.client(holder, rng.fork(), None), self.client(waiter, rng.fork(), None));
+            let took = holder.hand_off(waiter, self.names[turn % self.names.len()].clone()).await;
+            late += u32::from(took.is_none_or(|took| took > HAND_OFF_LIMIT));
+        }
+        if late > 0 {
+            let what = format!("L4: {late} of {HAND_OFFS} waiters got their lock too late after its release");
+            self.participants.history().violate(self.participants.now(), &what);
+        }
     }
-    if late > MAX_LATE {
-        let what = format!("L4: {late} of {HAND_OFFS} waiters got their lock too late after its release");
-        participants.history().violate(participants.now(), &what);
-    }
-    events.abort();
-    let lasted = participants.now();
-    let history = std::mem::replace(&mut *participants.history(), History::new(kind));
-    let faults = simulation.faults.lock().unwrap().clone();
-    let (bytes, digest) = (participants.traffic.bytes(), participants.traffic.digest());
-    Outcome { history, faults, lasted, bytes, digest }
 }

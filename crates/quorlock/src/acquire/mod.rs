@@ -88,7 +88,18 @@ struct RetryState<'a> {
     /// How many hints came before and did not lead to a grant.
     missed_hints: usize,
     /// Whether the last attempt followed a hint.
-    hinted: bool,
+    hinted: Option<Hinted>,
+    /// Whether the next notification may be the second one of a release.
+    awaits_majority: bool,
+}
+
+/// How much was known of a release when the attempt after its hint began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hinted {
+    /// A majority of the nodes had reported it.
+    ByMajority,
+    /// Fewer had: the attempt may have reached the others before the release did.
+    Ahead,
 }
 
 impl Default for RetryState<'_> {
@@ -100,7 +111,8 @@ impl Default for RetryState<'_> {
             last_refusal: None,
             last_inspection: None,
             missed_hints: 0,
-            hinted: false,
+            hinted: None,
+            awaits_majority: false,
         }
     }
 }
@@ -290,13 +302,23 @@ impl<'a> Acquirer<'a> {
     /// else a short delay.
     async fn pause(&mut self) {
         let retry_state = self.retry_state.get_or_insert_default();
-        let was_hinted = std::mem::take(&mut retry_state.hinted);
+        let hinted = retry_state.hinted.take();
         let Some(refusal) = retry_state.last_refusal.as_ref().filter(|refusal| refusal.cause == Cause::Held)
         else {
             return self.back_off().await;
         };
         // Another client used the hint first, and its release will send the next one: no need to inspect.
-        let is_taken = was_hinted && refusal.votes == 0 && retry_state.subscription.is_some();
+        let is_taken = hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some();
+        if hinted == Some(Hinted::Ahead) {
+            // Tries once more when a majority has executed the release.
+            let majority = self.nodes.quorum.needed();
+            if self.queue.wakeup().has_hints(majority) {
+                retry_state.hinted = Some(Hinted::ByMajority);
+                return;
+            }
+            retry_state.awaits_majority = true;
+            self.queue.wakeup().notify_at(majority);
+        }
         let mut ends = POLL_CAP;
         if !is_taken {
             // Subscribed before the inspection: a release between the two sends a hint.
@@ -336,15 +358,21 @@ impl<'a> Acquirer<'a> {
 
     /// After a hint, waits while clients that have waited longer should try first.
     async fn after_hint(&mut self) {
-        let random = self.random();
+        let (random, majority) = (self.random(), self.nodes.quorum.needed());
+        let wakeup = self.queue.wakeup();
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.poll.reset();
-        let delay = stagger(self.queue.wakeup().subscribers(), retry_state.missed_hints, random);
-        retry_state.missed_hints += 1;
-        retry_state.hinted = true;
+        let delay = stagger(wakeup.subscribers(), retry_state.missed_hints, random);
+        // The second notification of a release is no other hint.
+        let is_second = std::mem::take(&mut retry_state.awaits_majority) && wakeup.has_hints(majority);
+        retry_state.missed_hints += usize::from(!is_second);
         if !delay.is_zero() {
-            sleep(delay.min(self.left())).await;
+            let left = self.left();
+            sleep(delay.min(left)).await;
         }
+        let is_known = self.queue.wakeup().has_hints(majority);
+        let hinted = if is_known { Hinted::ByMajority } else { Hinted::Ahead };
+        self.retry_state.get_or_insert_default().hinted = Some(hinted);
     }
 
     /// Asks the nodes who holds the lock, for the wait and for the error. Returns the last inspection that

@@ -28,6 +28,8 @@ pub enum InjectedBug {
     EpochUnchecked,
     /// An epoch that is new counts as old enough if the one before it was.
     MatureForever,
+    /// Votes of a server in quarantine count.
+    QuarantinedVote,
     /// A quarantine ends when the server's clock says so, even if that clock jumped.
     ServerClockQuarantine,
     /// Releases that were not acknowledged are dropped when a new connection begins.

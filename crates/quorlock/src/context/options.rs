@@ -38,8 +38,10 @@ pub(crate) struct Options {
     pub(crate) loss_margin: Option<Duration>,
     /// The owner, for people who ask who holds it.
     pub(crate) who: Arc<str>,
+    /// The process of the owner, for the same.
+    pub(crate) pid: u32,
     pub(crate) reason: Option<Arc<str>>,
-    /// Both as nodes store them.
+    /// All three as nodes store them.
     pub(crate) signature: Arc<Signature>,
     pub(crate) tied: bool,
     pub(crate) cancel: Option<CancellationToken>,
@@ -53,7 +55,7 @@ impl Options {
 
     /// Signs with the `who` and the `reason` that it has now.
     pub(crate) fn sign(&mut self) {
-        self.signature = signature(&self.who, self.reason.as_deref());
+        self.signature = signature(&self.who, self.pid, self.reason.as_deref());
     }
 
     /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise, and not later
@@ -96,8 +98,8 @@ impl ShardedOptions {
 }
 
 /// What the locks of this process are labelled with.
-pub(crate) fn signature(who: &str, reason: Option<&str>) -> Arc<Signature> {
-    Arc::new(Signature::new(who, std::process::id(), reason))
+pub(crate) fn signature(who: &str, pid: u32, reason: Option<&str>) -> Arc<Signature> {
+    Arc::new(Signature::new(who, pid, reason))
 }
 
 pub(crate) fn check_attempts(attempts: u32) -> Result<u32, ConfigError> {

@@ -58,6 +58,7 @@ pub struct Builder {
     loss_margin: Option<Duration>,
     reason: Option<Arc<str>>,
     who: Option<Arc<str>>,
+    pid: u32,
 }
 
 impl Default for Builder {
@@ -82,6 +83,7 @@ impl Default for Builder {
             loss_margin: None,
             reason: None,
             who: None,
+            pid: std::process::id(),
         }
     }
 }
@@ -274,6 +276,15 @@ impl Builder {
         self
     }
 
+    /// Replaces the id of the process in the labels of locks, for the simulator: a world writes the same
+    /// bytes in every process.
+    #[cfg(feature = "simulation")]
+    #[doc(hidden)]
+    pub fn process_id(mut self, pid: u32) -> Self {
+        self.pid = pid;
+        self
+    }
+
     /// Switches a bug on that the simulator must find.
     #[cfg(feature = "simulation")]
     #[doc(hidden)]
@@ -311,8 +322,9 @@ impl Builder {
             fences: self.fences,
             max_hold: self.max_hold.map(check_max_hold).transpose()?,
             loss_margin: self.loss_margin.map(|margin| check_margin(margin, ttl)).transpose()?,
-            signature: signature(&who, self.reason.as_deref()),
+            signature: signature(&who, self.pid, self.reason.as_deref()),
             who,
+            pid: self.pid,
             reason: self.reason,
             tied: true,
             cancel: None,

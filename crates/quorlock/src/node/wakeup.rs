@@ -22,6 +22,10 @@ struct Inner {
 struct Last {
     release: Option<u64>,
     subscribers: usize,
+    /// How many hints about the release came.
+    hints: usize,
+    /// Notifies once more at this many hints.
+    again_at: Option<usize>,
 }
 
 impl Wakeup {
@@ -38,12 +42,31 @@ impl Wakeup {
 
     /// Notifies the waiter of a release, identified by any number that all nodes have for it, of which
     /// `subscribers` processes were notified. Once: hints of several nodes about the same release are one
-    /// notification.
+    /// notification, unless the waiter asked for another with `notify_at`.
     pub fn notify_release(&self, release: u64, subscribers: usize) {
-        let before = std::mem::replace(&mut *self.last(), Last { release: Some(release), subscribers });
-        if before.release != Some(release) {
+        let is_due = {
+            let mut last = self.last();
+            if last.release != Some(release) {
+                *last = Last { release: Some(release), ..Last::default() };
+            }
+            last.subscribers = subscribers;
+            last.hints += 1;
+            let hints = last.hints;
+            hints == 1 || last.again_at.take_if(|again_at| hints >= *again_at).is_some()
+        };
+        if is_due {
             self.0.notify.notify_one();
         }
+    }
+
+    /// Whether `hints` hints came about the last release.
+    pub(crate) fn has_hints(&self, hints: usize) -> bool {
+        self.last().hints >= hints
+    }
+
+    /// Notifies once more when `hints` hints about the last release have come.
+    pub(crate) fn notify_at(&self, hints: usize) {
+        self.last().again_at = Some(hints);
     }
 
     /// How many processes got the last notification; one, as far as is known.
@@ -86,5 +109,23 @@ mod tests {
         assert_eq!(wakeup.subscribers(), 1);
         wakeup.notify_release(8, 2);
         timeout(silence, wakeup.notified()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_asks_for_it_is_notified_once_more_when_enough_nodes_sent_their_hints() {
+        let (wakeup, silence) = (Wakeup::new(), Duration::from_millis(10));
+        wakeup.notify_release(7, 1);
+        timeout(silence, wakeup.notified()).await.unwrap();
+        assert!(wakeup.has_hints(1) && !wakeup.has_hints(2));
+        wakeup.notify_at(3);
+        wakeup.notify_release(7, 1);
+        assert!(timeout(silence, wakeup.notified()).await.is_err());
+        wakeup.notify_release(7, 1);
+        timeout(silence, wakeup.notified()).await.unwrap();
+        assert!(wakeup.has_hints(3));
+        wakeup.notify_release(7, 1);
+        assert!(timeout(silence, wakeup.notified()).await.is_err());
+        wakeup.notify_release(8, 1);
+        assert!(!wakeup.has_hints(2));
     }
 }

@@ -49,7 +49,7 @@ impl Client {
                 break;
             }
             let read = self.participants.history().read(&lease.name, lease.fence);
-            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(300))).await;
+            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(150))).await;
             self.wait_while_paused().await;
             if !self.participants.history().write(self.participants.now(), &lease.name, read, lease.fence) {
                 break;

@@ -13,6 +13,11 @@ use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Name};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
+/// The longest time for which a client does nothing between two locks.
+const MAX_IDLE: Duration = Duration::from_millis(50);
+/// The same after a call that was refused: the holder may need as long.
+const MAX_IDLE_REFUSED: Duration = Duration::from_millis(500);
+
 /// One client.
 pub(crate) struct Client {
     pub(crate) participants: Participants,
@@ -22,6 +27,8 @@ pub(crate) struct Client {
     /// releases.
     pub(crate) variety: Option<Rng>,
     pub(crate) names: Vec<Name>,
+    /// Never waits for a lock.
+    pub(crate) is_impatient: bool,
 }
 
 /// What a client does with a lock that it acquired.
@@ -49,11 +56,12 @@ impl Client {
                 self.accept(handed_over).await;
             } else {
                 let name = self.rng.pick(&self.names).clone();
-                if let Some((guard, incarnation)) = self.acquire(&name).await {
-                    self.use_lock(guard, incarnation).await;
+                match self.acquire(&name).await {
+                    Some((guard, incarnation)) => self.use_lock(guard, incarnation).await,
+                    None => sleep(self.rng.span(Duration::ZERO, MAX_IDLE_REFUSED)).await,
                 }
             }
-            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(200))).await;
+            sleep(self.rng.span(Duration::ZERO, MAX_IDLE)).await;
         }
     }
 
@@ -77,7 +85,7 @@ impl Client {
         let (called, start) = (self.participants.now(), Instant::now());
         let lock = locker.named(name).expect("a good name");
         self.participants.set_in_use(self.number, name, true);
-        let tries_once = self.chance(25);
+        let tries_once = self.chance(15) || self.is_impatient;
         let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
         let waited = start.elapsed();
         if result.is_err() {
@@ -152,9 +160,15 @@ impl Client {
     /// process died.
     async fn work_under(&mut self, guard: &Guard, incarnation: u64) -> bool {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
-        let longest = if self.rng.chance(20) { 2 * TTL } else { TTL / 10 };
+        let bug = self.participants.injected_bug();
+        // Most bugs show only in locks that are held while something happens to them.
+        let (long, longer) = if bug.is_some() { (20, 4) } else { (8, 1) };
+        // A deadline that is too late shows only if the lock is held until then, and never extended.
+        let is_unextended = bug == Some(InjectedBug::LateDeadline);
+        let is_long = self.rng.chance(long) || is_unextended;
+        let (longest, longest_step) = if is_long { (2 * TTL, TTL / 20) } else { (TTL / 20, TTL / 100) };
         let mut until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
-        if self.chance(4) {
+        if self.chance(longer) {
             // Long enough to see what becomes of a lock that was released by force.
             until += 5 * TTL;
         }
@@ -167,14 +181,14 @@ impl Client {
                 break;
             }
             let read = self.participants.history().read(&name, guard.fence().get());
-            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(100))).await;
+            sleep(self.rng.span(Duration::ZERO, longest_step)).await;
             self.wait_while_paused().await;
             // Does not check the clock first: a real program cannot check and write in one step
             // either.
             if !self.participants.history().write(self.participants.now(), &name, read, guard.fence().get()) {
                 break;
             }
-            if self.chance(15) {
+            if self.chance(15) && !is_unextended {
                 self.extend(guard).await;
             }
         }

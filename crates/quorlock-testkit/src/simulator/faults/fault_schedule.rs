@@ -19,15 +19,20 @@ const SEEN_WITHIN: Duration = Duration::from_secs(4);
 /// More than any quarantine.
 const QUARANTINE_JUMP_MICROS: i64 = 30_000_000;
 
+/// How often, and how many times after each fault, counters vanish if that is the bug to be found.
+const CARELESS_INTERVAL: Duration = Duration::from_millis(100);
+const CARELESS_LOSSES: u32 = 10;
+
 /// Injects faults until `end`, one after another; some last at the same time.
 pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
-    let Simulation { participants, names, kind, is_plain, has_jumps, .. } = simulation.clone();
+    let Simulation { participants, names, traits, .. } = simulation.clone();
+    let kind = traits.kind;
     let injection =
         |fault, rng| Injection { participants: participants.clone(), names: names.clone(), fault, rng };
     while Instant::now() < end {
-        sleep(rng.span(Duration::from_millis(50), Duration::from_millis(2_500))).await;
+        sleep(rng.span(Duration::from_millis(50), Duration::from_millis(1_900))).await;
         participants.check_servers();
-        let kinds = if is_plain { &Fault::ALL[..Fault::PLAIN] } else { &Fault::ALL };
+        let kinds = if traits.is_plain { &Fault::ALL[..Fault::PLAIN] } else { &Fault::ALL };
         let mut fault = *rng.pick(kinds);
         let provoking = participants.injected_bug().map_or(&[][..], InjectedBug::provoked_by);
         if !provoking.is_empty() && rng.chance(50) {
@@ -37,7 +42,7 @@ pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
         if kind == WorldKind::Tame && is_wild {
             fault = Fault::Cut;
         }
-        if has_jumps && (fault.forgets() || fault == Fault::ClientCrash) {
+        if traits.has_jumps && (fault.forgets() || fault == Fault::ClientCrash) {
             fault = Fault::JumpInQuarantine;
         } else if fault == Fault::JumpInQuarantine {
             fault = Fault::Amnesia;
@@ -46,12 +51,23 @@ pub(crate) async fn run(simulation: Simulation, mut rng: Rng, end: Instant) {
         if participants.is_durable() && matches!(fault, Fault::LostTail | Fault::Failover) {
             fault = Fault::PowerLoss;
         }
+        // Without a guard a server that forgot would vote at once.
+        if traits.is_unguarded && fault.forgets() {
+            fault = Fault::Cut;
+        }
         // Fences survive wild worlds only while a majority keeps its counters.
         if kind == WorldKind::Wild && fault.forgets() {
             fault = Fault::Split;
         }
         if participants.injected_bug() == Some(InjectedBug::CounterLoss) && kind == WorldKind::Wild {
-            injection(Fault::LoseCounter, rng.fork()).lose_counters();
+            // Between one grant and the next.
+            for step in 0..CARELESS_LOSSES {
+                let mut injection = injection(Fault::LoseCounter, rng.fork());
+                let lose = move || {
+                    injection.lose_counters();
+                };
+                participants.events.schedule(Instant::now() + step * CARELESS_INTERVAL, lose);
+            }
         }
         let injection = injection(fault, rng.fork());
         if fault.forgets() {
@@ -213,11 +229,12 @@ impl Injection {
     /// number that any has.
     fn lose_counters(&mut self) -> bool {
         let (list, name) = (self.participants.initial_list(), self.rng.pick(&self.names).clone());
+        let database = self.participants.login.database();
         let counter = |node: usize| {
             self.participants.servers[node]
                 .lock()
                 .redis
-                .fence_counter(0, name.as_str())
+                .fence_counter(database, name.as_str())
                 .map(|counter| counter as u64)
         };
         let highest = list.iter().filter_map(|node| counter(*node)).max();
@@ -229,7 +246,9 @@ impl Injection {
             let minority = (list.len() - 1) / 2;
             if lost < minority && kept > list.len() / 2 {
                 let key = format!("quorlock:fence:{{{name}}}");
-                lost += usize::from(self.participants.servers[node].lock().redis.drop_key(0, key.as_bytes()));
+                lost += usize::from(
+                    self.participants.servers[node].lock().redis.drop_key(database, key.as_bytes()),
+                );
             }
         }
         lost > 0

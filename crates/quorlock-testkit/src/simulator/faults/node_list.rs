@@ -1,6 +1,7 @@
 //! An operator who changes the list of nodes, one node at a time, as the operations guide says.
 
 use crate::rng::Rng;
+use crate::simulator::network::network_conditions::NetworkConditions;
 use crate::simulator::participants::{NodeList, Participants, SPARES};
 use crate::simulator::redis_server::RedisServer;
 use crate::simulator::{CLOCK_TOLERANCE, InjectedBug, LONGEST_TTL};
@@ -17,6 +18,7 @@ pub(crate) async fn change(participants: Participants, mut rng: Rng, end: Instan
     let bug = participants.injected_bug();
     let mut list = participants.initial_list();
     let is_hasty = bug == Some(InjectedBug::HastyLists);
+    let takes_two = bug == Some(InjectedBug::TwoNodesAtOnce);
     let longest = Duration::from_secs(if is_hasty { 4 } else { 12 });
     loop {
         sleep(rng.span(Duration::ZERO, longest)).await;
@@ -24,36 +26,69 @@ pub(crate) async fn change(participants: Participants, mut rng: Rng, end: Instan
             return;
         }
         // Two removals in a row are what the pause is for.
-        let percent = match is_hasty {
+        let percent = match is_hasty || takes_two {
             true if list.len() >= participants.initial_list().len() => 0,
             true => 100,
             false => 50,
         };
+        let before = list.clone();
         list = next(&participants, &mut rng, &list, percent);
-        if bug == Some(InjectedBug::TwoNodesAtOnce) {
+        if takes_two {
             list = next(&participants, &mut rng, &list, percent);
         }
         if is_hasty {
-            roll_out(&participants, &mut rng, &list, Duration::ZERO).await;
+            roll_out(&participants, &mut rng, (&before, &list), Duration::ZERO).await;
+            let before = list.clone();
             list = next(&participants, &mut rng, &list, percent);
-            roll_out(&participants, &mut rng, &list, Duration::ZERO).await;
+            roll_out(&participants, &mut rng, (&before, &list), Duration::ZERO).await;
         } else {
-            roll_out(&participants, &mut rng, &list, Duration::from_secs(6)).await;
+            roll_out(&participants, &mut rng, (&before, &list), Duration::from_secs(6)).await;
             sleep(PAUSE).await;
         }
     }
 }
 
-/// Restarts all clients with `list`, one after another, each within `longest`.
-async fn roll_out(participants: &Participants, rng: &mut Rng, list: &NodeList, longest: Duration) {
+/// Restarts all clients with `list` in place of `before`, one after another, each within `longest`.
+async fn roll_out(
+    participants: &Participants,
+    rng: &mut Rng,
+    (before, list): (&NodeList, &NodeList),
+    longest: Duration,
+) {
     participants.record(&format!("the node list becomes {list:?}"));
     let clients: Vec<usize> = (0..participants.clients()).collect();
     for client in shuffled(&clients, rng) {
         sleep(rng.span(Duration::ZERO, longest)).await;
         participants.set_node_list(client, list.clone());
+        if rng.chance(30) && !longest.is_zero() {
+            separate(participants, (before, list), rng.span(longest / 6, longest));
+        }
     }
     participants.record("all clients have the node list");
     participants.history().uses.list_changes += 1;
+}
+
+/// For `span`, each client reaches a majority of its own list and no more, and clients of different lists
+/// have as few nodes in common as possible. If one node was added or removed, that is one; if two, none.
+fn separate(participants: &Participants, (before, list): (&NodeList, &NodeList), span: Duration) {
+    let majority = |list: &NodeList| list.len() / 2 + 1;
+    let is_new = |node: &usize| !before.contains(node);
+    let new_nodes = list.iter().copied().filter(is_new);
+    let rest = list.iter().rev().copied().filter(|node| !is_new(node));
+    let with_list: Vec<usize> = new_nodes.chain(rest).take(majority(list)).collect();
+    let others = before.iter().copied().filter(|node| !with_list.contains(node));
+    let shared = before.iter().copied().filter(|node| with_list.contains(node));
+    let with_before: Vec<usize> = others.chain(shared).take(majority(before)).collect();
+    participants.record(&format!("clients of the new list reach {with_list:?}, others {with_before:?}"));
+    for client in 0..participants.clients() {
+        let reached = if participants.list(client) == *list { &with_list } else { &with_before };
+        for path in participants.paths(client).into_iter().filter(|path| !reached.contains(&path.node())) {
+            path.set_conditions(NetworkConditions { no_requests: true, ..path.conditions() });
+            participants
+                .events
+                .schedule(Instant::now() + span, move || path.set_conditions(NetworkConditions::HEALTHY));
+        }
+    }
 }
 
 /// The list with one node more, in `percent` of 100 cases, or less. A server that is added is

@@ -21,17 +21,23 @@ pub(crate) struct Direction {
     segments: VecDeque<(Instant, Segment)>,
     /// When the last one arrives.
     last: Instant,
+    /// Whether the last one ends it: nothing is sent behind that.
+    has_ended: bool,
 }
 
 impl Direction {
     fn new() -> Self {
-        Self { segments: VecDeque::new(), last: Instant::now() }
+        Self { segments: VecDeque::new(), last: Instant::now(), has_ended: false }
     }
 
-    /// Sends `segment`, which arrives at `at` or behind what was sent before; returns when.
+    /// Sends `segment`, which arrives at `at` or behind what was sent before; returns when. Behind the end
+    /// of the direction nothing arrives.
     pub(crate) fn send(&mut self, at: Instant, segment: Segment) -> Instant {
-        self.last = self.last.max(at);
-        self.segments.push_back((self.last, segment));
+        if !self.has_ended {
+            self.has_ended = !matches!(segment, Segment::Bytes(_));
+            self.last = self.last.max(at);
+            self.segments.push_back((self.last, segment));
+        }
         self.last
     }
 
@@ -67,6 +73,7 @@ impl Direction {
             _ => usize::try_from(rng.below(all.len() as u64 + 1)).unwrap(),
         };
         let at = self.last;
+        self.has_ended = false;
         if kept > 0 {
             self.send(at, Segment::Bytes(all[..kept].to_vec()));
         }

@@ -4,6 +4,7 @@
 //! lost with their connection.
 
 pub(crate) mod connection;
+mod flow;
 pub(crate) mod network_conditions;
 pub(crate) mod stream;
 pub(crate) mod traffic;
@@ -12,6 +13,7 @@ use crate::rng::Rng;
 use crate::simulator::event_queue::EventQueue;
 use crate::simulator::server::Host;
 use connection::{Closed, Connection, Segment};
+use flow::Way;
 use network_conditions::NetworkConditions;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,9 +27,6 @@ use traffic::Traffic;
 
 /// A released lock that is still stored after this long without any fault was not released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(1);
-/// A vote that arrives this long after its client gave the connection up may come after the last try to
-/// release it. It stays for its ttl.
-const LATE: Duration = Duration::from_secs(2);
 
 /// The path from one client process to one server, with all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -56,13 +55,8 @@ struct State {
     is_dead: bool,
     /// Since when no fault disturbs this path.
     undisturbed_since: Instant,
-}
-
-/// One of the two directions of a connection.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
-    ToServer,
-    ToClient,
+    /// Whether a reply ever came twice.
+    has_repeats: bool,
 }
 
 impl Path {
@@ -81,6 +75,7 @@ impl Path {
             paused_until: None,
             is_dead: false,
             undisturbed_since: Instant::now(),
+            has_repeats: false,
         };
         let (events, traffic) = (world.0.clone(), world.1.clone());
         Self(Arc::new(Shared { client, node, incarnation, host, events, traffic, state: Mutex::new(state) }))
@@ -94,8 +89,18 @@ impl Path {
         self.0.client
     }
 
+    /// The number of the server.
+    pub(crate) fn node(&self) -> usize {
+        self.0.node
+    }
+
     pub(crate) fn incarnation(&self) -> u64 {
         self.0.incarnation
+    }
+
+    /// Whether a reply ever came twice.
+    pub(crate) fn has_repeats(&self) -> bool {
+        self.state().has_repeats
     }
 
     pub(crate) fn conditions(&self) -> NetworkConditions {
@@ -293,9 +298,10 @@ impl Path {
         if !connection.inbox.is_empty() {
             let most = connection.inbox.len().min(buffer.remaining());
             let count = if rng.chance(conditions.splits) { part(rng, most) } else { most };
-            let bytes: Vec<u8> = connection.inbox.drain(..count).collect();
-            buffer.put_slice(&bytes);
-            self.0.traffic.count(&bytes);
+            let bytes = &connection.inbox.make_contiguous()[..count];
+            buffer.put_slice(bytes);
+            self.0.traffic.count(bytes);
+            connection.inbox.drain(..count);
             return Poll::Ready(Ok(()));
         }
         match connection.closed {
@@ -313,7 +319,7 @@ impl Path {
         {
             let mut state = self.state();
             let arrives = state.arrival();
-            let State { connections, rng, conditions, .. } = &mut *state;
+            let State { connections, rng, conditions, has_repeats, .. } = &mut *state;
             let Some(connection) = connections.get_mut(&number) else { return };
             if connection.is_silent {
                 return;
@@ -326,6 +332,7 @@ impl Path {
                 }
                 segment => {
                     if rng.chance(conditions.repeats) {
+                        *has_repeats = true;
                         connection.replies.send(arrives, segment.clone());
                     }
                     connection.replies.send(arrives, segment);
@@ -333,102 +340,6 @@ impl Path {
             }
         }
         self.schedule_flow(number, Way::ToClient);
-    }
-
-    /// Lets segments of a connection arrive when the last one is due.
-    fn schedule_flow(&self, number: u64, way: Way) {
-        let at = {
-            let state = self.state();
-            let Some(connection) = state.connections.get(&number) else { return };
-            match way {
-                Way::ToServer => connection.requests.last_arrival(),
-                Way::ToClient => connection.replies.last_arrival(),
-            }
-        };
-        let path = self.clone();
-        self.0.events.schedule(at, move || path.flow(number, way));
-    }
-
-    fn flow_both_ways(&self, number: u64) {
-        self.flow(number, Way::ToServer);
-        self.flow(number, Way::ToClient);
-    }
-
-    /// Lets everything arrive that is due and not held up.
-    fn flow(&self, number: u64, way: Way) {
-        while let Some(segment) = self.next_arrival(number, way) {
-            match way {
-                Way::ToServer => self.arrive_at_server(number, segment),
-                Way::ToClient => self.arrive_at_client(number, segment),
-            }
-        }
-    }
-
-    fn next_arrival(&self, number: u64, way: Way) -> Option<Segment> {
-        let mut state = self.state();
-        if state.is_held_up(way) {
-            return None;
-        }
-        let connection = state.connections.get_mut(&number)?;
-        match way {
-            Way::ToServer => connection.requests.arrived(),
-            Way::ToClient => connection.replies.arrived(),
-        }
-    }
-
-    fn arrive_at_server(&self, number: u64, segment: Segment) {
-        let server_side = {
-            let mut state = self.state();
-            let Some(connection) = state.connections.get_mut(&number) else { return };
-            let server_side = connection.server_side;
-            if let Some(server_side) = server_side
-                && connection.dropped_at.is_some_and(|at| at.elapsed() > LATE)
-            {
-                self.0.host.lock().set_late(server_side);
-            }
-            if matches!(segment, Segment::End | Segment::Reset) {
-                connection.server_side = None;
-            }
-            if connection.is_over() {
-                state.connections.remove(&number);
-            }
-            server_side
-        };
-        if let Segment::Bytes(bytes) = &segment {
-            let (client, node) = (self.0.client, self.0.node);
-            self.0
-                .traffic
-                .record(format_args!("server {node}, from client {client} ({server_side:?}),"), bytes);
-        }
-        match (server_side, segment) {
-            (Some(server_side), Segment::Bytes(bytes)) => self.0.host.receive(server_side, bytes),
-            (Some(server_side), Segment::End | Segment::Reset) => self.0.host.disconnect(server_side),
-            // A server that does not know the connection refuses what comes over it.
-            (None, Segment::Bytes(_)) if self.0.host.lock().is_up => {
-                self.send_reply(number, Segment::Reset);
-            }
-            (None, _) => {}
-        }
-    }
-
-    fn arrive_at_client(&self, number: u64, segment: Segment) {
-        let mut state = self.state();
-        let Some(connection) = state.connections.get_mut(&number) else { return };
-        if connection.closed.is_some() {
-            return;
-        }
-        match segment {
-            Segment::Bytes(bytes) => {
-                let (client, node) = (self.0.client, self.0.node);
-                let whom =
-                    format_args!("client {client}, from server {node} ({:?}),", connection.server_side);
-                self.0.traffic.record(whom, &bytes);
-                connection.inbox.extend(bytes);
-            }
-            Segment::End => connection.closed = Some(Closed::ByServer),
-            Segment::Reset => connection.closed = Some(Closed::Broken),
-        }
-        connection.wake();
     }
 }
 

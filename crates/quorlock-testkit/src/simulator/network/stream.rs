@@ -15,9 +15,29 @@ pub(crate) struct SimConnector {
     pub(crate) paths: BTreeMap<usize, Path>,
 }
 
-/// The address of a server.
-pub(crate) fn url(node: usize) -> String {
-    format!("redis://node{node}:6379")
+/// How the clients of a world log in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogIn {
+    /// Without a password, to the first database.
+    Open,
+    /// With a password, to another database.
+    Password,
+}
+
+impl LogIn {
+    pub(crate) fn password(self) -> Option<&'static str> {
+        (self == LogIn::Password).then_some("secret")
+    }
+
+    pub(crate) fn database(self) -> usize {
+        if self == LogIn::Password { 3 } else { 0 }
+    }
+
+    /// The address of a server.
+    pub(crate) fn url(self, node: usize) -> String {
+        let credentials = self.password().map(|password| format!(":{password}@")).unwrap_or_default();
+        format!("redis://{credentials}node{node}:6379/{}", self.database())
+    }
 }
 
 impl Connector for SimConnector {

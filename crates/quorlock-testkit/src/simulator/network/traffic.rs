@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 const MAX_SHOWN: usize = 400;
 
 /// Counts the bytes that clients write and read. Two worlds with the same digest had the same bytes, in
-/// the same order. The bytes have the id of this process in the labels of locks.
+/// the same order.
 #[derive(Clone)]
 pub(crate) struct Traffic {
     counted: Arc<Mutex<Counted>>,
@@ -32,8 +32,11 @@ impl Traffic {
     pub(crate) fn count(&self, bytes: &[u8]) {
         let mut counted = self.counted.lock().unwrap();
         counted.bytes += bytes.len() as u64;
-        for byte in bytes {
-            counted.digest = (counted.digest ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let mixed = counted.digest ^ u64::from_le_bytes(word) ^ ((chunk.len() as u64) << 60);
+            counted.digest = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The participants of a world: servers, client machines, the paths between them, and the history.
 
 pub(crate) mod handed_over;
+mod server_checks;
 pub(crate) mod settings;
 
 use crate::rng::Rng;
@@ -9,15 +10,16 @@ use crate::simulator::event_queue::EventQueue;
 use crate::simulator::history::History;
 use crate::simulator::machine_clock::{MachineClock, WorldStart};
 use crate::simulator::network::Path;
-use crate::simulator::network::stream::{SimConnector, url};
+use crate::simulator::network::stream::{LogIn, SimConnector};
 use crate::simulator::network::traffic::Traffic;
-use crate::simulator::redis_server::{OriginCommand, RedisServer, StoredText, Version};
+use crate::simulator::redis_server::{RedisServer, Version};
 use crate::simulator::server::Host;
+use crate::simulator::world_traits::WorldTraits;
 use crate::simulator::{InjectedBug, Setting, inject_bug};
 use handed_over::HandedOverLocks;
-use quorlock::{Event, Locker, Name, NodeOutcome, RestartGuard, Token};
+use quorlock::{Event, Locker, Name, NodeOutcome, RestartGuard};
+use server_checks::observe;
 use settings::Settings;
-use sha1_smol::Sha1;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -46,6 +48,10 @@ pub(crate) struct Participants {
     injected_bug: Option<InjectedBug>,
     /// Whether all servers sync every write, and clients know it.
     is_durable: bool,
+    /// Whether clients have no restart guard.
+    is_unguarded: bool,
+    /// How clients log in to all servers.
+    pub(crate) login: LogIn,
     initial_list: NodeList,
     machines: Arc<[Mutex<Machine>]>,
 }
@@ -76,7 +82,7 @@ struct Process {
 
 impl Participants {
     pub(crate) fn start(
-        setting: &Setting,
+        (setting, traits): (&Setting, WorldTraits),
         rng: &mut Rng,
         mut variety: Option<&mut Rng>,
         mut history: History,
@@ -92,6 +98,7 @@ impl Participants {
         let server = |rng: &mut Rng| {
             let (version, clock) = (*rng.pick(&VERSIONS), clock(rng, false));
             let mut redis = RedisServer::new(version, clock.clone(), rng.draw());
+            redis.set_password(traits.login.password());
             if is_durable {
                 redis.set_config("appendonly", "yes");
                 redis.set_config("appendfsync", "always");
@@ -118,6 +125,8 @@ impl Participants {
             start,
             injected_bug,
             is_durable,
+            is_unguarded: traits.is_unguarded,
+            login: traits.login,
             initial_list: (0..setting.nodes).collect(),
             machines: Arc::from(Vec::new()),
         };
@@ -158,7 +167,9 @@ impl Participants {
         variety: Option<&mut Rng>,
         list: &NodeList,
     ) -> Process {
-        let settings = variety.map_or(Settings::PLAIN, Settings::draw);
+        let mut settings = variety.map_or(Settings::PLAIN, Settings::draw);
+        // An extension would hide that the deadline was too late.
+        settings.watchdog &= self.injected_bug != Some(InjectedBug::LateDeadline);
         let path = |node: &usize| {
             let host = self.servers[*node].clone();
             let world = (&self.events, &self.traffic);
@@ -166,8 +177,8 @@ impl Participants {
         };
         let paths: BTreeMap<usize, Path> = list.iter().map(path).collect();
         let repeats = self.injected_bug == Some(InjectedBug::TokenReuse);
-        let is_guarded = self.injected_bug != Some(InjectedBug::NoRestartGuard);
-        let (history, start) = (self.history.clone(), self.start);
+        let is_guarded = self.injected_bug != Some(InjectedBug::NoRestartGuard) && !self.is_unguarded;
+        let (history, start, seen) = (self.history.clone(), self.start, paths.clone());
         let builder = settings
             .apply(Locker::builder())
             .clock(clock.clone())
@@ -175,9 +186,10 @@ impl Participants {
             .durable(self.is_durable)
             .restart_guard(if is_guarded { RestartGuard::Strict } else { RestartGuard::Off })
             .owner(format!("client{client}@sim"))
-            .observer(move |event: &Event| observe(event, client, &history, start))
+            .process_id(1)
+            .observer(move |event: &Event| observe(event, (client, &seen), &history, start))
             .connector(Arc::new(SimConnector { paths: paths.clone() }))
-            .nodes(list.iter().map(|node| url(*node)));
+            .nodes(list.iter().map(|node| self.login.url(*node)));
         let builder = inject_bug(builder, self.injected_bug);
         Process { paths, locker: builder.build().expect("the world is configured well"), settings }
     }
@@ -278,39 +290,6 @@ impl Participants {
         }
     }
 
-    /// Checks what the servers store, which no client can see: only a vote or a repair creates a lock
-    /// (S6), and a released lock does not stay on a server that could be reached (S8).
-    pub(crate) fn check_servers(&self) {
-        let mut found = Vec::new();
-        for (node, host) in self.servers.iter().enumerate() {
-            let server = host.lock();
-            let Some(since) = server.undisturbed_since() else { continue };
-            for stored in server.redis.stored_texts() {
-                let Some((name, token)) = lock_of(&stored) else { continue };
-                if !may_create(&stored.origin.command) {
-                    found.push(format!("S6: neither a vote nor a repair created {name} on server {node}"));
-                }
-                let client = server.client_of(&stored);
-                if client.is_some_and(|path| self.should_be_gone(path, &name, token, since)) {
-                    let (by, command) = (&stored.origin.connection, &stored.origin.command);
-                    let what = format!("S8: server {node} did not get the release of {name}");
-                    found
-                        .push(format!("{what} ({token}, by {command:?} over connection {by} of {client:?})"));
-                }
-            }
-        }
-        let mut history = self.history();
-        found.iter().for_each(|what| history.violate(self.now(), what));
-    }
-
-    /// Whether the process at the other end of `path` has released `token` long ago.
-    fn should_be_gone(&self, path: &Path, name: &Name, token: Token, server_undisturbed: Instant) -> bool {
-        let machine = self.machines[path.client()].lock().unwrap();
-        let is_current = machine.incarnation == path.incarnation();
-        let Some(idle_since) = machine.idle_since.get(name).filter(|_| is_current) else { return false };
-        path.should_be_gone(*idle_since, server_undisturbed) && !self.history().outlives_its_use(token)
-    }
-
     /// Restarts a client with other nodes.
     pub(crate) fn set_node_list(&self, client: usize, list: NodeList) {
         self.machines[client].lock().unwrap().list = list;
@@ -329,39 +308,5 @@ impl Participants {
         let who = (client, machine.incarnation);
         machine.process =
             self.process(who, &machine.clock, &mut rng, machine.variety.as_mut(), &machine.list);
-    }
-}
-
-/// Whether a lock may come to be stored by this command: a vote, or a repair.
-fn may_create(command: &OriginCommand) -> bool {
-    const REPAIR: &str = include_str!("../../../../quorlock/src/node/redis/protocol/lua/repair.lua");
-    match command {
-        OriginCommand::Set => true,
-        OriginCommand::Script(hash) => **hash == *Sha1::from(REPAIR).hexdigest(),
-        OriginCommand::Other => false,
-    }
-}
-
-/// The lock that a stored text is, if it is one.
-fn lock_of(stored: &StoredText<'_>) -> Option<(Name, Token)> {
-    let name = std::str::from_utf8(stored.key).ok().filter(|name| !name.starts_with("quorlock:"))?;
-    let token = std::str::from_utf8(stored.value.get(..Token::LEN)?).ok()?;
-    Some((Name::new(name).ok()?, token.parse().ok()?))
-}
-
-/// Checks the promises whenever a deadline moves.
-fn observe(event: &Event, client: usize, history: &Mutex<History>, start: WorldStart) {
-    let mut history = history.lock().unwrap();
-    match event {
-        Event::Extended { name, .. } => {
-            history.recorder.extended(client, name, None);
-            history.check(start.elapsed());
-        }
-        Event::Lost { name, fence, reason, .. } => {
-            history.losses += 1;
-            history.recorder.ended(client, name, fence.get());
-            history.record(start.elapsed(), &format!("client {client} lost {name} ({fence}): {reason}"));
-        }
-        _ => {}
     }
 }

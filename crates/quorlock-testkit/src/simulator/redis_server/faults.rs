@@ -60,7 +60,7 @@ impl RedisServer {
     }
 
     /// A crash and a start on what was written before `moment`: the end of the append-only file is lost.
-    /// At most the last 65,536 changes can be lost.
+    /// At most the last 4,096 changes can be lost.
     pub fn restart_without_writes_since(&mut self, moment: Moment) {
         self.keyspace.undo_since(moment);
         self.restart();

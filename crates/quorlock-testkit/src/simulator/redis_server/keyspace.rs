@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// As many databases as a server has without configuration.
 pub(super) const DATABASES: usize = 16;
 /// How many changes can be undone.
-const MAX_CHANGES: usize = 1 << 16;
+const MAX_CHANGES: usize = 1 << 12;
 
 /// Which write created a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +95,11 @@ impl Default for Keyspace {
 }
 
 impl Keyspace {
+    /// Without any database. It allocates nothing.
+    pub(super) fn absent() -> Self {
+        Self { databases: Vec::new(), changes: VecDeque::new() }
+    }
+
     /// What is stored under `key`. A key whose time is over is removed first.
     pub(super) fn get(&mut self, database: usize, key: &[u8], now: Now) -> Option<&Entry> {
         let expires = self.databases[database].get(key)?.expires;

@@ -7,6 +7,7 @@ use crate::simulator::redis_server::numbers::{general, write_double};
 use crate::simulator::redis_server::resp::Reply;
 use crate::simulator::redis_server::{RedisServer, Version};
 use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
 use mlua::{Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 use sha1_smol::Sha1;
 use std::cell::RefCell;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 const CHUNK: &str = "@user_script";
 /// Integers up to this have all their digits in `%.17g`.
 const MAX_EXACT: i64 = 99_999_999_999_999_999;
+/// Garbage is collected once the memory in use is this percentage of what was in use after the last time.
+const GC_PAUSE: i32 = 2_000;
 /// How deep a stack is searched for the line of a script.
 const MAX_LEVELS: usize = 100;
 
@@ -37,7 +40,14 @@ pub(super) fn run(
     arguments: &[&[u8]],
 ) -> Reply {
     let (version, hash) = (server.version, caller.script.clone().unwrap_or_default());
-    match VM.with(|vm| vm.run(server, caller, script, keys, arguments)) {
+    let absent = RedisServer::absent(version, server.clock.clone());
+    let moved = std::mem::replace(server, absent);
+    SESSION.set(Some(Session { server: moved, caller, has_written: false }));
+    let outcome = VM.with(|vm| vm.run(version, script, keys, arguments));
+    if let Some(session) = SESSION.take() {
+        *server = session.server;
+    }
+    match outcome {
         Ok(Ok(reply)) => reply,
         Ok(Err(raised)) => Reply::Error(raised.text(version, &hash).into()),
         Err(error) => panic!("the interpreter failed: {error}"),
@@ -59,7 +69,13 @@ pub(super) fn hash_of(text: &[u8]) -> String {
 
 thread_local! {
     static VM: Vm = Vm::new().expect("the prelude is correct");
+    /// The script that runs, if one does. Its commands reach the server here, so that the functions that
+    /// scripts see are made once and not for each run.
+    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
+
+/// What the prelude returns.
+type Prelude = (Table, Table, Table, Function, Function, Function);
 
 /// The interpreter.
 struct Vm {
@@ -128,7 +144,12 @@ impl Vm {
             Ok(table)
         })?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (globals, redis, environment, protected, old, new) = prelude.call((sha1hex, text_of, handler))?;
+        let (globals, redis, environment, protected, old, new): Prelude =
+            prelude.call((sha1hex, text_of, handler))?;
+        redis.raw_set("call", lua.create_function(call)?)?;
+        redis.raw_set("pcall", lua.create_function(pcall)?)?;
+        // Little is alive after a script, so collecting at twice that would be most of the work.
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
         Ok(Self {
             lua,
             globals,
@@ -152,42 +173,27 @@ impl Vm {
 
     fn run(
         &self,
-        server: &mut RedisServer,
-        caller: Caller,
+        version: Version,
         script: &Script,
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> mlua::Result<Result<Reply, Raised>> {
         let function = self.compiled(script)?;
-        let version = server.version;
-        let session = RefCell::new(Session { server, caller, has_written: false });
         let (old, new) = &self.error_replies;
         self.redis.raw_set("error_reply", if version == Version::Redis62 { old } else { new })?;
         self.globals.raw_set("KEYS", self.list(keys)?)?;
         self.globals.raw_set("ARGV", self.list(arguments)?)?;
-        self.lua.scope(|scope| {
-            let call = |lua: &Lua, words: MultiValue| match session.borrow_mut().call(lua, &words)? {
-                Reply::Error(text) => Err(Error::external(CommandError(text.into_owned()))),
-                reply => to_lua(lua, &reply, version),
-            };
-            let pcall = |lua: &Lua, words: MultiValue| {
-                let reply = session.borrow_mut().call(lua, &words)?;
-                to_lua(lua, &reply, version)
-            };
-            self.redis.raw_set("call", scope.create_function(call)?)?;
-            self.redis.raw_set("pcall", scope.create_function(pcall)?)?;
-            let (is_done, value): (bool, Value) = self.protected.call(function)?;
-            if is_done {
-                return Ok(Ok(from_lua(&value)));
-            }
-            let Value::Table(raised) = value else { return Err(Error::runtime("a script raised no table")) };
-            let text: mlua::LuaString = raised.raw_get("err")?;
-            Ok(Err(Raised {
-                text: text.to_string_lossy(),
-                is_plain: raised.raw_get("is_plain")?,
-                line: raised.raw_get("line")?,
-            }))
-        })
+        let (is_done, value): (bool, Value) = self.protected.call(function)?;
+        if is_done {
+            return Ok(Ok(from_lua(&value)));
+        }
+        let Value::Table(raised) = value else { return Err(Error::runtime("a script raised no table")) };
+        let text: mlua::LuaString = raised.raw_get("err")?;
+        Ok(Err(Raised {
+            text: text.to_string_lossy(),
+            is_plain: raised.raw_get("is_plain")?,
+            line: raised.raw_get("line")?,
+        }))
     }
 
     fn list(&self, words: &[&[u8]]) -> mlua::Result<Table> {
@@ -200,13 +206,13 @@ impl Vm {
 }
 
 /// One run of a script.
-struct Session<'a> {
-    server: &'a mut RedisServer,
+struct Session {
+    server: RedisServer,
     caller: Caller,
     has_written: bool,
 }
 
-impl Session<'_> {
+impl Session {
     /// Executes a command that the script calls.
     fn call(&mut self, lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
         let version = self.server.version;
@@ -235,6 +241,28 @@ impl Session<'_> {
             Err(text) => refuse(&text),
         }
     }
+}
+
+/// `redis.call`: an error of the command ends the script.
+fn call(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
+    match execute(lua, &words)? {
+        (Reply::Error(text), _) => Err(Error::external(CommandError(text.into_owned()))),
+        (reply, version) => to_lua(lua, &reply, version),
+    }
+}
+
+/// `redis.pcall`: an error of the command is its reply.
+fn pcall(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
+    let (reply, version) = execute(lua, &words)?;
+    to_lua(lua, &reply, version)
+}
+
+/// Executes a command of the script that runs.
+fn execute(lua: &Lua, words: &MultiValue) -> mlua::Result<(Reply, Version)> {
+    SESSION.with_borrow_mut(|session| {
+        let session = session.as_mut().ok_or_else(|| Error::runtime("no script runs"))?;
+        Ok((session.call(lua, words)?, session.server.version))
+    })
 }
 
 /// The text of an error that a script gets before its command is executed. It has a code if it starts

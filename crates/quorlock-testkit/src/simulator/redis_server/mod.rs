@@ -123,26 +123,8 @@ struct Client {
 impl RedisServer {
     /// An empty server whose time is that of `clock`. The seed decides the ids of its runs.
     pub fn new(version: Version, clock: Arc<dyn Clock>, seed: u64) -> Self {
-        let mut server = Self {
-            version,
-            clock,
-            rng: Rng::new(seed),
-            run_id: String::new(),
-            now: Now::default(),
-            keyspace: Keyspace::default(),
-            connections: BTreeMap::new(),
-            last_connection: 0,
-            channels: BTreeMap::new(),
-            scripts: BTreeMap::new(),
-            replacements: Vec::new(),
-            settings: BTreeMap::new(),
-            state: State::default(),
-            closed: Vec::new(),
-            current: None,
-            deferred: Vec::new(),
-            to_close: None,
-            unsent: BTreeMap::new(),
-        };
+        let keyspace = Keyspace::default();
+        let mut server = Self { rng: Rng::new(seed), keyspace, ..Self::absent(version, clock) };
         for (name, value) in [
             ("appendfsync", "everysec"),
             ("appendonly", "no"),
@@ -155,6 +137,30 @@ impl RedisServer {
         }
         server.begin_run();
         server
+    }
+
+    /// What takes the place of a server while a script has it. It allocates nothing.
+    fn absent(version: Version, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            version,
+            clock,
+            rng: Rng::new(0),
+            run_id: String::new(),
+            now: Now::default(),
+            keyspace: Keyspace::absent(),
+            connections: BTreeMap::new(),
+            last_connection: 0,
+            channels: BTreeMap::new(),
+            scripts: BTreeMap::new(),
+            replacements: Vec::new(),
+            settings: BTreeMap::new(),
+            state: State::default(),
+            closed: Vec::new(),
+            current: None,
+            deferred: Vec::new(),
+            to_close: None,
+            unsent: BTreeMap::new(),
+        }
     }
 
     /// Accepts a connection. Its id is higher than that of all before it in this run.
@@ -235,7 +241,11 @@ impl RedisServer {
     /// The connections for which there are bytes to take, in the order of their ids.
     pub fn connections_with_output(&self) -> impl Iterator<Item = u64> + use<> {
         let open = self.connections.iter().filter(|(_, client)| !client.output.is_empty()).map(|(id, _)| *id);
-        let all: BTreeSet<u64> = open.chain(self.unsent.keys().copied()).collect();
+        let mut all: Vec<u64> = open.collect();
+        if !self.unsent.is_empty() {
+            all.extend(self.unsent.keys());
+            all.sort_unstable();
+        }
         all.into_iter()
     }
 

@@ -159,6 +159,7 @@ impl InFlight {
                 request.answer(reply);
                 return shape;
             }
+            (Pending::ServerInfo, Value::Error(text)) => return Err(classify(text)),
             (Pending::ServerInfo, info) => {
                 let info = String::from_utf8_lossy(info.text().unwrap_or_default());
                 return link.on_server_info(&ServerInfo::parse(&info));
@@ -200,7 +201,10 @@ impl InFlight {
             _ if injected.is_on(InjectedBug::EpochUnchecked) => (Ok(()), Ok(())),
             epoch if state.voting_right.confirms(epoch, skip) || is_misplaced => {
                 let ctx = &link.ctx;
-                let eligible = state.voting_right.admit(ctx.longest.recorded(), || ctx.clock.now());
+                let eligible = match injected.is_on(InjectedBug::QuarantinedVote) {
+                    true => Ok(()),
+                    false => state.voting_right.admit(ctx.longest.recorded(), || ctx.clock.now()),
+                };
                 (Ok(()), ctx.identities.check_epoch(&link.id).and(eligible))
             }
             _ => (Err(NodeError::EpochChanged), Ok(())),
@@ -291,4 +295,23 @@ fn dispatch_verify(mut verify: PendingVerify, answer: &Value, link: &Link) -> Re
         let _ = done.send(outcome.clone());
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::Context;
+    use crate::node::NodeUrl;
+
+    /// Goal: a server that refuses to report about itself is not mistaken for something that is no server.
+    #[test]
+    fn a_refusal_of_info_is_reported_as_what_it_is() {
+        let url: NodeUrl = "redis://127.0.0.1:1".parse().unwrap();
+        let (address, login) = crate::node::redis::reach(&url, &Context::default()).unwrap();
+        let link = Link::new("a".into(), Context::default(), address, login, |_, _| {});
+        let mut in_flight = InFlight::default();
+        in_flight.pending.push_back(Pending::ServerInfo);
+        let refused = in_flight.on_value(Value::Error("NOPERM no".into()), &link);
+        assert!(matches!(refused, Err(NodeError::NoPermission { .. })), "{refused:?}");
+    }
 }
