@@ -24,6 +24,8 @@ struct Shared {
 struct Scheduled {
     events: BinaryHeap<Event>,
     count: u64,
+    /// Whether the world is over, and nothing happens any more.
+    is_over: bool,
 }
 
 struct Event {
@@ -54,9 +56,23 @@ impl PartialEq for Event {
 impl Eq for Event {}
 
 impl EventQueue {
+    /// Drops everything that is scheduled, and whatever comes: actions and what they act on refer to each
+    /// other, and would never be freed.
+    pub(crate) fn end(&self) {
+        let dropped = {
+            let mut scheduled = self.0.scheduled.lock().unwrap();
+            scheduled.is_over = true;
+            std::mem::take(&mut scheduled.events)
+        };
+        drop(dropped);
+    }
+
     /// Schedules `action` for `at`.
     pub(crate) fn schedule(&self, at: Instant, action: impl FnOnce() + Send + 'static) {
         let mut scheduled = self.0.scheduled.lock().unwrap();
+        if scheduled.is_over {
+            return;
+        }
         scheduled.count += 1;
         let number = scheduled.count;
         let is_first = scheduled.events.peek().is_none_or(|first| at < first.at);

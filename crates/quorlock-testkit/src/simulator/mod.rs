@@ -148,6 +148,8 @@ async fn simulate(setting: &Setting) -> Outcome {
     let history = std::mem::replace(&mut *participants.history(), History::new(kind));
     let faults = faults.lock().unwrap().clone();
     let (bytes, digest) = (participants.traffic.bytes(), participants.traffic.digest());
+    participants.events.end();
+    participants.servers.iter().for_each(server::Host::forget_clients);
     Outcome { history, faults, lasted, bytes, digest }
 }
 

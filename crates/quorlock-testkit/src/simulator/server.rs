@@ -54,6 +54,12 @@ impl Host {
         })))
     }
 
+    /// Forgets who is at the other end of its connections, which refer to it.
+    pub(crate) fn forget_clients(&self) {
+        let clients = std::mem::take(&mut self.lock().clients);
+        drop(clients);
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Server> {
         self.0.lock().unwrap()
     }

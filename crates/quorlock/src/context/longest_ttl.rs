@@ -1,12 +1,12 @@
 //! The longest ttl that the nodes of a locker have recorded, and which nodes have reported theirs.
 
 use crate::context::mutex::Mutex;
+use crate::context::watched::Watched;
 use quorlock_core::Quorum;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// What all nodes of a locker know together about the longest ttl in use. Cheap to clone.
 ///
@@ -24,7 +24,7 @@ struct Shared {
     needed: AtomicUsize,
     nodes: Mutex<BTreeSet<Arc<str>>>,
     /// How many nodes have reported, with a record or without.
-    reported: watch::Sender<usize>,
+    reported: Watched<usize>,
 }
 
 impl Default for LongestTtl {
@@ -33,7 +33,7 @@ impl Default for LongestTtl {
             recorded: AtomicU64::new(0),
             needed: AtomicUsize::new(1),
             nodes: Mutex::default(),
-            reported: watch::Sender::new(0),
+            reported: Watched::new(0),
         }))
     }
 }
@@ -55,22 +55,21 @@ impl LongestTtl {
         self.0.recorded.fetch_max(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::AcqRel);
         let mut nodes = self.0.nodes.lock();
         if nodes.insert(node.clone()) {
-            self.0.reported.send_replace(nodes.len());
+            self.0.reported.set(nodes.len());
         }
     }
 
     /// Whether a majority of nodes has reported, so that a node without a record may get one.
     pub(crate) fn has_majority(&self) -> bool {
-        *self.0.reported.borrow() >= self.0.needed.load(Ordering::Relaxed)
+        self.0.reported.get() >= self.0.needed.load(Ordering::Relaxed)
     }
 
     /// Waits until a majority of nodes has reported, for `limit` at most.
     pub(crate) async fn wait_majority(&self, limit: Duration) {
         let needed = self.0.needed.load(Ordering::Relaxed);
-        let mut reported = self.0.reported.subscribe();
-        // The sender lives as long as `self`. If no majority reports in time, a later verification asks
-        // again.
-        let _ = tokio::time::timeout(limit, reported.wait_for(|reported| *reported >= needed)).await;
+        let majority = self.0.reported.wait_for(|reported| reported >= needed);
+        // If no majority reports in time, a later verification asks again.
+        let _ = tokio::time::timeout(limit, majority).await;
     }
 }
 

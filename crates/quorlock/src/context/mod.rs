@@ -12,6 +12,7 @@ pub(crate) mod mutex;
 pub(crate) mod node_clocks;
 pub(crate) mod options;
 pub(crate) mod trace;
+pub(crate) mod watched;
 
 use crate::context::clock::{Clock, SystemClock};
 use crate::context::connector::{Connector, TcpConnector};
@@ -21,13 +22,13 @@ use crate::context::injected_bug::InjectedBugs;
 use crate::context::longest_ttl::LongestTtl;
 use crate::context::mutex::Mutex;
 use crate::context::node_clocks::NodeClocks;
+use crate::context::watched::Watched;
 use crate::error::node::NodeError;
 use quorlock_core::{Moment, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// How far the wall clocks of clients and nodes may differ.
 pub(crate) const CLOCK_TOLERANCE: Duration = Duration::from_secs(5);
@@ -118,21 +119,46 @@ impl Default for Context {
 
 /// Makes every watchdog check its lock now: a node forgot, or a clock jumped.
 #[derive(Clone, Debug)]
-pub(crate) struct RecheckSignal(Arc<watch::Sender<u64>>);
+pub(crate) struct RecheckSignal(Watched<u64>);
 
 impl Default for RecheckSignal {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(0)))
+        Self(Watched::new(0))
     }
 }
 
 impl RecheckSignal {
     pub(crate) fn raise(&self) {
-        self.0.send_modify(|count| *count += 1);
+        self.0.update(|count| count + 1);
     }
 
-    pub(crate) fn listen(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+    /// Receives what is raised from now on.
+    pub(crate) fn listen(&self) -> RecheckReceiver {
+        RecheckReceiver { signal: self.0.clone(), seen: self.0.get() }
+    }
+}
+
+/// Receives rechecks. A clone receives what this one has not received yet.
+#[derive(Clone, Debug)]
+pub(crate) struct RecheckReceiver {
+    signal: Watched<u64>,
+    seen: u64,
+}
+
+impl RecheckReceiver {
+    /// Waits for a recheck that was not received yet.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a recheck that is not returned is received by the next call.
+    pub(crate) async fn changed(&mut self) {
+        let seen = self.seen;
+        self.seen = self.signal.wait_for(|count| count != seen).await;
+    }
+
+    /// Whether there is one that was not received yet.
+    #[cfg(test)]
+    pub(crate) fn has_changed(&self) -> bool {
+        self.signal.get() != self.seen
     }
 }
 

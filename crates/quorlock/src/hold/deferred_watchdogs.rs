@@ -1,5 +1,6 @@
 //! Delays the start of watchdogs: most holds end before they need one.
 
+use crate::context::RecheckReceiver;
 use crate::context::mutex::Mutex;
 use crate::hold::HeldLock;
 use crate::hold::watchdog::{StartInstants, watch_over};
@@ -7,7 +8,6 @@ use quorlock_core::{LossReason, Moment};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, Id};
-use tokio::sync::watch;
 use tokio::time::sleep;
 
 /// How long a watchdog is deferred at most. A hold whose first check is due sooner than twice this gets
@@ -58,7 +58,7 @@ struct Deferred {
 
 impl Deferred {
     /// Starts a watchdog in the current runtime, unless the guard has ended.
-    fn start(self, recheck: watch::Receiver<u64>, recheck_due: bool) {
+    fn start(self, recheck: RecheckReceiver, recheck_due: bool) {
         if let Some(hold) = self.hold.upgrade().filter(|hold| !hold.closed().is_fired()) {
             watch_over(hold, self.since, recheck, recheck_due);
         }
@@ -106,11 +106,11 @@ struct Starter {
 
 impl Starter {
     /// Starts watchdogs until there are none left to start.
-    async fn run(mut self, mut recheck: watch::Receiver<u64>) {
+    async fn run(mut self, mut recheck: RecheckReceiver) {
         loop {
             let recheck_due = tokio::select! {
                 biased;
-                Ok(()) = recheck.changed() => true,
+                () = recheck.changed() => true,
                 () = sleep(DEFER) => false,
             };
             let Some(deferred) = self.next() else { return };

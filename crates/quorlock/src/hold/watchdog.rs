@@ -1,5 +1,6 @@
 //! Keeps a held lock alive, and announces its loss by a local timer before the deadline.
 
+use crate::context::RecheckReceiver;
 use crate::context::entropy;
 use crate::hold::HeldLock;
 use crate::hold::extend::{extend, is_lost};
@@ -7,7 +8,6 @@ use quorlock_core::{Backoff, LeaseState, LossReason, Moment};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// A boot clock that ran ahead of the timers by this much means that the machine slept.
@@ -18,7 +18,7 @@ const SLEPT: Duration = Duration::from_millis(500);
 pub(crate) fn watch_over(
     hold: Arc<HeldLock>,
     since: StartInstants,
-    recheck: watch::Receiver<u64>,
+    recheck: RecheckReceiver,
     recheck_due: bool,
 ) {
     let mut watchdog = Watchdog::new(hold, since, recheck, recheck_due);
@@ -50,7 +50,7 @@ impl StartInstants {
 
 struct Watchdog {
     hold: Arc<HeldLock>,
-    recheck: watch::Receiver<u64>,
+    recheck: RecheckReceiver,
     extend_at: Moment,
     last_check: StartInstants,
     /// Whether a recheck was signalled that it has not acted on yet.
@@ -66,12 +66,7 @@ enum Woken {
 }
 
 impl Watchdog {
-    fn new(
-        hold: Arc<HeldLock>,
-        since: StartInstants,
-        recheck: watch::Receiver<u64>,
-        recheck_due: bool,
-    ) -> Self {
+    fn new(hold: Arc<HeldLock>, since: StartInstants, recheck: RecheckReceiver, recheck_due: bool) -> Self {
         let span = hold.options.ttl.validity();
         Self {
             recheck,
@@ -91,7 +86,7 @@ impl Watchdog {
             biased;
             () = self.hold.closed().wait() => Woken::Closed,
             () = ready(()), if std::mem::take(&mut self.recheck_due) => Woken::RecheckSignal,
-            Ok(()) = self.recheck.changed() => Woken::RecheckSignal,
+            () = self.recheck.changed() => Woken::RecheckSignal,
             () = sleep(self.hold.now().until(wake_at)) => Woken::Timer,
         };
         if matches!(woken, Woken::Closed) || self.hold.lost().is_fired() {

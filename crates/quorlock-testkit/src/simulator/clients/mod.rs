@@ -162,7 +162,7 @@ impl Client {
         // Mostly short; now and then far beyond the ttl, so that the watchdog matters.
         let bug = self.participants.injected_bug();
         // Most bugs show only in locks that are held while something happens to them.
-        let (long, longer) = if bug.is_some() { (20, 4) } else { (8, 1) };
+        let (long, longer) = if bug.is_some() { (20, 4) } else { (6, 1) };
         // A deadline that is too late shows only if the lock is held until then, and never extended.
         let is_unextended = bug == Some(InjectedBug::LateDeadline);
         let is_long = self.rng.chance(long) || is_unextended;

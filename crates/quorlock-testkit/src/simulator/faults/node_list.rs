@@ -31,6 +31,10 @@ pub(crate) async fn change(participants: Participants, mut rng: Rng, end: Instan
             true => 100,
             false => 50,
         };
+        if is_hasty && percent == 0 {
+            list = remove_two_hastily(&participants, &mut rng, &list).await;
+            continue;
+        }
         let before = list.clone();
         list = next(&participants, &mut rng, &list, percent);
         if takes_two {
@@ -38,14 +42,31 @@ pub(crate) async fn change(participants: Participants, mut rng: Rng, end: Instan
         }
         if is_hasty {
             roll_out(&participants, &mut rng, (&before, &list), Duration::ZERO).await;
-            let before = list.clone();
-            list = next(&participants, &mut rng, &list, percent);
-            roll_out(&participants, &mut rng, (&before, &list), Duration::ZERO).await;
         } else {
             roll_out(&participants, &mut rng, (&before, &list), Duration::from_secs(6)).await;
             sleep(PAUSE).await;
         }
     }
+}
+
+/// Removes two nodes of `list`, one after the other without a pause. For a while before, clients reach a bare
+/// majority that has both, so that locks which outlive their clients are on few other nodes.
+async fn remove_two_hastily(participants: &Participants, rng: &mut Rng, list: &NodeList) -> NodeList {
+    let order = shuffled(list, rng);
+    let reached = &order[..list.len() / 2 + 1];
+    let span = rng.span(Duration::from_secs(1), Duration::from_secs(3));
+    for client in 0..participants.clients() {
+        block(participants, client, reached, span);
+    }
+    sleep(span).await;
+    let without = |list: &NodeList, removed: usize| -> NodeList {
+        list.iter().copied().filter(|node| *node != removed).collect()
+    };
+    let first = without(list, order[0]);
+    roll_out(participants, rng, (list, &first), Duration::ZERO).await;
+    let second = without(&first, order[1]);
+    roll_out(participants, rng, (&first, &second), Duration::ZERO).await;
+    second
 }
 
 /// Restarts all clients with `list` in place of `before`, one after another, each within `longest`.
@@ -82,12 +103,17 @@ fn separate(participants: &Participants, (before, list): (&NodeList, &NodeList),
     participants.record(&format!("clients of the new list reach {with_list:?}, others {with_before:?}"));
     for client in 0..participants.clients() {
         let reached = if participants.list(client) == *list { &with_list } else { &with_before };
-        for path in participants.paths(client).into_iter().filter(|path| !reached.contains(&path.node())) {
-            path.set_conditions(NetworkConditions { no_requests: true, ..path.conditions() });
-            participants
-                .events
-                .schedule(Instant::now() + span, move || path.set_conditions(NetworkConditions::HEALTHY));
-        }
+        block(participants, client, reached, span);
+    }
+}
+
+/// For `span`, `client` reaches only the nodes in `reached`.
+fn block(participants: &Participants, client: usize, reached: &[usize], span: Duration) {
+    for path in participants.paths(client).into_iter().filter(|path| !reached.contains(&path.node())) {
+        path.set_conditions(NetworkConditions { no_requests: true, ..path.conditions() });
+        participants
+            .events
+            .schedule(Instant::now() + span, move || path.set_conditions(NetworkConditions::HEALTHY));
     }
 }
 

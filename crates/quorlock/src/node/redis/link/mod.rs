@@ -9,6 +9,7 @@ pub(crate) mod voting_right;
 
 use crate::context::event::Event;
 use crate::context::mutex::Mutex;
+use crate::context::watched::Watched;
 use crate::context::{CLOCK_TOLERANCE, Context};
 use crate::node::net::stream::Address;
 use crate::node::redis::link::epoch::Reading;
@@ -23,7 +24,6 @@ use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 /// Spawns the task that drives a link, on the given runtime.
 pub(crate) type Drive = fn(Arc<Link>, &Handle);
@@ -37,7 +37,7 @@ pub(crate) struct Link {
     drive: Drive,
     state: Mutex<LinkState>,
     /// Whether an attempt to connect has ended, and none is under way that commands wait for.
-    connect_done: watch::Sender<bool>,
+    connect_done: Watched<bool>,
     /// The state that was last reported to the observers: up, down, or nothing yet.
     reported_up: Mutex<Option<bool>>,
 }
@@ -51,7 +51,7 @@ impl Link {
             ctx,
             address,
             login,
-            connect_done: watch::Sender::new(false),
+            connect_done: Watched::new(false),
             reported_up: Mutex::new(None),
         }
     }
@@ -89,14 +89,12 @@ impl Link {
 
     /// Waits until there is a connection or the attempt to get one has failed.
     pub(crate) async fn wait_connected(self: &Arc<Self>) {
-        let mut connect_done = self.connect_done.subscribe();
         let runtime = self.start(&mut self.lock());
         match runtime {
             Ok(runtime) => self.spawn(runtime),
             Err(_) => return,
         }
-        // The sender lives as long as `self`, so this cannot fail.
-        let _ = connect_done.wait_for(|connect_done| *connect_done).await;
+        self.connect_done.wait_for(|connect_done| connect_done).await;
     }
 
     /// The runtime on which to spawn a driver once the state is unlocked, if there is none yet.
@@ -106,7 +104,7 @@ impl Link {
         }
         let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
         state.phase = Phase::Connecting;
-        self.connect_done.send_replace(false);
+        self.connect_done.set(false);
         Ok(Some(runtime))
     }
 
@@ -127,7 +125,7 @@ impl Link {
         let refused = state.begin(&self.ctx);
         let wakeups: Vec<_> = state.wakeups.values().cloned().collect();
         drop(state);
-        self.connect_done.send_replace(true);
+        self.connect_done.set(true);
         for (request, cause) in refused {
             request.answer(Reply::failed(cause));
         }
@@ -154,7 +152,7 @@ impl Link {
         let waker = state.driver.take();
         let failed = state.end(phase, unanswered, &self.ctx);
         // Still locked, because the next driver may start before all were answered.
-        self.connect_done.send_replace(connect_done);
+        self.connect_done.set(connect_done);
         drop(state);
         drop(waker);
         failed.into_iter().for_each(|pending| pending.fail(cause));
@@ -272,7 +270,7 @@ mod tests {
 
     impl Wake for StateProbe {
         fn wake(self: Arc<Self>) {
-            assert!(*self.link.connect_done.borrow(), "no attempt to connect is under way");
+            assert!(self.link.connect_done.get(), "no attempt to connect is under way");
             self.saw_unacked.store(self.link.lock().work(&self.link.ctx).has_unacked, Ordering::Relaxed);
         }
     }
