@@ -1,23 +1,26 @@
-//! One attempt to acquire a lock on the nodes: vote, stamp if needed, undo if refused.
+//! One attempt to hold names on the nodes: vote, stamp if needed, undo if refused.
 
 use crate::context::entropy;
 use crate::context::injected_bug::InjectedBug;
 use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::NodeReport;
-use crate::node::{Acquire, Command, Done, Reply};
+use crate::node::{Acquire, AcquireKind, Command, Commands, Done, Reply};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
 use quorlock_core::attempt::StampReply;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Token, Wall};
+use quorlock_core::{
+    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Mode, Moment, Name, NameSet, Step, Token, Wall,
+};
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptParams<'a> {
-    pub(crate) name: &'a Name,
+    pub(crate) names: NameSet,
+    pub(crate) mode: Mode,
     pub(crate) options: &'a Options,
     pub(crate) fences: &'a Mutex<FenceClock>,
 }
@@ -28,6 +31,8 @@ pub(crate) struct Grant {
     pub(crate) lease: LeaseTerms,
     pub(crate) votes: usize,
     pub(crate) took: Duration,
+    /// When its attempt began, before the first send.
+    pub(crate) start: (Moment, Wall),
     /// When it was granted.
     pub(crate) at: Moment,
     /// What the nodes store about the owner.
@@ -65,19 +70,42 @@ pub(crate) async fn attempt(
     params: &AttemptParams<'_>,
     until: Moment,
 ) -> Result<Grant, Refusal> {
+    let token = entropy::token(nodes.ctx.entropy.as_ref());
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Vote)).await
+}
+
+/// Makes one attempt to hold exclusively what is held shared with `token`. A refusal leaves the shared hold
+/// as it was.
+///
+/// # Cancel safety
+/// Cancel safe: dropped half-way, it downgrades on every node to which it sent a command.
+pub(crate) async fn upgrade(
+    nodes: &Nodes,
+    params: &AttemptParams<'_>,
+    until: Moment,
+    token: Token,
+) -> Result<Grant, Refusal> {
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Upgrade)).await
+}
+
+async fn vote_and_stamp(
+    nodes: &Nodes,
+    params: &AttemptParams<'_>,
+    until: Moment,
+    (token, kind): (Token, AcquireKind),
+) -> Result<Grant, Refusal> {
     let ctx = &nodes.ctx;
     // Read before the first byte is sent: the lease counts from here.
     let (start, wall) = (ctx.clock.now(), ctx.clock.wall());
     let recorded = ctx.longest.recorded();
-    let token = entropy::token(ctx.entropy.as_ref());
     let proposal = params.propose(ctx.fence_clock(start));
     let label = Label::new(params.options.signature.clone(), wall);
-    let undo = Undo::armed(nodes, params.name, token);
+    let undo = Undo::armed(nodes, params, token, kind);
     let state = Attempt::new(nodes.quorum, proposal);
     let mut rounds = AttemptRounds { nodes, params, token, until, state };
 
     let mut votes = Votes::new(nodes);
-    let vote = params.vote(token, proposal, label.clone());
+    let vote = params.vote((token, kind), proposal, &label);
     let mut round = pin!(nodes.ask_within(vote, rounds.limit(start)));
     let mut step = rounds.vote(&mut votes, round.as_mut()).await;
     while step == Step::Stamp {
@@ -99,7 +127,7 @@ pub(crate) async fn attempt(
                 return Err(Refusal::new(Cause::TooSlow, votes, took));
             }
             undo.disarm();
-            Ok(Grant { lease, votes: votes.yes(), took, at: now, label })
+            Ok(Grant { lease, votes: votes.yes(), took, start: (start, wall), at: now, label })
         }
         _ if rounds.state.lacks_quorum() => {
             drop(undo);
@@ -129,27 +157,33 @@ impl Refusal {
 }
 
 impl AttemptParams<'_> {
-    fn vote(&self, token: Token, proposal: Fence, label: Label) -> Command {
-        Command::Acquire(Acquire {
-            name: self.name.clone(),
-            token,
-            proposal,
-            label,
-            ttl: self.options.ttl.span(),
-            tied: self.options.tied,
-            repair: false,
+    fn vote(&self, (token, kind): (Token, AcquireKind), proposal: Fence, label: &Label) -> Commands {
+        Commands::each(&self.names, |name| {
+            Command::Acquire(Acquire {
+                name: name.clone(),
+                token,
+                proposal,
+                label: label.clone(),
+                ttl: self.options.ttl.span(),
+                tied: self.options.tied,
+                mode: self.mode,
+                kind,
+            })
         })
     }
 
+    /// One fence for all names.
     fn propose(&self, wall: Wall) -> Fence {
         if !self.options.fences {
             return Fence::NONE;
         }
-        self.fences.lock().propose(self.name, wall)
+        let fences = self.fences.lock();
+        self.names.iter().map(|name| fences.propose(name, wall)).max().unwrap_or_default()
     }
 
     fn record_counter(&self, counter: Fence, wall: Wall) {
-        self.fences.lock().saw(self.name, counter, wall);
+        let mut fences = self.fences.lock();
+        self.names.iter().for_each(|name| fences.saw(name, counter, wall));
     }
 }
 
@@ -187,8 +221,10 @@ impl AttemptRounds<'_> {
         let Some(at_least) = self.state.stamp(self.params.propose(wall)) else {
             return Step::Refused;
         };
-        let command = Command::Stamp { name: self.params.name.clone(), token: self.token, at_least };
-        let mut round = pin!(self.nodes.ask_some(self.state.voters(), command, self.limit(now)));
+        let token = self.token;
+        let stamps =
+            Commands::each(&self.params.names, |name| Command::Stamp { name: name.clone(), token, at_least });
+        let mut round = pin!(self.nodes.ask_some(self.state.voters(), stamps, self.limit(now)));
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.as_mut().next().await {
             step = self.state.on_stamp_reply(stamp_reply_of(&reply));
@@ -213,24 +249,27 @@ fn ballot_of(reply: &Reply) -> Ballot {
 fn stamp_reply_of(reply: &Reply) -> StampReply {
     match reply {
         Reply::Done(Done::Stamped { to }) => StampReply::Stamped { to: *to },
+        Reply::Done(Done::StampedUnevenly { highest }) => StampReply::Uneven { highest: *highest },
         Reply::Denied(_) => StampReply::NotHeld,
         Reply::Done(_) | Reply::Failed(_) => StampReply::Missing,
     }
 }
 
-/// Releases on every node when dropped, even on those that did not answer, unless it was disarmed.
+/// Releases on every node when dropped, even on those that did not answer, unless it was disarmed. An
+/// upgrade is downgraded instead.
 struct Undo<'a> {
     nodes: &'a Nodes,
-    name: &'a Name,
+    params: &'a AttemptParams<'a>,
     token: Token,
+    kind: AcquireKind,
     is_armed: bool,
     /// Whether waiters get no hint.
     quiet: bool,
 }
 
 impl<'a> Undo<'a> {
-    fn armed(nodes: &'a Nodes, name: &'a Name, token: Token) -> Self {
-        Self { nodes, name, token, is_armed: true, quiet: false }
+    fn armed(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token, kind: AcquireKind) -> Self {
+        Self { nodes, params, token, kind, is_armed: true, quiet: false }
     }
 
     fn disarm(mut self) {
@@ -241,13 +280,27 @@ impl<'a> Undo<'a> {
     fn without_hint(mut self) {
         self.quiet = true;
     }
+
+    fn command(&self, name: &Name) -> Command {
+        let (name, token, quiet) = (name.clone(), self.token, self.quiet);
+        match self.kind {
+            AcquireKind::Upgrade => Command::Downgrade { name, token },
+            _ => Command::Release {
+                name,
+                token,
+                quiet,
+                stored_after_token: None,
+                may_be_shared: self.params.mode == Mode::Shared,
+                forced: false,
+            },
+        }
+    }
 }
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
         if self.is_armed && !self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
-            let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.nodes.send(Command::Release { name, token, quiet, stored_after_token: None, forced: false });
+            self.params.names.iter().for_each(|name| self.nodes.send(self.command(name)));
         }
     }
 }

@@ -43,7 +43,7 @@ impl Guard {
     pub fn into_handle(mut self) -> Result<LockHandle, ExtendError> {
         match self.guard.take() {
             Some(guard) => wait(guard.into_handle()),
-            None => Err(Lost { lock: self.name().clone(), reason: LossReason::Released }.into()),
+            None => Err(Lost { lock: self.lease.name_set().clone(), reason: LossReason::Released }.into()),
         }
     }
 
