@@ -3,6 +3,8 @@
 mod command;
 #[cfg(test)]
 mod contract;
+#[cfg(test)]
+mod contract_modes;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod facts;

@@ -395,6 +395,7 @@ mod tests {
                 token,
                 quiet: false,
                 stored_after_token: None,
+                may_be_shared: false,
                 forced: false,
             };
             state.accept(Request::without_reply(release), &ctx).unwrap()

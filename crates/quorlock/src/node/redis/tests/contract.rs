@@ -37,7 +37,13 @@ async fn time_ends_a_hold() {
     let hold = Command::Acquire(Acquire { ttl, ..acquire("a", 1, 5) });
     assert!(matches!(ask(&node, hold).await, Reply::Done(Done::Raised)));
     until("the hold ends", || server.text("EXISTS a").as_deref() == Some("0")).await;
-    let extend = Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose };
+    let extend = Command::Extend {
+        name: name("a"),
+        token: token(1),
+        ttl: NODE_TIMEOUT,
+        tie: Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+    };
     assert!(matches!(ask(&node, extend).await, Reply::Denied(Denied::Gone)), "what is over stays over");
     assert!(matches!(ask(&node, vote("a", 2, 6)).await, Reply::Done(Done::Raised)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Denied(Denied::Taken)));
