@@ -11,9 +11,10 @@ use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
 use quorlock_core::attempt::StampReply;
 use quorlock_core::{
-    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Mode, Moment, Name, NameSet, Step, Token, Wall,
+    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Mode, Moment, NameSet, Step, Token, Wall,
 };
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
@@ -71,21 +72,42 @@ pub(crate) async fn attempt(
     until: Moment,
 ) -> Result<Grant, Refusal> {
     let token = entropy::token(nodes.ctx.entropy.as_ref());
-    vote_and_stamp(nodes, params, until, (token, AcquireKind::Vote)).await
+    let undo = Undo::armed(nodes, params, token);
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Vote), undo, &HighestFence::default()).await
 }
 
-/// Makes one attempt to hold exclusively what is held shared with `token`. A refusal leaves the shared hold
-/// as it was.
+/// The highest fence that an attempt has asked for so far.
+#[derive(Debug, Default)]
+pub(crate) struct HighestFence(AtomicU64);
+
+impl HighestFence {
+    pub(crate) fn new(fence: Fence) -> Self {
+        Self(AtomicU64::new(fence.get()))
+    }
+
+    pub(crate) fn get(&self) -> Fence {
+        Fence::new(self.0.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, fence: Fence) {
+        self.0.fetch_max(fence.get(), Ordering::Relaxed);
+    }
+}
+
+/// Makes one attempt to hold exclusively what is held shared with `token`, with a fence above `highest`,
+/// which it raises to each that it asks for. If it is refused, the caller must downgrade again.
 ///
 /// # Cancel safety
-/// Cancel safe: dropped half-way, it downgrades on every node to which it sent a command.
+/// Cancel safe, if the caller downgrades.
 pub(crate) async fn upgrade(
     nodes: &Nodes,
     params: &AttemptParams<'_>,
     until: Moment,
     token: Token,
+    highest: &HighestFence,
 ) -> Result<Grant, Refusal> {
-    vote_and_stamp(nodes, params, until, (token, AcquireKind::Upgrade)).await
+    let undo = Undo::nothing(nodes, params, token);
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Upgrade), undo, highest).await
 }
 
 async fn vote_and_stamp(
@@ -93,16 +115,17 @@ async fn vote_and_stamp(
     params: &AttemptParams<'_>,
     until: Moment,
     (token, kind): (Token, AcquireKind),
+    undo: Undo<'_>,
+    highest: &HighestFence,
 ) -> Result<Grant, Refusal> {
     let ctx = &nodes.ctx;
     // Read before the first byte is sent: the lease counts from here.
     let (start, wall) = (ctx.clock.now(), ctx.clock.wall());
     let recorded = ctx.longest.recorded();
-    let proposal = params.propose(ctx.fence_clock(start));
+    let proposal = params.propose_above(highest, ctx.fence_clock(start));
     let label = Label::new(params.options.signature.clone(), wall);
-    let undo = Undo::armed(nodes, params, token, kind);
     let state = Attempt::new(nodes.quorum, proposal);
-    let mut rounds = AttemptRounds { nodes, params, token, until, state };
+    let mut rounds = AttemptRounds { nodes, params, token, until, state, highest };
 
     let mut votes = Votes::new(nodes);
     let vote = params.vote((token, kind), proposal, &label);
@@ -181,6 +204,18 @@ impl AttemptParams<'_> {
         self.names.iter().map(|name| fences.propose(name, wall)).max().unwrap_or_default()
     }
 
+    /// The proposal, above `highest`, which it raises.
+    fn propose_above(&self, highest: &HighestFence, wall: Wall) -> Fence {
+        let proposal = self.propose(wall);
+        let least = match highest.get() {
+            Fence::NONE => proposal,
+            highest => highest.next().unwrap_or(highest),
+        };
+        let proposal = if proposal == Fence::NONE { proposal } else { proposal.max(least) };
+        highest.raise(proposal);
+        proposal
+    }
+
     fn record_counter(&self, counter: Fence, wall: Wall) {
         let mut fences = self.fences.lock();
         self.names.iter().for_each(|name| fences.saw(name, counter, wall));
@@ -194,6 +229,7 @@ struct AttemptRounds<'a> {
     token: Token,
     until: Moment,
     state: Attempt,
+    highest: &'a HighestFence,
 }
 
 impl AttemptRounds<'_> {
@@ -218,9 +254,10 @@ impl AttemptRounds<'_> {
         let ctx = &self.nodes.ctx;
         let now = ctx.clock.now();
         let wall = ctx.fence_clock(now);
-        let Some(at_least) = self.state.stamp(self.params.propose(wall)) else {
+        let Some(at_least) = self.state.stamp(self.params.propose_above(self.highest, wall)) else {
             return Step::Refused;
         };
+        self.highest.raise(at_least);
         let token = self.token;
         let stamps =
             Commands::each(&self.params.names, |name| Command::Stamp { name: name.clone(), token, at_least });
@@ -232,6 +269,7 @@ impl AttemptRounds<'_> {
                 break;
             }
         }
+        self.highest.raise(self.state.highest());
         self.params.record_counter(self.state.highest(), wall);
         step
     }
@@ -255,21 +293,24 @@ fn stamp_reply_of(reply: &Reply) -> StampReply {
     }
 }
 
-/// Releases on every node when dropped, even on those that did not answer, unless it was disarmed. An
-/// upgrade is downgraded instead.
+/// Releases on every node when dropped, even on those that did not answer, unless it was disarmed.
 struct Undo<'a> {
     nodes: &'a Nodes,
     params: &'a AttemptParams<'a>,
     token: Token,
-    kind: AcquireKind,
     is_armed: bool,
     /// Whether waiters get no hint.
     quiet: bool,
 }
 
 impl<'a> Undo<'a> {
-    fn armed(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token, kind: AcquireKind) -> Self {
-        Self { nodes, params, token, kind, is_armed: true, quiet: false }
+    fn armed(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token) -> Self {
+        Self { nodes, params, token, is_armed: true, quiet: false }
+    }
+
+    /// For an upgrade, whose caller undoes it.
+    fn nothing(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token) -> Self {
+        Self { nodes, params, token, is_armed: false, quiet: false }
     }
 
     fn disarm(mut self) {
@@ -280,27 +321,22 @@ impl<'a> Undo<'a> {
     fn without_hint(mut self) {
         self.quiet = true;
     }
-
-    fn command(&self, name: &Name) -> Command {
-        let (name, token, quiet) = (name.clone(), self.token, self.quiet);
-        match self.kind {
-            AcquireKind::Upgrade => Command::Downgrade { name, token },
-            _ => Command::Release {
-                name,
-                token,
-                quiet,
-                stored_after_token: None,
-                may_be_shared: self.params.mode == Mode::Shared,
-                forced: false,
-            },
-        }
-    }
 }
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if self.is_armed && !self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
-            self.params.names.iter().for_each(|name| self.nodes.send(self.command(name)));
+        if !self.is_armed || self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
+            return;
+        }
+        for name in &self.params.names {
+            self.nodes.send(Command::Release {
+                name: name.clone(),
+                token: self.token,
+                quiet: self.quiet,
+                stored_after_token: None,
+                may_be_shared: self.params.mode == Mode::Shared,
+                forced: false,
+            });
         }
     }
 }

@@ -427,7 +427,11 @@ impl<'a> Acquirer<'a> {
         let subscribers = if self.params.mode == Mode::Shared { 1 } else { self.wakeup().subscribers() };
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.poll.reset();
-        let delay = stagger(subscribers, retry_state.missed_hints, random);
+        let mut delay = stagger(subscribers, retry_state.missed_hints, random);
+        if !self.params.names.is_single() {
+            // Clients that want several names disturb each other even where neither gets all of its names.
+            delay += retry_state.retry.next(random);
+        }
         retry_state.missed_hints += 1;
         retry_state.hinted = true;
         if !delay.is_zero() {

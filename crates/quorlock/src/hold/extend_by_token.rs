@@ -39,7 +39,14 @@ pub(crate) async fn extend_token(
     // Whichever mode the lock is held in: the token is that of one hold.
     let mode = Mode::Shared;
     let (span, tie) = (ttl.span(), Tie::AsBefore);
-    let extend = |name: &Name| Command::Extend { name: name.clone(), token, ttl: span, tie, mode };
+    let extend = |name: &Name| Command::Extend {
+        name: name.clone(),
+        token,
+        ttl: span,
+        tie,
+        mode,
+        may_be_shared: true,
+    };
     let mut round = Box::pin(nodes.ask(Commands::each(names, extend)));
     // Sent right behind the extend, so that the fence costs no second round trip.
     let inspection = nodes.ask(Command::Inspect { name: names.first().clone() });

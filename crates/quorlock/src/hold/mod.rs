@@ -25,7 +25,7 @@ use crate::node::{Acquire, AcquireKind, Command, Commands, Tie};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use quorlock_core::{
-    Fence, Label, LeaseState, LeaseTerms, LossReason, Mode, Moment, Name, NameSet, Token, Ttl, Wall,
+    Fence, Label, LeaseState, LeaseTerms, LossReason, Mode, Moment, NameSet, Token, Ttl, Wall,
 };
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
@@ -58,6 +58,8 @@ struct HoldState {
     mode: HoldMode,
     /// Whether it is shared or ever was: some nodes may still have it so.
     was_shared: bool,
+    /// The highest fence that this hold or an upgrade of it has asked for.
+    highest_fence: Fence,
     /// Set once a guard has it: a hold that ends before that was never reported as held.
     guarded: bool,
     /// Whether its loss was reported.
@@ -104,7 +106,7 @@ impl HeldLock {
         queue: Arc<NameQueue>,
         keeper: Arc<Keeper>,
     ) -> Arc<Self> {
-        let tied = options.tied;
+        let (tied, highest_fence) = (options.tied, lease.fence());
         Arc::new(Self {
             names,
             options,
@@ -119,6 +121,7 @@ impl HeldLock {
                 tied,
                 mode: if mode == Mode::Shared { HoldMode::Shared } else { HoldMode::Exclusive },
                 was_shared: mode == Mode::Shared,
+                highest_fence,
                 guarded: false,
                 loss_reported: false,
                 closed: false,
@@ -269,16 +272,24 @@ impl HeldLock {
         let inner = self.inner();
         let (token, mode) = (inner.lease.token(), inner.mode.mode());
         if inner.mode == HoldMode::Downgraded {
-            self.send_downgrade(token);
+            self.send_downgrade(&inner);
         }
         let tie = if inner.tied { Tie::Here } else { Tie::Loose };
-        let extend = |name: &Name| Command::Extend { name: name.clone(), token, ttl: ttl.span(), tie, mode };
-        self.nodes().ask(Commands::each(&self.names, extend))
+        let may_be_shared = inner.was_shared;
+        self.nodes().ask(Commands::each(&self.names, |name| Command::Extend {
+            name: name.clone(),
+            token,
+            ttl: ttl.span(),
+            tie,
+            mode,
+            may_be_shared,
+        }))
     }
 
-    fn send_downgrade(&self, token: Token) {
+    fn send_downgrade(&self, inner: &HoldState) {
+        let (token, at_most) = (inner.lease.token(), inner.highest_fence);
         for name in &self.names {
-            self.nodes().send(Command::Downgrade { name: name.clone(), token });
+            self.nodes().send(Command::Downgrade { name: name.clone(), token, at_most });
         }
     }
 
@@ -288,7 +299,7 @@ impl HeldLock {
         if inner.mode == HoldMode::Exclusive {
             inner.mode = HoldMode::Downgraded;
             inner.was_shared = true;
-            self.send_downgrade(inner.lease.token());
+            self.send_downgrade(&inner);
             drop(inner);
             self.queue.forget(self);
             self.queue.wakeup().notify();
@@ -296,21 +307,27 @@ impl HeldLock {
         }
     }
 
-    /// Begins an upgrade; `false` if it is exclusive already or another upgrade is under way.
-    pub(crate) fn begin_upgrade(&self) -> bool {
+    /// Begins an upgrade, which must propose a higher fence than the one that this returns; `None` if it is
+    /// exclusive already or another upgrade is under way.
+    pub(crate) fn begin_upgrade(&self) -> Option<Fence> {
         let mut inner = self.inner();
         let begins = matches!(inner.mode, HoldMode::Shared | HoldMode::Downgraded);
-        if begins {
+        begins.then(|| {
             inner.mode = HoldMode::Upgrading;
-        }
-        begins
+            inner.highest_fence
+        })
     }
 
-    /// Ends an upgrade that failed. Nodes that upgraded are downgraded again, with each extension, too.
-    pub(crate) fn end_upgrade(&self) {
+    /// Ends an upgrade that may have asked for fences up to `highest`. If it failed, nodes that upgraded are
+    /// downgraded again, now and with each extension.
+    pub(crate) fn end_upgrade(&self, highest: Fence) {
         let mut inner = self.inner();
+        inner.highest_fence = inner.highest_fence.max(highest);
         if inner.mode == HoldMode::Upgrading {
             inner.mode = HoldMode::Downgraded;
+            if !inner.closed {
+                self.send_downgrade(&inner);
+            }
         }
     }
 

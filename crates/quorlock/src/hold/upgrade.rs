@@ -1,6 +1,6 @@
 //! Making a shared hold exclusive, if no other client shares the lock.
 
-use crate::acquire::attempt::{AttemptParams, Cause, Refusal, upgrade};
+use crate::acquire::attempt::{AttemptParams, Cause, HighestFence, Refusal, upgrade};
 use crate::context::mutex::Mutex;
 use crate::error::UpgradeError;
 use crate::hold::HeldLock;
@@ -18,14 +18,14 @@ pub(crate) async fn try_upgrade(
     if let LeaseState::Lost(reason) = hold.state() {
         return Err(hold.lose(reason).into());
     }
-    if !hold.begin_upgrade() {
+    let Some(above) = hold.begin_upgrade() else {
         return Err(UpgradeError::Exclusive { lock: hold.names.clone() });
-    }
-    let upgrading = Upgrading(hold);
+    };
+    let upgrading = Upgrading { hold, highest: HighestFence::new(above) };
     let params =
         AttemptParams { names: hold.names.clone(), mode: Mode::Exclusive, options: &hold.options, fences };
     let until = hold.deadline();
-    let granted = Box::pin(upgrade(hold.nodes(), &params, until, hold.token())).await;
+    let granted = Box::pin(upgrade(hold.nodes(), &params, until, hold.token(), &upgrading.highest)).await;
     let result = match granted {
         Ok(grant) => hold.upgraded(&grant).map_err(|reason| hold.lose(reason).into()),
         Err(refusal) => Err(refused(hold, refusal)),
@@ -51,10 +51,13 @@ fn refused(hold: &HeldLock, refusal: Refusal) -> UpgradeError {
 }
 
 /// An upgrade under way. If it was not granted, the hold is shared again when this is dropped.
-struct Upgrading<'a>(&'a HeldLock);
+struct Upgrading<'a> {
+    hold: &'a HeldLock,
+    highest: HighestFence,
+}
 
 impl Drop for Upgrading<'_> {
     fn drop(&mut self) {
-        self.0.end_upgrade();
+        self.hold.end_upgrade(self.highest.get());
     }
 }

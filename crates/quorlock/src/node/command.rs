@@ -31,15 +31,22 @@ pub enum Command {
         /// What becomes of [`Acquire::tied`].
         tie: Tie,
         /// How it must be held. A shared hold is also extended where it is still exclusive, because its
-        /// downgrade has not been executed there.
+        /// downgrade has not been executed there. An exclusive one is [gone](Denied::Gone) where it is only
+        /// shared, because its upgrade has not been executed there.
         mode: Mode,
+        /// Whether the name may be held shared. If not, the node need not look for that.
+        may_be_shared: bool,
     },
-    /// If the name holds `token` exclusively: hold it shared from now on, for as long as before.
+    /// If the name holds `token` exclusively, with a fence of at most `at_most`: hold it shared from now on,
+    /// for as long as before. A later upgrade has a higher fence, so a downgrade that arrives behind it
+    /// changes nothing.
     Downgrade {
         /// The lock.
         name: Name,
         /// The attempt that holds it.
         token: Token,
+        /// The highest fence of the hold that is given up.
+        at_most: Fence,
     },
     /// If the name still holds `token`: free it, and send a hint to its waiters.
     Release {
@@ -139,8 +146,8 @@ pub enum AcquireKind {
     /// For its vote for an exclusive hold by a client that holds the name shared, with the same token. The
     /// node takes it if no other client holds it there.
     Upgrade,
-    /// To repair the node: it lacks a lock which is held already. Sent to nodes that may not vote, too; the
-    /// answer is no vote.
+    /// To repair the node: it lacks a lock which is held already, or has an exclusive one only shared. Sent
+    /// to nodes that may not vote, too; the answer is no vote.
     Repair,
 }
 

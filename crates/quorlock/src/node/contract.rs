@@ -60,7 +60,7 @@ pub(crate) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
 pub(crate) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
     let (name, token) = (name(text), token(holder));
     let (tie, mode) = (if tied { Tie::Here } else { Tie::Loose }, quorlock_core::Mode::Exclusive);
-    Command::Extend { name, token, ttl, tie, mode }
+    Command::Extend { name, token, ttl, tie, mode, may_be_shared: false }
 }
 
 pub(crate) fn release(text: &str, holder: u8) -> Command {
@@ -156,6 +156,8 @@ pub(crate) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
     let (node, clock) = fresh();
     contract_without_time(&node, Losers::Raise, Unraised::WithCounter).await;
     extending_never_shortens_and_time_ends_a_hold(&node, &clock).await;
+    super::contract_modes::a_repair_makes_a_hold_exclusive_where_its_upgrade_was_missed(&node).await;
+    super::contract_modes::each_shared_holder_has_an_end_of_its_own(&node, &clock).await;
 }
 
 /// What an acquire that is refused does to the counter.

@@ -1,8 +1,8 @@
 //! The checks of shared holds, upgrades, downgrades and slots that every node inside this crate must pass.
 
-use super::contract::{TTL, acquire, ask, extend, inspect, name, release, stamp, token};
+use super::contract::{HandClock, TTL, acquire, ask, extend, inspect, name, release, stamp, token};
 use super::*;
-use quorlock_core::Mode;
+use quorlock_core::{Fence, Mode};
 
 fn with(command: Command, change: impl FnOnce(&mut Acquire)) -> Command {
     let Command::Acquire(mut acquire) = command else { panic!("no acquire") };
@@ -22,11 +22,22 @@ fn extend_shared(text: &str, holder: u8) -> Command {
     let Command::Extend { name, token, ttl, tie, .. } = extend(text, holder, TTL, false) else {
         panic!("no extend")
     };
-    Command::Extend { name, token, ttl, tie, mode: Mode::Shared }
+    Command::Extend { name, token, ttl, tie, mode: Mode::Shared, may_be_shared: true }
 }
 
-fn downgrade(text: &str, holder: u8) -> Command {
-    Command::Downgrade { name: name(text), token: token(holder) }
+fn extend_upgraded(text: &str, holder: u8) -> Command {
+    let Command::Extend { name, token, ttl, tie, mode, .. } = extend(text, holder, TTL, false) else {
+        panic!("no extend")
+    };
+    Command::Extend { name, token, ttl, tie, mode, may_be_shared: true }
+}
+
+fn repair(text: &str, holder: u8, fence: u64) -> Command {
+    with(acquire(text, holder, fence, TTL, false), |acquire| acquire.kind = AcquireKind::Repair)
+}
+
+fn downgrade(text: &str, holder: u8, at_most: u64) -> Command {
+    Command::Downgrade { name: name(text), token: token(holder), at_most: Fence::new(at_most) }
 }
 
 fn leave(text: &str, holder: u8) -> Command {
@@ -42,6 +53,7 @@ pub(crate) async fn contract_of_modes(node: &Arc<dyn Node>) {
     a_shared_hold_raises_the_counter_strictly_and_is_stamped(node).await;
     only_the_last_shared_holder_is_upgraded(node).await;
     a_downgrade_lets_others_share_and_keeps_the_fence(node).await;
+    a_downgrade_behind_a_later_upgrade_changes_nothing(node).await;
     readers_are_held_off_until_that_is_ended(node).await;
     slots_are_counted_and_their_number_is_recorded_once(node).await;
     a_slot_that_is_released_notifies_the_watchers_of_its_semaphore(node).await;
@@ -67,11 +79,23 @@ async fn each_shared_holder_is_extended_and_released_alone(node: &Arc<dyn Node>)
     ask(node, &share("alone", 2, 60)).await;
     assert_eq!(ask(node, &extend_shared("alone", 1)).await, "done");
     assert_eq!(ask(node, &extend_shared("alone", 3)).await, "gone");
-    assert_eq!(ask(node, &extend("alone", 1, TTL, false)).await, "taken", "it is not exclusive");
+    assert_eq!(ask(node, &extend_upgraded("alone", 1)).await, "gone", "it is not exclusive");
     assert_eq!(ask(node, &leave("alone", 1)).await, "done");
     assert_eq!(ask(node, &leave("alone", 1)).await, "gone");
     assert_eq!(ask(node, &extend_shared("alone", 1)).await, "gone");
     assert_eq!(ask(node, &extend_shared("alone", 2)).await, "done");
+}
+
+/// Goal: new readers do not keep a dead one alive.
+pub(crate) async fn each_shared_holder_has_an_end_of_its_own(node: &Arc<dyn Node>, clock: &HandClock) {
+    ask(node, &share("ends", 1, 50)).await;
+    clock.advance(TTL / 2);
+    ask(node, &share("ends", 2, 60)).await;
+    clock.advance(TTL / 2);
+    assert_eq!(inspect(node, "ends").await, "shared by ann2@web fence 60 counter 60");
+    assert_eq!(ask(node, &extend_shared("ends", 1)).await, "gone");
+    clock.advance(TTL / 2);
+    assert_eq!(ask(node, &acquire("ends", 3, 70, TTL, false)).await, "raised");
 }
 
 async fn a_shared_hold_raises_the_counter_strictly_and_is_stamped(node: &Arc<dyn Node>) {
@@ -98,15 +122,25 @@ async fn only_the_last_shared_holder_is_upgraded(node: &Arc<dyn Node>) {
 
 async fn a_downgrade_lets_others_share_and_keeps_the_fence(node: &Arc<dyn Node>) {
     ask(node, &acquire("down", 1, 50, TTL, false)).await;
-    assert_eq!(ask(node, &downgrade("down", 2)).await, "taken");
+    assert_eq!(ask(node, &downgrade("down", 2, 50)).await, "taken");
     assert_eq!(ask(node, &extend_shared("down", 1)).await, "done", "before the downgrade arrives");
-    assert_eq!(ask(node, &downgrade("down", 1)).await, "done");
-    assert_eq!(ask(node, &downgrade("down", 1)).await, "done", "again");
+    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "done");
+    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "done", "again");
     assert_eq!(ask(node, &share("down", 2, 60)).await, "raised");
     assert_eq!(inspect(node, "down").await, "shared by ann1@web fence 50, ann2@web fence 60 counter 60");
     assert_eq!(ask(node, &leave("down", 1)).await, "done");
     assert_eq!(ask(node, &leave("down", 2)).await, "done");
-    assert_eq!(ask(node, &downgrade("down", 1)).await, "gone");
+    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "gone");
+}
+
+/// Goal: a command that arrives late over an old connection does not make a writer share.
+async fn a_downgrade_behind_a_later_upgrade_changes_nothing(node: &Arc<dyn Node>) {
+    ask(node, &acquire("late", 1, 50, TTL, false)).await;
+    ask(node, &downgrade("late", 1, 50)).await;
+    assert_eq!(ask(node, &upgrade("late", 1, 60)).await, "raised");
+    assert_eq!(ask(node, &downgrade("late", 1, 50)).await, "taken");
+    assert_eq!(ask(node, &share("late", 2, 70)).await, "taken");
+    assert_eq!(ask(node, &release("late", 1)).await, "done");
 }
 
 async fn readers_are_held_off_until_that_is_ended(node: &Arc<dyn Node>) {
@@ -117,6 +151,20 @@ async fn readers_are_held_off_until_that_is_ended(node: &Arc<dyn Node>) {
     assert_eq!(ask(node, &extend_shared("off", 1)).await, "done", "it goes on");
     assert_eq!(ask(node, &hold_off(Duration::ZERO)).await, "done");
     assert_eq!(ask(node, &share("off", 2, 70)).await, "raised");
+}
+
+/// Goal: after an upgrade that not all nodes executed, the others have it exclusively, too, before one of the
+/// first ones fails. On nodes that may be one of several.
+pub(crate) async fn a_repair_makes_a_hold_exclusive_where_its_upgrade_was_missed(node: &Arc<dyn Node>) {
+    ask(node, &share("missed", 1, 50)).await;
+    ask(node, &share("missed", 2, 60)).await;
+    assert_eq!(ask(node, &extend_upgraded("missed", 1)).await, "gone");
+    assert_eq!(ask(node, &repair("missed", 1, 70)).await, "taken", "another client shares it");
+    ask(node, &leave("missed", 2)).await;
+    assert_eq!(ask(node, &repair("missed", 1, 70)).await, "raised");
+    assert_eq!(inspect(node, "missed").await, "ann1@web fence 70 left 10 counter 70");
+    assert_eq!(ask(node, &extend_upgraded("missed", 1)).await, "done");
+    assert_eq!(ask(node, &repair("missed", 1, 70)).await, "taken", "it has it");
 }
 
 fn slots(count: u32, replace: bool) -> Command {

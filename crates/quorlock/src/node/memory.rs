@@ -148,7 +148,8 @@ impl Storage {
         record.drop_ended(|hold| hold.has_lapsed(now, place.boot));
         let held = record.is_held();
         let reply = record.execute(command, now, &place);
-        if held && !record.is_held() {
+        let is_quiet = matches!(command, Command::Release { quiet: true, .. });
+        if held && !record.is_held() && !is_quiet {
             state.notify(name);
         }
         reply

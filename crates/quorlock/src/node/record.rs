@@ -89,7 +89,7 @@ impl Record {
             Command::Stamp { token, at_least, .. } => self.stamp(token, *at_least),
             Command::Extend { token, ttl, tie, mode, .. } => match self.held_by(token) {
                 Ok(at) if *mode == Mode::Exclusive && self.holds[at].mode != Mode::Exclusive => {
-                    Reply::Denied(Denied::Taken)
+                    Reply::Denied(Denied::Gone)
                 }
                 Ok(at) => {
                     self.holds[at].extend(now, *ttl);
@@ -102,9 +102,14 @@ impl Record {
                 }
                 Err(denied) => Reply::Denied(denied),
             },
-            Command::Downgrade { token, .. } => self.done(token, |record, at| {
-                record.holds[at].mode = Mode::Shared;
-            }),
+            Command::Downgrade { token, at_most, .. } => match self.held_by(token) {
+                Ok(at) if self.holds[at].fence() <= *at_most => {
+                    self.holds[at].mode = Mode::Shared;
+                    Reply::Done(Done::Plain)
+                }
+                Ok(_) => Reply::Denied(Denied::Taken),
+                Err(denied) => Reply::Denied(denied),
+            },
             Command::Release { token, .. } => self.done(token, |record, at| {
                 record.holds.remove(at);
             }),
@@ -150,7 +155,11 @@ impl Record {
         match (acquire.kind, acquire.mode) {
             // It needs its own shared hold, and no other.
             (AcquireKind::Upgrade, _) => self.is_held() && self.holds.iter().all(is_ours),
-            (AcquireKind::Repair, _) if self.holds.iter().any(is_ours) => false,
+            (AcquireKind::Repair, Mode::Shared) if self.holds.iter().any(is_ours) => false,
+            // Where an upgrade was not executed, our shared hold becomes exclusive.
+            (AcquireKind::Repair, Mode::Exclusive) => {
+                self.holds.iter().all(|hold| is_ours(hold) && hold.mode == Mode::Shared)
+            }
             (AcquireKind::Vote, Mode::Shared) if self.holds_off_readers(now) => false,
             (_, mode) => !self.holds.iter().any(|hold| hold.mode.conflicts_with(mode)),
         }
@@ -243,6 +252,11 @@ pub(crate) fn with_taken(reply: Reply, taken: Vec<bool>) -> Reply {
 }
 
 impl Hold {
+    fn fence(&self) -> Fence {
+        let number = self.value.split(' ').nth(1).and_then(|number| number.parse().ok());
+        number.map_or(Fence::NONE, Fence::new)
+    }
+
     fn has_token(&self, token: &Token) -> bool {
         self.value.split(' ').next() == Some(token.as_str())
     }

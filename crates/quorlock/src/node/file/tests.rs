@@ -44,8 +44,14 @@ async fn an_extend_ties_unties_or_leaves_it() {
     ask(&node, &extend("x", 1, LONG, false)).await;
     assert_eq!(tied(), None);
     let (name, token) = (name("x"), token(1));
-    let keep =
-        Command::Extend { name, token, ttl: LONG, tie: Tie::AsBefore, mode: quorlock_core::Mode::Exclusive };
+    let keep = Command::Extend {
+        name,
+        token,
+        ttl: LONG,
+        tie: Tie::AsBefore,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    };
     ask(&node, &keep).await;
     assert_eq!(tied(), None);
     ask(&node, &extend("x", 1, LONG, true)).await;

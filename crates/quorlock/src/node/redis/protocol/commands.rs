@@ -176,10 +176,11 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .arg(purpose);
         }
         Command::Acquire(acquire) if acquire.is_repair() => {
-            start(out, Script::Repair, 3, 4)
+            start(out, Script::Repair, 4, 4)
                 .arg(acquire.name.as_str())
                 .fence_key(&acquire.name)
                 .taken_key(&acquire.name, &acquire.token)
+                .readers_key(&acquire.name)
                 .number(millis(acquire.ttl))
                 .number(call.call_id)
                 .arg(acquire.value())
@@ -196,15 +197,18 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .number(acquire.proposal.get())
                 .arg(acquire.label.to_string());
         }
-        Command::Extend { name, token, ttl, mode, .. } => {
-            let is_shared = *mode == Mode::Shared;
-            let mut command = start(out, Script::Extend, if is_shared { 3 } else { 2 }, 3)
+        Command::Extend { name, token, ttl, mode, may_be_shared, .. } => {
+            let may_be_shared = usize::from(*may_be_shared);
+            let mut command = start(out, Script::Extend, 2 + may_be_shared, 3 + may_be_shared)
                 .arg(name.as_str())
                 .fence_key(name);
-            if is_shared {
+            if may_be_shared > 0 {
                 command = command.readers_key(name);
             }
-            command.token(token).number(millis(*ttl)).number(call.call_id);
+            command = command.token(token).number(millis(*ttl)).number(call.call_id);
+            if may_be_shared > 0 {
+                command.arg(mode.kind());
+            }
         }
         Command::Stamp { name, token, at_least } => {
             start(out, Script::Stamp, 3, 3)
@@ -215,13 +219,14 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .number(at_least.get())
                 .number(call.call_id);
         }
-        Command::Downgrade { name, token } => {
-            start(out, Script::Downgrade, 2, 3)
+        Command::Downgrade { name, token, at_most } => {
+            start(out, Script::Downgrade, 2, 4)
                 .arg(name.as_str())
                 .readers_key(name)
                 .token(token)
                 .number(call.call_id)
-                .free_channel(name.as_str());
+                .free_channel(name.as_str())
+                .number(at_most.get());
         }
         Command::Inspect { name } => {
             start(out, Script::Readers, 2, 2)

@@ -20,6 +20,7 @@ fn extend(lock: &str, by: u8) -> Command {
         ttl: NODE_TIMEOUT,
         tie: Tie::Loose,
         mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     }
 }
 

@@ -134,6 +134,7 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
         ttl: NODE_TIMEOUT,
         tie: crate::node::Tie::Loose,
         mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     };
     let kind = UpdateKind::Extend;
     let call = UpdateCall { kind, call_id: 2, sends_script: true };
@@ -198,6 +199,7 @@ async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
         ttl: NODE_TIMEOUT,
         tie: crate::node::Tie::Loose,
         mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     };
     let call = UpdateCall { kind, call_id: 7, sends_script: false };
     let change = PendingUpdate { request: Request::without_reply(extend), call, is_guarded: false };

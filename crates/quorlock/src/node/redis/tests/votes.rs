@@ -70,6 +70,7 @@ async fn an_extend_lengthens_and_never_shortens() {
         ttl: Duration::from_secs(seconds),
         tie: Tie::Loose,
         mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     };
     assert!(matches!(ask(&node, extend(1, 1)).await, Reply::Done(Done::Plain)));
     assert!(view(&node, "a").await.left.unwrap() > Duration::from_secs(10));
@@ -111,6 +112,7 @@ async fn what_other_programs_stored_is_never_touched() {
                 ttl: NODE_TIMEOUT,
                 tie: Tie::Loose,
                 mode: quorlock_core::Mode::Exclusive,
+                may_be_shared: false,
             },
             Command::Stamp { name: name(lock), token: token(1), at_least: Fence::new(9) },
         ];
@@ -204,6 +206,7 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
         ttl: NODE_TIMEOUT,
         tie: Tie::Loose,
         mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     };
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");

@@ -1,5 +1,6 @@
--- Keeps the name for ARGV[2] ms, never less than before, if it holds the token. KEYS: the name, its fence
--- counter and, for a shared hold, the labels of its shared holders. Answers ARGV[3] done, 0 gone, -1 taken.
+-- Keeps the name for ARGV[2] ms, never less than before, if it holds the token ARGV[1]. KEYS: the name, its
+-- fence counter and, if it may be held shared, the labels of its shared holders. ARGV[4]: `shared` if a shared
+-- hold is enough. Answers ARGV[3] done, 0 gone, -1 taken.
 local stored = redis.pcall('GET', KEYS[1])
 if stored == false then return 0 end
 if type(stored) == 'table' then
@@ -11,7 +12,7 @@ if type(stored) == 'table' then
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local ends = redis.call('ZSCORE', KEYS[1], ARGV[1])
-  if not ends or tonumber(ends) <= now then return 0 end
+  if not ends or tonumber(ends) <= now or ARGV[4] ~= 'shared' then return 0 end
   redis.call('ZADD', KEYS[1], string.format('%.0f', math.max(tonumber(ends), now + ARGV[2] + 1)), ARGV[1])
   local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')[2]
   redis.call('PEXPIREAT', KEYS[1], last)

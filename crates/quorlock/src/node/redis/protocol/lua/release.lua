@@ -47,8 +47,10 @@ for i = 1, #ARGV do
     else
       local time = redis.call('TIME')
       local now = time[1] * 1000 + math.floor(time[2] / 1000)
-      local removed = call('ZREM', name, token)
-      call('HDEL', labels, token)
+      -- A hold that has ended is gone, whether it was dropped already or not.
+      local ends = tonumber(call('ZSCORE', name, token) or 0)
+      local removed = ends > now and call('ZREM', name, token) or 0
+      if removed == 1 then call('HDEL', labels, token) end
       for _, ended in ipairs(call('ZRANGEBYSCORE', name, '-inf', now, 'LIMIT', 0, 100)) do
         call('ZREM', name, ended)
         call('HDEL', labels, ended)
