@@ -1,7 +1,7 @@
 //! The blocking twin of the lease.
 
 use crate::blocking::runtime::wait;
-use crate::error::{ExtendError, Lost};
+use crate::error::{ExtendError, Lost, UpgradeError};
 use quorlock_core::{Fence, LeaseState, Mode, Name, NameSet, Owner, Token};
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
@@ -24,6 +24,11 @@ impl Lease {
     /// All names that are held together, in the order of their text.
     pub fn names(&self) -> &[Name] {
         self.0.names()
+    }
+
+    pub(crate) fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        let lease = self.0.clone();
+        wait(async move { lease.try_upgrade().await })
     }
 
     pub(crate) fn name_set(&self) -> &NameSet {

@@ -8,7 +8,6 @@ use crate::hold::extend::extend;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
-use crate::hold::upgrade::try_upgrade;
 use crate::hold::{Ended, HeldLock};
 use crate::quorum::round::Round;
 use quorlock_core::{Fence, LeaseState, Mode, Moment, Name, Owner, Token};
@@ -124,7 +123,7 @@ impl Guard {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the lock is held shared as before.
     pub async fn try_upgrade(&self) -> Result<(), UpgradeError> {
-        try_upgrade(&self.lease.hold, &self.lease.hold.keeper.fences).await
+        self.lease.try_upgrade().await
     }
 
     /// A view of this lock for other tasks and threads.

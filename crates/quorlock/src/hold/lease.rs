@@ -1,9 +1,10 @@
 //! A view of a held lock, for every task that works under it.
 
 use crate::context::options::TtlRules;
-use crate::error::{ExtendError, Lost};
+use crate::error::{ExtendError, Lost, UpgradeError};
 use crate::hold::HeldLock;
 use crate::hold::extend::extend;
+use crate::hold::upgrade::try_upgrade;
 use quorlock_core::{Fence, LeaseState, LossReason, Mode, Name, NameSet, Owner, Token};
 use std::fmt;
 use std::sync::Arc;
@@ -44,6 +45,10 @@ impl Lease {
     /// All names that are held together, in the order of their text.
     pub fn names(&self) -> &[Name] {
         self.hold.names.as_slice()
+    }
+
+    pub(crate) async fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        try_upgrade(&self.hold, &self.hold.keeper.fences).await
     }
 
     pub(crate) fn name_set(&self) -> &NameSet {

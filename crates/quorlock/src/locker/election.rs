@@ -105,7 +105,12 @@ impl Election {
 
     /// Follows the leaders, from the current one on.
     pub fn observe(&self) -> Observation {
-        Observation { lock: self.lock.clone(), last: None }
+        self.observe_after(None)
+    }
+
+    /// Follows the leaders whose terms are above `last`.
+    pub fn observe_after(&self, last: Option<Fence>) -> Observation {
+        Observation { lock: self.lock.clone(), last }
     }
 }
 
