@@ -79,6 +79,8 @@ pub struct LeaseTerms {
     fence: Fence,
     since: Moment,
     deadline: Moment,
+    /// Until when a round to extend counts, whatever `ends_by` says.
+    extend_by: Moment,
     ends_by: Option<Moment>,
     confirmed: (Moment, Wall),
     lost: Option<LossReason>,
@@ -96,7 +98,17 @@ impl LeaseTerms {
     ) -> Self {
         let ends_by = max_hold.map(|hold| start + hold);
         let deadline = capped(ttl.deadline(start), ends_by);
-        Self { token, fence, since: start, deadline, ends_by, confirmed: (start, wall), lost: None }
+        let extend_by = extend_by(ttl, start);
+        Self {
+            token,
+            fence,
+            since: start,
+            deadline,
+            extend_by,
+            ends_by,
+            confirmed: (start, wall),
+            lost: None,
+        }
     }
 
     /// The token that proves the lease to the nodes.
@@ -155,11 +167,12 @@ impl LeaseTerms {
     ///
     /// # Errors
     /// The loss, if the lease was over before the round ended: an extension never brings a lost lock back.
+    /// It is over for extensions one [vote window](Ttl::vote_window) before its deadline.
     pub fn extend(&mut self, ttl: Ttl, start: (Moment, Wall), now: Moment) -> Result<(), LossReason> {
         if let Some(loss) = self.lost {
             return Err(loss);
         }
-        if now >= self.deadline {
+        if now >= self.deadline || now > self.extend_by {
             return Err(self.lose(self.expiry_reason()));
         }
         let deadline = capped(ttl.deadline(start.0), self.ends_by);
@@ -167,6 +180,7 @@ impl LeaseTerms {
         // advance.
         if deadline >= self.deadline || self.slept_unseen(start.0, start.1) {
             self.deadline = deadline;
+            self.extend_by = extend_by(ttl, start.0);
             self.confirmed = start;
         }
         Ok(())
@@ -192,6 +206,11 @@ impl LeaseTerms {
     fn slept_unseen(&self, now: Moment, wall: Wall) -> bool {
         self.unseen(now, wall) >= UNSEEN_PAUSE
     }
+}
+
+/// Until when a round counts that extends a lease granted at `start`.
+fn extend_by(ttl: Ttl, start: Moment) -> Moment {
+    ttl.deadline(start) - ttl.vote_window()
 }
 
 fn capped(deadline: Moment, ends_by: Option<Moment>) -> Moment {
@@ -257,6 +276,27 @@ mod tests {
         assert_eq!(late, Err(LossReason::Expired));
         assert_eq!(lease.state(at(200), wall(200)), LeaseState::Lost(LossReason::Expired), "lost is final");
         assert_eq!(lease.extend(ttl(1_000), (at(200), wall(200)), at(210)), Err(LossReason::Expired));
+    }
+
+    /// Goal: while the holder extends, none of its locks is within one vote window of its expiry.
+    #[test]
+    fn an_extension_within_one_vote_window_of_the_deadline_loses_the_lock() {
+        for (ended, is_in_time) in [(1_038, true), (1_039, false)] {
+            let mut lease = lease(None);
+            let extended = lease.extend(ttl(1_000), (at(500), wall(500)), at(ended));
+            assert_eq!(extended.is_ok(), is_in_time, "{ended}");
+        }
+        let on_one_node = ttl(1_000).on_one_node();
+        let token = Token::from_random([7; 16]);
+        let mut lease = LeaseTerms::new(token, Fence::new(1), on_one_node, None, at(100), wall(100));
+        lease.extend(on_one_node, (at(500), wall(500)), at(1_087)).unwrap();
+    }
+
+    #[test]
+    fn a_short_longest_hold_leaves_time_to_extend() {
+        let mut lease = lease(Some(ms(30)));
+        lease.extend(ttl(1_000), (at(110), wall(110)), at(120)).unwrap();
+        assert_eq!(lease.deadline(), at(130));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use std::time::Duration;
 /// What a ttl loses to clock granularity on the nodes, whatever its length.
 const GRANULARITY: Duration = Duration::from_millis(2);
 
+/// The vote window of every ttl that is long enough for it. All clients must have the same.
+const VOTE_WINDOW: Duration = Duration::from_millis(50);
+
 /// How much faster a node's clock may run than ours, as a share of the ttl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Drift {
@@ -56,6 +59,7 @@ pub struct DriftError {
 pub struct Ttl {
     span: Duration,
     validity: Duration,
+    vote_window: Duration,
 }
 
 impl Ttl {
@@ -84,7 +88,13 @@ impl Ttl {
         if validity < needed {
             return Err(TtlError::TooShort { ttl: span, validity, node_timeout, needed });
         }
-        Ok(Self { span, validity })
+        Ok(Self { span, validity, vote_window: VOTE_WINDOW.min(validity / 3) })
+    }
+
+    /// The same for a lock on a single node, which needs no vote window.
+    #[must_use]
+    pub fn on_one_node(self) -> Self {
+        Self { vote_window: Duration::ZERO, ..self }
     }
 
     /// The whole span, as the nodes count it.
@@ -95,6 +105,17 @@ impl Ttl {
     /// What the holder may count on: the span less the drift allowance.
     pub fn validity(self) -> Duration {
         self.validity
+    }
+
+    /// How far apart the votes of an attempt may be to count together, and how long before its deadline a
+    /// lock must be extended: 50 ms, or a third of a validity below 150 ms.
+    ///
+    /// A node may lose its memory after it voted, and the holder of before may repair it and extend there.
+    /// The attempt would then count this vote, and that of a node on which the holder's lock expired. But
+    /// the holder extends one vote window before any of its locks expires, so those two votes are further
+    /// apart. See DESIGN.md, section 3.
+    pub fn vote_window(self) -> Duration {
+        self.vote_window
     }
 
     /// The span in milliseconds, as the nodes get it.
@@ -210,6 +231,16 @@ mod tests {
     fn a_drift_that_is_no_share_is_refused() {
         for factor in [-0.1, 0.51, f64::NAN, f64::INFINITY] {
             assert!(Drift::new(factor).is_err(), "{factor}");
+        }
+    }
+
+    #[test]
+    fn the_vote_window_is_the_same_for_all_but_the_shortest_ttls() {
+        for (span, window) in [(30_000, 50), (1_000, 50), (154, 50), (100, 32), (8, 1)] {
+            let ttl = Ttl::new(ms(span), Drift::DEFAULT, ms(1), LONGEST).unwrap();
+            assert_eq!(ttl.vote_window().as_millis(), window, "{span}");
+            assert_eq!(ttl.on_one_node().vote_window(), Duration::ZERO);
+            assert_eq!(ttl.on_one_node().validity(), ttl.validity());
         }
     }
 

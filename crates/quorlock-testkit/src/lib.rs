@@ -12,6 +12,7 @@
 //! | `rng` | randomness that a seed repeats |
 //! | [`layout`] | the check that imports of a crate point one way |
 //! | [`exposition`] | reading the text that Prometheus scrapes |
+//! | [`operations`] | the operations of a history, as JSON lines for another checker |
 //! | `processes` | child processes: starting, stopping (SIGSTOP), ports and clocks, other Redlock clients |
 //! | `servers` | real Redis and Valkey servers and etcd clusters on loopback |
 //! | `faults` | what a single test breaks: a faulty node, a fault proxy, a test clock |
@@ -32,6 +33,7 @@ pub mod exposition;
 mod faults;
 pub mod layout;
 pub mod nemesis;
+pub mod operations;
 mod processes;
 mod rng;
 pub mod schemes;

@@ -330,6 +330,40 @@ async fn a_lock_that_was_taken_by_force_is_not_restored_by_its_holder() {
     assert_eq!(servers[2].cli(&["EXISTS", "a"]), "0", "node 3 had deleted it");
 }
 
+/// Goal: a vote is a plain SET. One that reaches a server after the forced release of its lock does not
+/// keep the lock held.
+#[tokio::test]
+async fn a_vote_that_arrives_after_the_forced_release_of_its_lock_is_not_extended() {
+    let net = Net::start(0).await;
+    let (holder, operator) = (net.locker().await, net.builder().build().unwrap());
+    let guard = holder.named("a").unwrap().watchdog(false).acquire().await.unwrap();
+    let outcome = operator.named("a").unwrap().force_release(guard.token()).await;
+    assert!(matches!(outcome, ReleaseOutcome::Released), "{outcome}");
+    net.until_free("a").await;
+    for server in net.servers.iter() {
+        let vote = format!("{} {} me@host 1 1", guard.token(), guard.fence());
+        assert_eq!(server.cli(&["SET", "a", &vote, "NX", "PX", "30000"]), "OK");
+    }
+    let extended = guard.extend().await;
+    assert!(matches!(extended, Err(quorlock::ExtendError::Lost(_))), "{extended:?}");
+}
+
+/// Goal: a forced release may reach the last server one longest ttl after the first. The holder may extend
+/// the lock until then, and repair the first server for another ttl.
+#[tokio::test]
+async fn a_forced_release_is_remembered_for_two_longest_ttls() {
+    let net = Net::start(0).await;
+    let (holder, operator) = (net.locker().await, net.builder().build().unwrap());
+    let guard = holder.named("a").unwrap().watchdog(false).acquire().await.unwrap();
+    drop(operator.named("a").unwrap().force_release(guard.token()).await);
+    net.until_free("a").await;
+    let mark = format!("quorlock:taken:{{a}}:{}", guard.token());
+    for server in net.servers.iter() {
+        let left: u64 = server.cli(&["PTTL", &mark]).parse().unwrap();
+        assert!((60_000..=70_000).contains(&left), "{left}");
+    }
+}
+
 /// Goal: a guard that was given away does not bring the lock back after its new owner has released it.
 #[tokio::test]
 async fn a_late_repair_of_a_lock_that_was_given_away_is_refused() {

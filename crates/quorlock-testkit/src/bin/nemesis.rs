@@ -2,7 +2,10 @@
 
 use quorlock_testkit::Binary;
 use quorlock_testkit::nemesis::{Check, Contestant, Engine, Outcome, Row, Setting, run, run_client, table};
+use quorlock_testkit::operations::write_operations;
 use quorlock_testkit::simulator::InjectedBug;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +14,7 @@ Runs the shipped lock on real servers and in real client processes, with faults:
 stopped, emptied or full, or whose clocks jump; clients that are paused, sleep, die, or whose clocks jump.
 
 usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show]
-               [--inject-bug NAME] [--contestants NAME,.. | all] [--table]
+               [--inject-bug NAME] [--export FILE] [--contestants NAME,.. | all] [--table]
 
   --engine NAME      what the nodes are: independent redis servers (default), or the members of one etcd cluster
   --seconds N        how long faults are injected (default 60); under 45 not every fault is demanded
@@ -22,6 +25,7 @@ usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--
   --show             prints everything that happened, not only what led to a violation
   --inject-bug NAME  inject a bug (also --plant): reachable-majority, late-deadline or no-restart-guard; passes if it is
                      found, which may take several runs
+  --export FILE      write what clients did as JSON lines, for porcupine/README.md in this crate
   --contestants ..   one storm for each of these lock libraries (also --contestant NAME): quorlock, redsync,
                      node-redlock, redlock-py, rslock, redisson, rueidislock; their clients acquire, work and release.
                      `all` leaves out those that are not installed; peers/setup installs them
@@ -29,7 +33,7 @@ usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--
 
 /// What the command line asks for.
 enum Order {
-    Storm(Setting),
+    Storm(Setting, Option<File>),
     Comparison { setting: Setting, contestants: Vec<Contestant>, is_table_only: bool },
     Help,
 }
@@ -40,7 +44,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     match parse(words.into_iter()) {
-        Ok(Order::Storm(setting)) => run_and_report(&setting),
+        Ok(Order::Storm(setting, export)) => run_and_report(&setting, export.as_ref()),
         Ok(Order::Comparison { setting, contestants, is_table_only }) => {
             compare(&setting, &contestants, is_table_only)
         }
@@ -59,6 +63,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let mut setting = Setting::new(any_seed(), program);
     let (mut nodes, mut clients, mut contestants, mut is_table_only) = (None, None, Vec::new(), false);
+    let mut export = None;
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
@@ -71,6 +76,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
             "--valkey" => setting.binary = Binary::Valkey,
             "--inject-bug" | "--plant" => setting.injected_bug = Some(value()?.parse()?),
             "--contestant" | "--contestants" => contestants = installed(&value()?)?,
+            "--export" => export = Some(create(&value()?)?),
             "--table" => is_table_only = true,
             "--help" | "-h" => return Ok(Order::Help),
             other => return Err(format!("unknown argument `{other}`")),
@@ -93,9 +99,12 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Order, String> {
     if setting.injected_bug.is_some() && !contestants.is_empty() {
         return Err("contestants run without injected bugs".to_owned());
     }
+    if export.is_some() && !contestants.is_empty() {
+        return Err("other libraries do not report what --export needs".to_owned());
+    }
     match setting.engine.missing(setting.binary) {
         Some(missing) => Err(missing),
-        None if contestants.is_empty() => Ok(Order::Storm(setting)),
+        None if contestants.is_empty() => Ok(Order::Storm(setting, export)),
         None => Ok(Order::Comparison { setting, contestants, is_table_only }),
     }
 }
@@ -125,15 +134,25 @@ fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number"))
 }
 
+fn create(path: &str) -> Result<File, String> {
+    File::create(path).map_err(|error| format!("cannot write {path}: {error}"))
+}
+
 fn any_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(now.subsec_micros())
 }
 
-fn run_and_report(setting: &Setting) -> ExitCode {
+fn run_and_report(setting: &Setting, export: Option<&File>) -> ExitCode {
     // Before anything can go wrong.
     eprintln!("seed {}", setting.seed);
     let outcome = run(setting);
+    if let Some(file) = export
+        && let Err(error) = write(file, setting.seed, &outcome)
+    {
+        eprintln!("nemesis: cannot export: {error}");
+        return ExitCode::from(2);
+    }
     let story = if setting.show { outcome.history.all() } else { outcome.history.evidence() };
     story.iter().for_each(|line| println!("{line}"));
     outcome.print(setting);
@@ -145,6 +164,12 @@ fn run_and_report(setting: &Setting) -> ExitCode {
     let passed = checks.iter().filter(|check| Check::is_passed(check)).count();
     println!("{passed} passed, {} failed", checks.len() - passed);
     if passed == checks.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn write(file: &File, seed: u64, outcome: &Outcome) -> std::io::Result<()> {
+    let mut file = BufWriter::new(file);
+    write_operations(&mut file, seed, &outcome.history.operations())?;
+    file.flush()
 }
 
 /// Runs one storm after the other with the same schedule. Only quorlock fails: the others do not promise

@@ -1,13 +1,17 @@
 //! Runs many simulated worlds and reports which promises broke.
 
+use quorlock_testkit::operations::write_operations;
 use quorlock_testkit::simulator::{Counts, Fault, InjectedBug, Outcome, Setting, Uses, run};
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "\
 Runs simulated worlds: the shipped lock, its connections and scripts on simulated servers, with faults.
 
-usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bytes] [--inject-bug NAME] [--list-bugs]
+usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain] [--bytes] [--inject-bug NAME] [--export FILE]
+           [--list-bugs]
 
   --seeds N          how many worlds (default 100)
   --first N          the seed of the first (default 1)
@@ -17,6 +21,7 @@ usage: sim [--seeds N] [--first N] [--seed N] [--nodes N] [--clients N] [--plain
   --bytes            with --seed: also every segment that arrives
   --plain            clients only acquire, hold and release, with the same settings and nodes
   --inject-bug NAME  inject a bug (also --plant); the run passes if it is found
+  --export FILE      write what clients did as JSON lines, for porcupine/README.md in this crate
   --list-bugs        the bugs that can be injected (also --list-plants)";
 
 struct Options {
@@ -24,6 +29,7 @@ struct Options {
     first: u64,
     verbose: bool,
     setting: Setting,
+    export: Option<File>,
 }
 
 fn main() -> ExitCode {
@@ -38,7 +44,8 @@ fn main() -> ExitCode {
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options { seeds: 100, first: 1, verbose: false, setting: Setting::new(1) };
+    let mut options =
+        Options { seeds: 100, first: 1, verbose: false, setting: Setting::new(1), export: None };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
@@ -54,6 +61,7 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
             "--bytes" => options.setting.shows_bytes = true,
             "--plain" => options.setting.plain = true,
             "--inject-bug" | "--plant" => options.setting.injected_bug = Some(value()?.parse()?),
+            "--export" => options.export = Some(create(&value()?)?),
             "--list-bugs" | "--list-plants" => {
                 InjectedBug::ALL.iter().for_each(|bug| println!("{bug}"));
                 return Ok(None);
@@ -73,6 +81,10 @@ fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Option<Options>,
 
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a number"))
+}
+
+fn create(path: &str) -> Result<File, String> {
+    File::create(path).map_err(|error| format!("cannot write {path}: {error}"))
 }
 
 /// Sums over all worlds.
@@ -102,6 +114,12 @@ fn simulate(options: &Options) -> ExitCode {
         if options.verbose {
             outcome.history.timeline().iter().for_each(|line| println!("{line}"));
         }
+        if let Some(file) = &options.export
+            && let Err(error) = export(file, seed, &outcome)
+        {
+            eprintln!("sim: cannot export: {error}");
+            return ExitCode::from(2);
+        }
         let is_broken = !outcome.history.violations().is_empty();
         for violation in outcome.history.violations().iter().take(3) {
             println!("seed {seed}: {violation}");
@@ -119,6 +137,12 @@ fn simulate(options: &Options) -> ExitCode {
     eprintln!("took {:?}", start.elapsed());
     let plenty = report.had_enough(options);
     close(&report, report.failed == 0 && plenty && options.setting.injected_bug.is_none())
+}
+
+fn export(file: &File, seed: u64, outcome: &Outcome) -> std::io::Result<()> {
+    let mut file = BufWriter::new(file);
+    write_operations(&mut file, seed, &outcome.history.operations())?;
+    file.flush()
 }
 
 fn replay(options: &Options, seed: u64) -> String {

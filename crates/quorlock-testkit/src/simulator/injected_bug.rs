@@ -41,7 +41,7 @@ pub enum InjectedBug {
     TwoNodesAtOnce,
     /// The list of nodes changes again as soon as all clients have it.
     HastyLists,
-    /// A node takes a lock back that was taken from its holder by force.
+    /// A node extends or takes back a lock that was taken from its holder by force.
     RepairTaken,
     /// Counters vanish on a minority of nodes, even where no majority then knows the last fence.
     CounterLoss,
@@ -165,7 +165,7 @@ impl InjectedBug {
             InjectedBug::LooseRaise => ("to = counter + 1", "to = counter"),
             InjectedBug::BlindDelete => ("find(stored, token, 1, true) ~= 1", "false"),
             InjectedBug::ExtendCreates => (
-                "-- counter. Answers ARGV[3] done, 0 gone, -1 taken.",
+                "-- Answers ARGV[3] done, 0 gone, -1 taken.",
                 "redis.call('SET', KEYS[1], ARGV[1] .. ' 0 sim@sim 1 0', 'NX', 'PX', ARGV[2])",
             ),
             InjectedBug::RepairTaken => ("if redis.call('EXISTS', KEYS[3]) == 1 then return -1 end", ""),

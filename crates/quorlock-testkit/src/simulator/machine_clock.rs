@@ -61,6 +61,12 @@ impl MachineClock {
         }
     }
 
+    /// How long a span of this clock takes in true time, unless the machine sleeps meanwhile.
+    pub(crate) fn in_true_time(&self, span: Duration) -> Duration {
+        let nanos = i128::try_from(span.as_nanos()).unwrap() * 1_000_000;
+        Duration::from_nanos(u64::try_from(nanos / i128::from(1_000_000 + self.drift_ppm)).unwrap())
+    }
+
     /// Time since the machine booted, long before the world started.
     fn boot(&self) -> Duration {
         let mut true_time = self.start.elapsed();

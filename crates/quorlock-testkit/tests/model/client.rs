@@ -127,7 +127,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     }
 }
 
-fn small(fence: Fence) -> u8 {
+pub(crate) fn small(fence: Fence) -> u8 {
     let number = u8::try_from(fence.get()).unwrap();
     assert!(number < 32, "a case with numbers that do not fit its states");
     number

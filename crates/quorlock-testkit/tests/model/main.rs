@@ -9,6 +9,7 @@ mod broken;
 mod client;
 mod holds;
 mod longest;
+mod modes;
 mod rules;
 mod search;
 mod shipped;

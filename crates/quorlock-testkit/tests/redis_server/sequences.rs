@@ -293,7 +293,7 @@ fn script(random: &mut Random) -> (Vec<Vec<u8>>, Varies) {
     let stored = format!("{token} {number} me@host 42 5");
     match random.below(11) {
         0..3 => release(random),
-        3 => call(random, SCRIPTS[1], &[&name, &fence], &[token, &ttl, "77"]),
+        3 => call(random, SCRIPTS[1], &[&name, &fence, &taken], &[token, &ttl, "77"]),
         4 => call(random, SCRIPTS[2], &[&name, &fence], &[token, number, "78"]),
         5 => call(random, SCRIPTS[3], &[&name, &fence, &taken], &[&ttl, "79", &stored, number]),
         6 => call(random, SCRIPTS[4], &[], &[&format!("quorlock:free:{{{name}}}"), token]),

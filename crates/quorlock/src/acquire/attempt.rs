@@ -5,7 +5,7 @@ use crate::context::injected_bug::InjectedBug;
 use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::NodeReport;
-use crate::node::{Acquire, AcquireKind, Command, Commands, Done, Reply};
+use crate::node::{Acquire, AcquireKind, Command, Commands, Done, Reply, Tie};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
@@ -131,15 +131,16 @@ async fn vote_and_stamp(
     let vote = params.vote((token, kind), proposal, &label);
     let mut round = pin!(nodes.ask_within(vote, rounds.limit(start)));
     let mut step = rounds.vote(&mut votes, round.as_mut()).await;
-    while step == Step::Stamp {
-        step = Box::pin(rounds.stamp()).await;
+    let mut now = ctx.clock.now();
+    if step == Step::Stamp || rounds.must_confirm(step, now.since(start)) {
+        step = Box::pin(rounds.ask_voters_again(step)).await;
+        now = ctx.clock.now();
     }
     step = ctx.injected.decision(step, &rounds.state, proposal);
     if ctx.longest.recorded() > recorded && matches!(step, Step::Granted(_)) {
         // A node that had forgotten may have voted before another node reported how long it must not.
         step = Step::Refused;
     }
-    let now = ctx.clock.now();
     let start = ctx.injected.lease_start(start, || now);
     let took = now.since(start);
     match step {
@@ -222,7 +223,7 @@ impl AttemptParams<'_> {
     }
 }
 
-/// The rounds of one attempt: one to vote, and at most two to stamp.
+/// The rounds of one attempt: one to vote, then one to confirm, or at most two to stamp, if needed.
 struct AttemptRounds<'a> {
     nodes: &'a Nodes,
     params: &'a AttemptParams<'a>,
@@ -248,6 +249,52 @@ impl AttemptRounds<'_> {
             }
         }
         step
+    }
+
+    /// Whether the votes that decided on `step` are too far apart to count together.
+    ///
+    /// A node may have voted, lost its memory and be repaired by a holder whose lock expired on another
+    /// node, which voted last.
+    fn must_confirm(&self, step: Step, took: Duration) -> bool {
+        matches!(step, Step::Granted(_))
+            && took > self.params.options.ttl.vote_window()
+            && took < self.params.options.ttl.validity()
+            && self.nodes.quorum.nodes() > 1
+            && !self.nodes.ctx.injected.is_on(InjectedBug::SlowVotesCount)
+    }
+
+    /// Stamps, or confirms that the voters still have the name. A majority that does had it when this
+    /// round started, all at the same moment.
+    async fn ask_voters_again(&mut self, mut step: Step) -> Step {
+        if matches!(step, Step::Granted(_)) {
+            return if self.confirm().await { step } else { Step::Refused };
+        }
+        while step == Step::Stamp {
+            step = self.stamp().await;
+        }
+        step
+    }
+
+    /// Whether a majority still has the name.
+    async fn confirm(&self) -> bool {
+        let extends = Commands::each(&self.params.names, |name| Command::Extend {
+            name: name.clone(),
+            token: self.token,
+            ttl: self.params.options.ttl.span(),
+            tie: Tie::AsBefore,
+            mode: self.params.mode,
+            may_be_shared: true,
+        });
+        let limit = self.limit(self.nodes.ctx.clock.now());
+        let mut round = pin!(self.nodes.ask_some(self.state.voters(), extends, limit));
+        let mut confirmed = 0;
+        while let Some((_, reply)) = round.as_mut().next().await {
+            confirmed += usize::from(matches!(reply, Reply::Done(_)));
+            if confirmed >= self.nodes.quorum.needed() {
+                return true;
+            }
+        }
+        false
     }
 
     async fn stamp(&mut self) -> Step {

@@ -54,6 +54,8 @@ pub enum InjectedBug {
     OldConnectionKept,
     /// A compare-and-delete that found another value counts as done.
     FastReleaseBlind,
+    /// Votes count together however far apart they are.
+    SlowVotesCount,
 }
 
 /// The bug that is switched on, if any. Each method returns what correct code would use, unless its bug

@@ -15,11 +15,13 @@ pub(crate) struct TtlRules {
     pub(crate) drift: Drift,
     pub(crate) node_timeout: Duration,
     pub(crate) longest: Duration,
+    pub(crate) is_single: bool,
 }
 
 impl TtlRules {
     pub(crate) fn check(self, ttl: Duration) -> Result<Ttl, ConfigError> {
-        Ok(Ttl::new(ttl, self.drift, self.node_timeout, self.longest)?)
+        let ttl = Ttl::new(ttl, self.drift, self.node_timeout, self.longest)?;
+        Ok(if self.is_single { ttl.on_one_node() } else { ttl })
     }
 }
 
@@ -54,11 +56,13 @@ impl Options {
         self.signature = signature(&self.who, self.reason.as_deref());
     }
 
-    /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise.
+    /// How long before the deadline a loss is announced: 2 % of the ttl unless set otherwise, and not later
+    /// than the lock can be extended.
     pub(crate) fn margin(&self) -> Duration {
         self.loss_margin
             .unwrap_or(self.ttl.span() / 50)
             .max(LEAST_MARGIN)
+            .max(self.ttl.vote_window())
             .min(self.ttl.validity() / 2)
             .min(self.max_hold.unwrap_or(Duration::MAX) / 2)
     }

@@ -380,7 +380,7 @@ impl Lock {
     }
 
     /// How long before the deadline a loss is announced: at most half of the validity, 2 % of the ttl by
-    /// default.
+    /// default; see [`Builder::loss_margin`](crate::Builder::loss_margin).
     pub fn loss_margin(self, margin: Duration) -> Self {
         let checked = check_margin(margin, self.options.ttl);
         self.set_checked(checked, |options, margin| options.loss_margin = Some(margin))

@@ -62,9 +62,9 @@ pub enum Command {
         /// Whether the name may be held shared. If not, the node need not look for that.
         may_be_shared: bool,
         /// Whether another process than the one that acquired it releases it. A node that may be one of
-        /// several then refuses a repair with the token ([`Acquire::repair`]) for as long as a lock may
-        /// last, whether it had the lock or not: the process that acquired it does not know yet, and
-        /// would bring the lock back.
+        /// several then refuses to extend the token, and a repair with it ([`Acquire::repair`]), for
+        /// twice as long as a lock may last, whether it had the lock or not: the process that acquired
+        /// it does not know yet, and would keep the lock or bring it back.
         forced: bool,
     },
     /// Refuse new shared holders of the name for `ttl`, because a client waits to hold it exclusively; zero

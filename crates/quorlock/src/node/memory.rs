@@ -27,7 +27,7 @@ pub struct MemoryNode {
 impl MemoryNode {
     /// The most names that one node keeps.
     pub const MAX_NAMES: usize = 1_000_000;
-    /// The most tokens of locks released by force for which it refuses a repair.
+    /// The most tokens of locks released by force that it refuses to extend or repair.
     const MAX_TAKEN: usize = 1024;
 
     /// A node of its own, judged by `clock`.
@@ -175,7 +175,7 @@ impl State {
         }
     }
 
-    /// Whether `command` would bring back a lock that was released by force.
+    /// Whether `command` would keep or bring back a lock that was released by force.
     fn refuses(&mut self, command: &Command) -> bool {
         match command {
             Command::Release { token, forced: true, .. } => {
@@ -186,6 +186,7 @@ impl State {
                 false
             }
             Command::Acquire(acquire) => acquire.is_repair() && self.taken.contains(&acquire.token),
+            Command::Extend { token, .. } => self.taken.contains(token),
             _ => false,
         }
     }
@@ -211,7 +212,7 @@ impl State {
 mod tests {
     use super::*;
     use crate::context::clock::SystemClock;
-    use crate::node::contract::{TTL, acquire, ask, name, release};
+    use crate::node::contract::{TTL, acquire, ask, extend, name, release};
     use std::task::{Context, Poll, Waker};
 
     fn shared(label: &str) -> MemoryNode {
@@ -235,6 +236,18 @@ mod tests {
         drop(b);
         let anew: Arc<dyn Node> = Arc::new(shared("one"));
         assert_eq!(ask(&anew, &acquire("x", 2, 1, TTL, false)).await, "raised");
+    }
+
+    /// Goal: a vote that arrives after the forced release of its lock does not keep it held.
+    #[tokio::test]
+    async fn a_lock_that_was_released_by_force_is_not_extended() {
+        let node: Arc<dyn Node> = Arc::new(MemoryNode::new("m", Arc::new(SystemClock)));
+        let mut forced = release("x", 1);
+        let Command::Release { forced: is_forced, .. } = &mut forced else { unreachable!() };
+        *is_forced = true;
+        assert_eq!(ask(&node, &forced).await, "gone");
+        assert_eq!(ask(&node, &acquire("x", 1, 5, TTL, false)).await, "raised");
+        assert_eq!(ask(&node, &extend("x", 1, TTL, false)).await, "taken");
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ mod listing;
 mod losing;
 mod neighbours;
 mod releasing;
+mod slow_votes;
 mod splits;
 mod tokens;
 mod using;

@@ -2,6 +2,7 @@
 
 use crate::nemesis::client::report_line::{Belief, ReportLine};
 use crate::nemesis::monotonic::now;
+use crate::nemesis::resource::access::{Access, Answer};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub struct Violation {
 /// The history of one run. Stopped processes report late, so it is checked at the end of the run.
 #[derive(Clone, Debug)]
 pub struct History {
-    start: Duration,
+    pub(crate) start: Duration,
     lines: Vec<(Duration, String)>,
     pub(crate) holds: Vec<Hold>,
     /// The hold that each client has, by its place.
@@ -60,6 +61,10 @@ pub struct History {
     called: Vec<bool>,
     /// Calls that took over a second.
     pub(crate) long_calls: Vec<Call>,
+    /// What clients did at the values that compare fences.
+    pub(crate) accesses: Vec<RecordedAccess>,
+    /// The last access of each client.
+    accessing: Vec<Option<usize>>,
     /// When the fault phase ended.
     pub(crate) fault_phase_end: Option<Duration>,
     /// Clients that ended by themselves.
@@ -108,6 +113,16 @@ pub(crate) struct Hold {
     pub(crate) end: Option<Duration>,
 }
 
+/// An access to a protected value.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedAccess {
+    pub(crate) client: usize,
+    pub(crate) access: Access,
+    pub(crate) called: Duration,
+    /// What was answered, and when; `None` if the client died first.
+    pub(crate) answer: Option<(Answer, Duration)>,
+}
+
 /// A client was stopped (SIGSTOP).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
@@ -154,6 +169,8 @@ impl History {
             calling: vec![None; clients],
             called: vec![false; clients],
             long_calls: Vec::new(),
+            accesses: Vec::new(),
+            accessing: vec![None; clients],
             fault_phase_end: None,
             crashes: 0,
             violations: Vec::new(),
@@ -221,7 +238,7 @@ impl History {
 
     /// Records what a client reported.
     pub(crate) fn record_line(&mut self, client: usize, line: ReportLine) {
-        if !matches!(line, ReportLine::Calling { .. } | ReportLine::Returned { .. }) {
+        if !line.is_frequent() {
             self.lines.push((reported_at(&line), format!("client {client}: {line}")));
         }
         match line {
@@ -254,6 +271,15 @@ impl History {
                 self.forced.entry(token).or_insert(at);
             }
             ReportLine::HandedOver { .. } => {}
+            ReportLine::Accessing { access, at: called } => {
+                self.accessing[client] = Some(self.accesses.len());
+                self.accesses.push(RecordedAccess { client, access, called, answer: None });
+            }
+            ReportLine::Accessed { answer, at } => {
+                if let Some(accessing) = self.accessing[client].take() {
+                    self.accesses[accessing].answer = Some((answer, at));
+                }
+            }
             ReportLine::Tried => self.tries += 1,
             ReportLine::Lost { at } => self.end(client, at),
             ReportLine::Releasing { at, over } => {
@@ -335,6 +361,8 @@ fn reported_at(line: &ReportLine) -> Duration {
         | ReportLine::WrongFence { at }
         | ReportLine::Calling { at, .. }
         | ReportLine::Returned { at }
+        | ReportLine::Accessing { at, .. }
+        | ReportLine::Accessed { at, .. }
         | ReportLine::Forced { at, .. } => *at,
         ReportLine::HandedOver { .. }
         | ReportLine::Tried

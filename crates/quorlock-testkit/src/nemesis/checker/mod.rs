@@ -1,6 +1,7 @@
 //! Checks the history of a run against the promises, once it is complete.
 
 pub(crate) mod history;
+mod operations;
 pub(crate) mod report;
 
 use crate::nemesis::TTL;

@@ -91,7 +91,7 @@ impl Client {
             .observer(move |event: &Event| observer.on_event(event))
             .build()
             .expect("a good configuration");
-        let values = ProtectedValues::open(&arguments.resource, arguments.id.clone());
+        let values = ProtectedValues::open(&arguments.resource, arguments.id.clone(), Recorder::accesses);
         let (workload, names) = (arguments.workload, &NAMES[..arguments.names.min(NAMES.len())]);
         Self { locker, recorder, values, rng, workload, names }
     }

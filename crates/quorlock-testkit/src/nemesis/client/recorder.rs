@@ -2,6 +2,7 @@
 
 use crate::nemesis::client::report_line::{Belief, ReportLine};
 use crate::nemesis::monotonic::now;
+use crate::nemesis::resource::access::AccessReport;
 use quorlock::{Event, Lease, LeaseState, LockHandle};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -41,6 +42,13 @@ impl Claim {
 impl Recorder {
     pub(crate) fn print(line: &ReportLine) {
         println!("{line}");
+    }
+
+    pub(crate) fn accesses(report: AccessReport<'_>) {
+        Self::print(&match report {
+            AccessReport::Begins(access) => ReportLine::Accessing { access: access.clone(), at: now() },
+            AccessReport::Ends(answer) => ReportLine::Accessed { answer: answer.clone(), at: now() },
+        });
     }
 
     pub(crate) fn granted(&self, held: &Lease, called: Duration) {

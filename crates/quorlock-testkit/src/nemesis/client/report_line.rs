@@ -1,6 +1,7 @@
 //! What a client process reports to the harness, one line each.
 
 use crate::nemesis::monotonic::now;
+use crate::nemesis::resource::access::{Access, Answer, Step};
 use quorlock::Lease;
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,10 @@ pub(crate) enum ReportLine {
     Calling { operation: String, at: Duration },
     /// The call is over.
     Returned { at: Duration },
+    /// It begins an access to the protected value that compares fences.
+    Accessing { access: Access, at: Duration },
+    /// The access is over.
+    Accessed { answer: Answer, at: Duration },
     /// It tries to acquire once.
     Tried,
     /// The library announced the loss of its lock.
@@ -63,6 +68,19 @@ impl Belief {
     }
 }
 
+impl ReportLine {
+    /// Whether there are too many of its kind for the story of a run.
+    pub(crate) fn is_frequent(&self) -> bool {
+        matches!(
+            self,
+            ReportLine::Calling { .. }
+                | ReportLine::Returned { .. }
+                | ReportLine::Accessing { .. }
+                | ReportLine::Accessed { .. }
+        )
+    }
+}
+
 impl fmt::Display for ReportLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = Duration::as_micros;
@@ -82,6 +100,17 @@ impl fmt::Display for ReportLine {
             ReportLine::Forced { token, at } => write!(f, "forced {token} {}", us(at)),
             ReportLine::Calling { operation, at } => write!(f, "calling {operation} {}", us(at)),
             ReportLine::Returned { at } => write!(f, "returned {}", us(at)),
+            ReportLine::Accessing { access: Access { name, fence, step }, at } => match step {
+                Step::Show => write!(f, "showing {name} {fence} {}", us(at)),
+                Step::Read => write!(f, "reading {name} {fence} {}", us(at)),
+                Step::Write { value, based_on } => {
+                    write!(f, "writing {name} {fence} {} {value} {based_on}", us(at))
+                }
+            },
+            ReportLine::Accessed { answer: Answer::Accepted(ok), at } => {
+                write!(f, "accepted {} {ok}", us(at))
+            }
+            ReportLine::Accessed { answer: Answer::Value(value), at } => write!(f, "read {} {value}", us(at)),
             ReportLine::Tried => f.write_str("tried"),
             ReportLine::Lost { at } => write!(f, "lost {}", us(at)),
             ReportLine::Releasing { at, over } => write!(f, "releasing {} {over}", us(at)),
@@ -123,6 +152,22 @@ impl FromStr for ReportLine {
                 ReportLine::Calling { operation: operation.to_owned(), at: time(at)? }
             }
             ["returned", at] => ReportLine::Returned { at: time(at)? },
+            [what @ ("showing" | "reading"), name, fence, at] => {
+                let step = if what == "showing" { Step::Show } else { Step::Read };
+                let access = Access { name: name.to_owned(), fence: number(fence)?, step };
+                ReportLine::Accessing { access, at: time(at)? }
+            }
+            ["writing", name, fence, at, value, based_on] => {
+                let step = Step::Write { value: value.to_owned(), based_on: based_on.to_owned() };
+                let access = Access { name: name.to_owned(), fence: number(fence)?, step };
+                ReportLine::Accessing { access, at: time(at)? }
+            }
+            ["accepted", at, ok] => {
+                ReportLine::Accessed { answer: Answer::Accepted(truth(ok)?), at: time(at)? }
+            }
+            ["read", at, value] => {
+                ReportLine::Accessed { answer: Answer::Value(value.to_owned()), at: time(at)? }
+            }
             ["tried"] => ReportLine::Tried,
             ["lost", at] => ReportLine::Lost { at: time(at)? },
             ["releasing", at, over] => ReportLine::Releasing { at: time(at)?, over: truth(over)? },
@@ -145,6 +190,8 @@ mod tests {
     fn every_line_is_read_as_it_was_printed() {
         let at = Duration::from_micros(7);
         let belief = Belief { noted: at, until: 2 * at };
+        let access = |step| Access { name: "a".to_owned(), fence: 9, step };
+        let write = Step::Write { value: "0.0.1".to_owned(), based_on: String::new() };
         let lines = [
             ReportLine::Granted { name: "a".to_owned(), fence: 9, token: "f".to_owned(), called: at, belief },
             ReportLine::Adopted { name: "a".to_owned(), fence: 9, token: "f".to_owned(), called: at, belief },
@@ -155,6 +202,11 @@ mod tests {
             ReportLine::Forced { token: "f".to_owned(), at },
             ReportLine::Calling { operation: "acquire".to_owned(), at },
             ReportLine::Returned { at },
+            ReportLine::Accessing { access: access(Step::Show), at },
+            ReportLine::Accessing { access: access(Step::Read), at },
+            ReportLine::Accessing { access: access(write), at },
+            ReportLine::Accessed { answer: Answer::Accepted(false), at },
+            ReportLine::Accessed { answer: Answer::Value(String::new()), at },
             ReportLine::Tried,
             ReportLine::Lost { at },
             ReportLine::Releasing { at, over: true },

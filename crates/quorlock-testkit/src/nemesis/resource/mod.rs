@@ -1,6 +1,7 @@
 //! What the locks protect, as the harness sees it: every write that the server executed, in its
 //! order.
 
+pub(crate) mod access;
 pub(crate) mod protected_value;
 
 use crate::eventually::until_blocking;
@@ -103,8 +104,8 @@ mod tests {
     #[test]
     fn a_late_write_is_lost_without_fences_and_refused_with_them() {
         let resource = Resource::start(Binary::Redis);
-        let mut old = ProtectedValues::open(&resource.socket(), "old".to_owned());
-        let mut new = ProtectedValues::open(&resource.socket(), "new".to_owned());
+        let mut old = ProtectedValues::open(&resource.socket(), "old".to_owned(), |_| ());
+        let mut new = ProtectedValues::open(&resource.socket(), "new".to_owned(), |_| ());
         let seen_by_old = old.read("a", 1);
         let seen_by_new = new.read("a", 2);
         assert!(new.write("a", 2, &seen_by_new));
@@ -117,8 +118,8 @@ mod tests {
     #[test]
     fn two_holders_with_one_fence_are_seen_to_lose_an_update() {
         let resource = Resource::start(Binary::Redis);
-        let mut one = ProtectedValues::open(&resource.socket(), "one".to_owned());
-        let mut other = ProtectedValues::open(&resource.socket(), "other".to_owned());
+        let mut one = ProtectedValues::open(&resource.socket(), "one".to_owned(), |_| ());
+        let mut other = ProtectedValues::open(&resource.socket(), "other".to_owned(), |_| ());
         let (first, second) = (one.read("a", 1), other.read("a", 1));
         assert!(one.write("a", 1, &first) && other.write("a", 1, &second));
         assert_eq!(resource.close().fenced_losses.len(), 1);

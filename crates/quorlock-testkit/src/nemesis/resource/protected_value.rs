@@ -4,6 +4,7 @@
 //! harness sees every write at the server, in its order, and so every update that was overwritten
 //! unread.
 
+use crate::nemesis::resource::access::{Access, AccessReport, Answer, Report, Step};
 use crate::servers::connection::{Connection, Reply};
 use quorlock::fenced::FENCED_SET;
 use std::path::Path;
@@ -19,6 +20,7 @@ pub(crate) struct ProtectedValues {
     connection: Connection,
     me: String,
     writes: u64,
+    report: Report,
 }
 
 /// Both values, as they were read.
@@ -29,19 +31,25 @@ pub(crate) struct Seen {
 }
 
 impl ProtectedValues {
-    pub(crate) fn open(socket: &Path, me: String) -> Self {
-        Self { connection: Connection::open(socket).expect("the resource is always up"), me, writes: 0 }
+    /// `report` gets every access to a value that compares fences.
+    pub(crate) fn open(socket: &Path, me: String, report: Report) -> Self {
+        let connection = Connection::open(socket).expect("the resource is always up");
+        Self { connection, me, writes: 0, report }
     }
 
     /// Shows the fence, then reads. A resource that compares fences at the write only would let a
     /// newer holder overwrite the late write of an older one that came after its read.
     pub(crate) fn read(&mut self, name: &str, fence: u64) -> Seen {
-        let is_newest = self.set_fenced("shown:", name, fence, "");
-        let mut id = |kind: &str| {
-            let value = self.ask(&["GET", &format!("{kind}{name}")]).to_string();
-            value.split('<').next().unwrap_or_default().to_owned()
+        let is_newest = self.reported(name, fence, Step::Show, |it| {
+            let is_newest = it.set_fenced("shown:", name, fence, "");
+            (is_newest, Answer::Accepted(is_newest))
+        });
+        let plain = self.id(PLAIN, name);
+        let read = |it: &mut Self| {
+            let id = it.id(FENCED, name);
+            (id.clone(), Answer::Value(id))
         };
-        Seen { plain: id(PLAIN), fenced: is_newest.then(|| id(FENCED)) }
+        Seen { plain, fenced: is_newest.then(|| self.reported(name, fence, Step::Read, read)) }
     }
 
     /// Writes both values. `false` if the fence is outdated.
@@ -50,7 +58,31 @@ impl ProtectedValues {
         let id = format!("{}.{}", self.me, self.writes);
         self.ask(&["SET", &format!("{PLAIN}{name}"), &format!("{id}<{}", seen.plain)]);
         let Some(parent) = &seen.fenced else { return false };
-        self.set_fenced(FENCED, name, fence, &format!("{id}<{parent}"))
+        let step = Step::Write { value: id.clone(), based_on: parent.clone() };
+        self.reported(name, fence, step, |it| {
+            let is_newest = it.set_fenced(FENCED, name, fence, &format!("{id}<{parent}"));
+            (is_newest, Answer::Accepted(is_newest))
+        })
+    }
+
+    /// Reports an access before it and after it.
+    fn reported<T>(
+        &mut self,
+        name: &str,
+        fence: u64,
+        step: Step,
+        access: impl FnOnce(&mut Self) -> (T, Answer),
+    ) -> T {
+        (self.report)(AccessReport::Begins(&Access { name: name.to_owned(), fence, step }));
+        let (result, answer) = access(self);
+        (self.report)(AccessReport::Ends(&answer));
+        result
+    }
+
+    /// Reads which write made the value.
+    fn id(&mut self, kind: &str, name: &str) -> String {
+        let value = self.ask(&["GET", &format!("{kind}{name}")]).to_string();
+        value.split('<').next().unwrap_or_default().to_owned()
     }
 
     fn set_fenced(&mut self, kind: &str, name: &str, fence: u64, value: &str) -> bool {

@@ -19,6 +19,7 @@ impl Client {
         let deadline = clock.now() + guard.remaining();
         let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
         self.participants.history().handed_over(token);
+        self.participants.history().recorder.calling(self.number);
         guard.detach();
         let lease = TokenLease { name, token, fence, clock, deadline };
         self.participants.history().continued_by_token(self.number, self.participants.now(), lease.clone());
@@ -80,6 +81,7 @@ impl Client {
         let ttl = self.variety.as_mut().map_or(TTL, any_ttl);
         let (locker, incarnation) = self.participants.current_process(self.number);
         let lock = locker.named(&lease.name).expect("a good name");
+        self.participants.history().recorder.calling(self.number);
         let result = lock.extend_token(lease.token, ttl).await;
         if !self.is_alive(incarnation) {
             // The process died before it could use the answer.

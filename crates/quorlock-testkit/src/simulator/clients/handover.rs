@@ -14,6 +14,8 @@ impl Client {
     pub(crate) async fn hand_over(&mut self, guard: Guard, incarnation: u64) {
         let name = guard.name().clone();
         self.participants.history().handed_over(guard.token());
+        // If the handle cannot be made, the lock is released: others may have it from here on.
+        self.participants.history().recorder.ended(self.number, &name, guard.fence().get());
         let result = guard.into_handle().await;
         self.participants.history().released(self.number, &name);
         let Ok(handle) = result else { return };
@@ -50,6 +52,7 @@ impl Client {
         for _ in 0..MAX_TRIES {
             self.wait_while_paused().await;
             let (locker, incarnation) = self.participants.current_process(self.number);
+            self.participants.history().recorder.calling(self.number);
             let result = locker.adopt(handle).await;
             if !self.is_alive(incarnation) {
                 continue;

@@ -13,6 +13,7 @@ impl History {
     pub(crate) fn check(&mut self, now: Duration) {
         let mut found = Vec::new();
         for hold in &mut self.holds {
+            self.recorder.refresh(hold);
             let is_lost = hold.is_lost();
             if hold.was_lost && !is_lost {
                 found.push(format!("S6: client {} holds a lost lock again", hold.client));

@@ -65,6 +65,14 @@ impl Hold {
         }
     }
 
+    /// How long it is held for sure, by the clock of its machine.
+    pub(crate) fn remaining(&self) -> Duration {
+        match &self.claim {
+            Claim::Guarded(held) => held.remaining(),
+            Claim::ByToken(lease) => lease.clock.now().until(lease.deadline),
+        }
+    }
+
     pub(crate) fn is_held(&self) -> bool {
         match &self.claim {
             Claim::Guarded(held) => held.is_held(),

@@ -3,13 +3,16 @@
 mod checker;
 pub(crate) mod hold;
 mod protected_value;
+mod recorder;
 mod token;
 
 use crate::rng::Rng;
 use crate::simulator::DRIFT_PERCENT;
+use crate::simulator::machine_clock::WorldStart;
 use hold::{Claim, Hold};
 use protected_value::ProtectedValue;
 use quorlock::{Lease, Name, Token};
+use recorder::Recorder;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::time::Duration;
@@ -49,6 +52,7 @@ pub struct History {
     forgot: Option<Duration>,
     fences: BTreeMap<Name, Fences>,
     values: BTreeMap<Name, ProtectedValue>,
+    pub(crate) recorder: Recorder,
     /// Locks that were granted.
     pub acquisitions: u64,
     /// Acquire calls that ended without a lock.
@@ -150,6 +154,7 @@ impl History {
             forgot: None,
             fences: BTreeMap::new(),
             values: BTreeMap::new(),
+            recorder: Recorder::new(WorldStart::now()),
             acquisitions: 0,
             refusals: 0,
             contended: 0,
@@ -226,6 +231,7 @@ impl History {
         } else if fence < highest {
             self.violate(now, &format!("S3: fence {fence} of {name} after {highest}"));
         }
+        self.recorder.acquired(client, called, &name, fence);
         // Only an injected bug grants a token again; the first grant stays.
         self.grants.entry(token).or_insert(Granted { at: now, fence });
         let latest_end = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
@@ -240,7 +246,7 @@ impl History {
     }
 
     pub(crate) fn released(&mut self, client: usize, name: &Name) {
-        self.holds.retain(|hold| hold.client != client || hold.name() != name);
+        self.end_holds(|hold| hold.client == client && hold.name() == name);
     }
 
     /// The lock goes on without the client that acquired it.
@@ -255,6 +261,13 @@ impl History {
 
     /// The client's process is dead, and its guards with it.
     pub(crate) fn crashed(&mut self, client: usize) {
-        self.holds.retain(|hold| hold.client != client || !hold.ends_with_its_process());
+        self.end_holds(|hold| hold.client == client && hold.ends_with_its_process());
+    }
+
+    fn end_holds(&mut self, is_over: impl Fn(&Hold) -> bool) {
+        for hold in self.holds.extract_if(.., |hold| is_over(hold)) {
+            self.recorder.refresh(&hold);
+            self.recorder.ended(hold.client, hold.name(), hold.fence());
+        }
     }
 }

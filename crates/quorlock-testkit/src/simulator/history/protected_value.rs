@@ -28,6 +28,7 @@ impl History {
     /// Reads the protected value.
     pub(crate) fn read(&mut self, name: &Name, fence: u64) -> Read {
         let value = self.values.entry(name.clone()).or_default();
+        self.recorder.read(name, fence, fence >= value.fenced.1, value.fenced.0);
         value.fenced.1 = value.fenced.1.max(fence);
         Read { value: value.value, unfenced: value.unfenced, fenced: value.fenced.0 }
     }
@@ -37,7 +38,9 @@ impl History {
         let value = self.values.entry(name.clone()).or_default();
         self.lost_unfenced += u64::from(value.unfenced != read.unfenced);
         value.unfenced += 1;
-        if fence >= value.fenced.1 {
+        let is_newest = fence >= value.fenced.1;
+        self.recorder.wrote(name, fence, is_newest, read.fenced, value.fenced.0 + 1);
+        if is_newest {
             self.lost_fenced += u64::from(value.fenced.0 != read.fenced);
             value.fenced = (value.fenced.0 + 1, fence);
         }

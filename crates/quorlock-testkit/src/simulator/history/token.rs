@@ -13,6 +13,7 @@ impl History {
         let (name, token, fence) = (held.name().clone(), held.token(), held.fence().get());
         self.record(now, &format!("client {client} adopts {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, token, fence);
+        self.recorder.adopted(client, &name, fence);
         let latest_end = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
         self.holds.push(Hold { client, claim: Claim::Guarded(held), granted, latest_end, was_lost: false });
         self.check(now);
@@ -24,6 +25,7 @@ impl History {
         self.record(now, &format!("client {client} has the token of {name} with fence {fence}"));
         let granted = self.check_continued(now, &name, lease.token, fence);
         self.released(client, &name);
+        self.recorder.adopted(client, &name, fence);
         let claim = Claim::ByToken(lease);
         self.holds.push(Hold { client, claim, granted, latest_end: None, was_lost: false });
         self.check(now);
@@ -44,6 +46,7 @@ impl History {
             self.violate(now, &what);
         }
         self.check_continued(now, &lease.name, lease.token, lease.fence);
+        self.recorder.extended_by_token(client, &lease.name);
         for hold in self.holds.iter_mut().filter(|hold| hold.client == client) {
             if let Claim::ByToken(known) = &mut hold.claim
                 && known.token == lease.token
@@ -61,6 +64,7 @@ impl History {
         let whose = holders.map(|hold| hold.client.to_string()).next().unwrap_or("no client".to_owned());
         self.record(now, &format!("client {client} releases {name} of {whose} by force"));
         self.forced.insert(token);
+        self.recorder.forced(client, name, token);
     }
 
     /// A majority of nodes has released `token` by force.

@@ -79,7 +79,7 @@ impl Participants {
         setting: &Setting,
         rng: &mut Rng,
         mut variety: Option<&mut Rng>,
-        history: History,
+        mut history: History,
     ) -> Self {
         let (start, injected_bug) = (WorldStart::now(), setting.injected_bug);
         let is_durable = Rng::new(setting.seed ^ DURABLE).chance(65);
@@ -107,6 +107,7 @@ impl Participants {
         }
         let stops_in_sleep = injected_bug == Some(InjectedBug::SleepyClock);
         let clocks: Vec<_> = (0..setting.clients).map(|_| clock(rng, stops_in_sleep)).collect();
+        history.recorder.set_clocks(clocks.clone());
         let history = Arc::new(Mutex::new(history));
         let mut participants = Self {
             servers: servers.into(),
@@ -352,9 +353,13 @@ fn lock_of(stored: &StoredText<'_>) -> Option<(Name, Token)> {
 fn observe(event: &Event, client: usize, history: &Mutex<History>, start: WorldStart) {
     let mut history = history.lock().unwrap();
     match event {
-        Event::Extended { .. } => history.check(start.elapsed()),
+        Event::Extended { name, .. } => {
+            history.recorder.extended(client, name, None);
+            history.check(start.elapsed());
+        }
         Event::Lost { name, fence, reason, .. } => {
             history.losses += 1;
+            history.recorder.ended(client, name, fence.get());
             history.record(start.elapsed(), &format!("client {client} lost {name} ({fence}): {reason}"));
         }
         _ => {}

@@ -41,7 +41,8 @@ fn a_repair_that_counts_as_a_vote_lets_a_node_in_quarantine_vote() {
 
 #[test]
 fn a_repair_after_a_forced_release_keeps_the_lock_held() {
-    let rules = Rules { repair_checks_mark: false, ..Rules::<3, 1>::shipped(2).forced() };
+    let rules = Rules::<3, 1>::shipped(2).forced();
+    let rules = Rules { repair_checks_mark: false, extend_checks_mark: false, ..rules };
     breaks("repair after a forced release", rules, &[Violation::HeldAfterForce]);
 }
 

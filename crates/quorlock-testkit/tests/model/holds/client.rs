@@ -2,7 +2,7 @@
 //!
 //! None of them is part of the state: each is made anew from what the client has heard.
 
-use super::rules::{AfterEnd, Rules, clocks, ttl};
+use super::rules::{AfterEnd, Rules};
 use super::world::{Client, Command, Heard, Knowledge, Link, Phase, Violation, World};
 use quorlock_core::attempt::StampReply;
 use quorlock_core::{
@@ -33,6 +33,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         *link = Link { heard: answer, knows: Knowledge::Current, counts_from: 0, ..*link };
         match world.clients[client].phase {
             Phase::Voting | Phase::Stamping => self.go_on(world, client, node),
+            Phase::Confirming => self.count_confirmed(world, client),
             Phase::Extending => self.count(world, client),
             // A straggler of a round that a majority has decided.
             Phase::Holding => self.repair_missing(world, client),
@@ -69,6 +70,11 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         match step {
             Step::Wait => {}
             Step::Refused => self.refuse(world, client),
+            Step::Granted(_)
+                if rounds == 0 && !self.count_together(world.clients[client].lease_from, world.now) =>
+            {
+                self.ask_voters(world, client, &attempt);
+            }
             Step::Granted(fence) => self.grant(world, client, fence),
             Step::Stamp => self.stamp(world, client, attempt),
         }
@@ -93,6 +99,31 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         }
     }
 
+    /// Asks the voters whether they still have the name, as `acquire/attempt.rs` does.
+    fn ask_voters(&self, world: &mut World<N, C>, client: usize, attempt: &Attempt) {
+        let this = &mut world.clients[client];
+        (this.phase, this.round_from) = (Phase::Confirming, world.now);
+        for node in 0..N {
+            let link = &mut world.nodes[node].links[client];
+            link.is_voter = attempt.voters().contains(node);
+            link.heard = if link.is_voter { Heard::Waiting } else { Heard::Nothing };
+            if link.is_voter {
+                world.send(client, node, Command::Extend);
+            }
+        }
+    }
+
+    /// Grants the attempt once a majority has confirmed that it still has the name.
+    fn count_confirmed(&self, world: &mut World<N, C>, client: usize) {
+        let heard = |wanted| world.nodes.iter().filter(|node| node.links[client].heard == wanted).count();
+        if heard(Heard::Extended) >= Quorum::of(N).unwrap().needed() {
+            let fence = Fence::new(world.clients[client].proposal.into());
+            self.grant(world, client, fence);
+        } else if heard(Heard::Waiting) == 0 {
+            self.refuse(world, client);
+        }
+    }
+
     /// Undoes the attempt, or ends a lost lock, everywhere.
     fn refuse(&self, world: &mut World<N, C>, client: usize) {
         self.end(world, client, Phase::Over);
@@ -101,7 +132,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// `client` returns with `fence`. Here the promises about fences are checked.
     fn grant(&self, world: &mut World<N, C>, client: usize, fence: Fence) {
         let number = small(fence);
-        if clocks(world.now).0 >= lease(&world.clients[client], fence).deadline() {
+        if self.clocks(world.now).0 >= self.lease(&world.clients[client], fence).deadline() {
             return self.refuse(world, client);
         }
         let others = || (0..C).filter(|other| *other != client).map(|other| world.clients[other]);
@@ -179,12 +210,12 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// A majority has extended.
     fn confirm(&self, world: &mut World<N, C>, client: usize) {
         let this = world.clients[client];
-        let mut lease = lease(&this, Fence::new(this.fence.into()));
-        let round = clocks(this.round_from);
-        if lease.extend(ttl(), round, clocks(world.now).0).is_err() {
+        let mut lease = self.lease(&this, Fence::new(this.fence.into()));
+        let round = self.clocks(this.round_from);
+        if lease.extend(self.ttl(), round, self.clocks(world.now).0).is_err() {
             return self.refuse(world, client);
         }
-        let moved = lease.deadline() == ttl().deadline(round.0);
+        let moved = lease.deadline() == self.ttl().deadline(round.0);
         let this = &mut world.clients[client];
         this.phase = Phase::Holding;
         this.lease_from = if moved { this.round_from } else { this.lease_from };
@@ -226,7 +257,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     pub(crate) fn time_out(&self, world: &mut World<N, C>, client: usize) {
         for node in 0..N {
             let Client { phase, round_from, .. } = world.clients[client];
-            if matches!(phase, Phase::Voting | Phase::Stamping)
+            if matches!(phase, Phase::Voting | Phase::Stamping | Phase::Confirming)
                 && world.now > round_from + self.round_takes
                 && world.nodes[node].links[client].heard == Heard::Waiting
             {
@@ -241,20 +272,20 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         match this.phase {
             Phase::Idle | Phase::Closed | Phase::Over => {}
             // An attempt could still be granted, but only too late.
-            Phase::Voting | Phase::Stamping | Phase::Holding | Phase::Extending => {
-                let (now, wall) = clocks(world.now);
-                if matches!(lease(&this, Fence::NONE).state(now, wall), LeaseState::Lost(_)) {
+            Phase::Voting | Phase::Stamping | Phase::Confirming | Phase::Holding | Phase::Extending => {
+                let (now, wall) = self.clocks(world.now);
+                if matches!(self.lease(&this, Fence::NONE).state(now, wall), LeaseState::Lost(_)) {
                     self.refuse(world, client);
                 }
             }
         }
     }
-}
 
-/// The lease of `client` as the shipped code keeps it.
-fn lease(client: &Client, fence: Fence) -> LeaseTerms {
-    let (start, wall) = clocks(client.lease_from);
-    LeaseTerms::new(Token::from_random([1; 16]), fence, ttl(), None, start, wall)
+    /// The lease of `client` as the shipped code keeps it.
+    fn lease(&self, client: &Client, fence: Fence) -> LeaseTerms {
+        let (start, wall) = self.clocks(client.lease_from);
+        LeaseTerms::new(Token::from_random([1; 16]), fence, self.ttl(), None, start, wall)
+    }
 }
 
 fn small(fence: Fence) -> u8 {

@@ -1,6 +1,6 @@
 //! What a node does when a command arrives, as its scripts say.
 
-use super::rules::{EpochCheck, ExtendOfNothing, Rules, TTL};
+use super::rules::{EpochCheck, ExtendOfNothing, Rules};
 use super::world::{Command, Epoch, Heard, Knowledge, Stored, Violation, World};
 
 impl<const N: usize, const C: usize> Rules<N, C> {
@@ -40,7 +40,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
                 forget(world, node);
             }
         }
-        let is_set = store(world, client, node);
+        let is_set = self.store(world, client, node);
         let proposal = world.clients[client].proposal;
         let counter = &mut world.nodes[node].counter;
         let is_raised = *counter < proposal || !self.fences;
@@ -68,16 +68,19 @@ impl<const N: usize, const C: usize> Rules<N, C> {
 
     /// `extend.lua`
     fn execute_extend(&self, world: &mut World<N, C>, client: usize, node: usize) -> Heard {
-        let until = world.now + TTL;
+        let until = world.now + self.ttl;
+        let is_marked = client == 0 && world.nodes[node].marked_until > world.now;
         match &mut world.nodes[node].stored {
             Some(stored) if usize::from(stored.client) == client => {
+                if is_marked && self.extend_checks_mark {
+                    return Heard::Denied;
+                }
                 stored.until = stored.until.max(until);
-                let may_vote = world.nodes[node].epoch == Epoch::VotesFrom(0);
-                if may_vote || self.quarantined_extend { Heard::Extended } else { Heard::Missing }
+                Heard::Extended
             }
             Some(_) => Heard::Denied,
             None if self.extend_of_nothing == ExtendOfNothing::Creates => {
-                store(world, client, node);
+                self.store(world, client, node);
                 Heard::Extended
             }
             None => Heard::Gone,
@@ -96,7 +99,21 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         if at.counter < before {
             world.violate(Violation::CounterLowered);
         }
-        store(world, client, node);
+        self.store(world, client, node);
+    }
+
+    /// `SET NX`
+    fn store(&self, world: &mut World<N, C>, client: usize, node: usize) -> bool {
+        let until = world.now + self.ttl;
+        let at = &mut world.nodes[node];
+        if at.stored.is_some() {
+            return false;
+        }
+        at.stored = Some(Stored { client: u8::try_from(client).unwrap(), until });
+        if at.links[client].is_released {
+            world.violate(Violation::Resurrected);
+        }
+        true
     }
 }
 
@@ -116,20 +133,6 @@ fn stamp<const N: usize, const C: usize>(
         }
         _ => Heard::Missing,
     }
-}
-
-/// `SET NX`
-fn store<const N: usize, const C: usize>(world: &mut World<N, C>, client: usize, node: usize) -> bool {
-    let until = world.now + TTL;
-    let at = &mut world.nodes[node];
-    if at.stored.is_some() {
-        return false;
-    }
-    at.stored = Some(Stored { client: u8::try_from(client).unwrap(), until });
-    if at.links[client].is_released {
-        world.violate(Violation::Resurrected);
-    }
-    true
 }
 
 /// The node loses its memory: name, counter, epoch and marks.

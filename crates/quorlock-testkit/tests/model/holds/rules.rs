@@ -3,7 +3,7 @@
 use quorlock_core::{Drift, Moment, Ttl, Wall};
 use std::time::Duration;
 
-/// How long a node keeps a lock, in ticks. It is the longest ttl, too.
+/// How long a node keeps a lock in most cases, in ticks. It is the longest ttl, too.
 pub(crate) const TTL: u8 = 2;
 
 /// How far apart the fences of two ticks are: more than an attempt can stamp.
@@ -54,9 +54,17 @@ pub(crate) enum AfterEnd {
 pub(crate) struct Rules<const N: usize, const C: usize> {
     /// The last tick.
     pub(crate) horizon: u8,
+    /// How long a node keeps a lock, in ticks.
+    pub(crate) ttl: u8,
+    /// How long a tick is. The vote window is 50 ms: less than a tick of a second.
+    pub(crate) tick: Duration,
     /// How many ticks an attempt waits for the answers of a round. The node timeout is below a
-    /// quarter of a lock's validity, so it is less than one tick.
+    /// quarter of a lock's validity, so it is less than one tick of a second.
     pub(crate) round_takes: u8,
+    /// Whether an attempt whose votes are further apart than the vote window asks the voters again.
+    pub(crate) confirms_slow_votes: bool,
+    /// Whether a lock must be extended one vote window before its deadline.
+    pub(crate) extends_in_time: bool,
     /// Whether nodes have counters. Without them every vote confirms, and there are fewer states.
     pub(crate) fences: bool,
     /// Whether holders extend, and so repair.
@@ -68,8 +76,6 @@ pub(crate) struct Rules<const N: usize, const C: usize> {
     pub(crate) jumps: u8,
     /// Whether an operator releases the lock of the first client by force.
     pub(crate) forces: bool,
-    /// Whether a vote may arrive after the forced release of the lock that it is part of.
-    pub(crate) votes_outlive_force: bool,
     /// Within how many ticks the forced release reaches all nodes that it reaches.
     pub(crate) force_takes: u8,
     /// How long a node remembers a forced release.
@@ -83,10 +89,10 @@ pub(crate) struct Rules<const N: usize, const C: usize> {
     pub(crate) extend_of_nothing: ExtendOfNothing,
     /// How many nodes must extend, if not a majority.
     pub(crate) extend_needs: Option<usize>,
-    /// Whether a node that does not vote yet counts when it extends.
-    pub(crate) quarantined_extend: bool,
     /// Whether a node refuses the repair of a lock that was released by force there.
     pub(crate) repair_checks_mark: bool,
+    /// Whether it refuses to extend one.
+    pub(crate) extend_checks_mark: bool,
     /// Whether a repair raises the counter only if that is below the fence, and never lowers it.
     pub(crate) repair_raises_only: bool,
     /// Whether no repair follows once the holder has released.
@@ -100,15 +106,18 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     pub(crate) fn shipped(horizon: u8) -> Self {
         Self {
             horizon,
+            ttl: TTL,
+            tick: Duration::from_secs(1),
             round_takes: 0,
+            confirms_slow_votes: true,
+            extends_in_time: true,
             fences: true,
             extends: true,
             losses: 0,
             jumps: 0,
             forces: false,
-            votes_outlive_force: false,
             force_takes: 0,
-            mark_lasts: TTL,
+            mark_lasts: 2 * TTL,
             skews: [0; C],
             quarantine: TTL,
             quarantine_clock: QuarantineClock::Client,
@@ -116,8 +125,8 @@ impl<const N: usize, const C: usize> Rules<N, C> {
             after_end: AfterEnd::Nothing,
             extend_of_nothing: ExtendOfNothing::Refused,
             extend_needs: None,
-            quarantined_extend: true,
             repair_checks_mark: true,
+            extend_checks_mark: true,
             repair_raises_only: true,
             repair_checks_closed: true,
             most_states: usize::MAX,
@@ -144,6 +153,11 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         Self { skews, quarantine: TTL + 2, ..self }
     }
 
+    /// A lock lasts four ticks, and the votes of an attempt may be one tick apart.
+    pub(crate) fn in_short_ticks(self) -> Self {
+        Self { ttl: 4, tick: Duration::from_millis(50), round_takes: 1, quarantine: 4, mark_lasts: 8, ..self }
+    }
+
     pub(crate) fn with_late_commands(self) -> Self {
         Self { after_end: AfterEnd::LateCommands, ..self }
     }
@@ -164,15 +178,23 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         // One tick more than the clock, so that the slowest one does not begin below zero.
         (now + 2).checked_add_signed(self.skews[client]).unwrap() * FENCES_PER_TICK
     }
-}
 
-pub(crate) fn ttl() -> Ttl {
-    let (span, node_timeout) = (Duration::from_secs(TTL.into()), Duration::from_millis(10));
-    Ttl::new(span, Drift::DEFAULT, node_timeout, span).unwrap()
-}
+    /// The ttl as the shipped code sees it.
+    pub(crate) fn ttl(&self) -> Ttl {
+        let (span, node_timeout) = (self.tick * self.ttl.into(), Duration::from_millis(10));
+        let ttl = Ttl::new(span, Drift::DEFAULT, node_timeout, span).unwrap();
+        if self.extends_in_time { ttl } else { ttl.on_one_node() }
+    }
 
-/// Both clocks of every client at tick `now`.
-pub(crate) fn clocks(now: u8) -> (Moment, Wall) {
-    let since = Duration::from_secs(now.into());
-    (Moment::from_boot(since), Wall::from_micros(0) + since)
+    /// Whether votes that took from tick `from` to tick `now` count together.
+    pub(crate) fn count_together(&self, from: u8, now: u8) -> bool {
+        let window = Self { extends_in_time: true, ..*self }.ttl().vote_window();
+        self.tick * (now - from).into() <= window || !self.confirms_slow_votes
+    }
+
+    /// Both clocks of every client at tick `now`.
+    pub(crate) fn clocks(&self, now: u8) -> (Moment, Wall) {
+        let since = self.tick * now.into();
+        (Moment::from_boot(since), Wall::from_micros(0) + since)
+    }
 }

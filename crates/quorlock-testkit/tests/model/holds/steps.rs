@@ -1,7 +1,7 @@
 //! All that can happen next in a world.
 
 use super::node::forget;
-use super::rules::{AfterEnd, QuarantineClock, Rules, TTL};
+use super::rules::{AfterEnd, QuarantineClock, Rules};
 use super::timeline;
 use super::world::{Command, Epoch, Heard, Knowledge, Phase, Violation, World};
 use crate::search::Model;
@@ -161,9 +161,6 @@ impl<const N: usize, const C: usize> Rules<N, C> {
             at.is_forced = true;
             at.marked_until = world.now + self.mark_lasts;
             at.stored.take_if(|stored| stored.client == 0);
-            if !self.votes_outlive_force {
-                at.links[0].queue.drop_all(Command::Vote);
-            }
             let first = world.forced.map_or(world.now, |(first, _)| first);
             after.forced = Some((first, world.now));
             next.push((Action::Force { node }, after));
@@ -254,7 +251,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
     /// Checks what must hold in every world.
     fn check(&self, world: &mut World<N, C>) {
         let holders = world.clients.iter().filter(|client| client.holds()).count();
-        let is_excused = |(_, last): (u8, u8)| world.clients[0].holds() && world.now < last + TTL;
+        let is_excused = |(_, last): (u8, u8)| world.clients[0].holds() && world.now < last + self.ttl;
         if holders > 1 && !world.forced.is_some_and(is_excused) {
             // Whatever else is wrong, this is the worst.
             world.broken = Some(Violation::TwoHolders);
@@ -263,7 +260,7 @@ impl<const N: usize, const C: usize> Rules<N, C> {
         if let Some((_, last)) = world.forced
             && forced > N / 2
             && world.clients[0].holds()
-            && world.now >= last + TTL
+            && world.now >= last + self.ttl
         {
             world.violate(Violation::HeldAfterForce);
         }

@@ -139,6 +139,8 @@ pub(crate) enum Phase {
     Idle,
     Voting,
     Stamping,
+    /// It asks the voters again.
+    Confirming,
     Holding,
     Extending,
     /// It released the lock.

@@ -199,9 +199,10 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
         }
         Command::Extend { name, token, ttl, mode, may_be_shared, .. } => {
             let may_be_shared = usize::from(*may_be_shared);
-            let mut command = start(out, Script::Extend, 2 + may_be_shared, 3 + may_be_shared)
+            let mut command = start(out, Script::Extend, 3 + may_be_shared, 3 + may_be_shared)
                 .arg(name.as_str())
-                .fence_key(name);
+                .fence_key(name)
+                .taken_key(name, token);
             if may_be_shared > 0 {
                 command = command.readers_key(name);
             }

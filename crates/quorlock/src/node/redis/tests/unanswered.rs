@@ -93,7 +93,7 @@ async fn a_release_without_the_script_that_was_done_is_among_what_is_left() {
     let mut in_flight = InFlight::default();
     in_flight.pending.extend([Pending::CompareAndDelete(plain("a", 1)), Pending::HasWaiters]);
     in_flight.on_value(Value::Integer(1), &node.link).unwrap();
-    let left: Vec<Pending> = in_flight.drain(node.link.ctx.injected).collect();
+    let left: Vec<Pending> = in_flight.drain(crate::context::injected_bug::InjectedBugs::default()).collect();
     assert!(matches!(left.as_slice(), [Pending::Release(_), Pending::HasWaiters]), "{left:?}");
 }
 

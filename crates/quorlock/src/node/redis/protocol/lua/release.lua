@@ -5,8 +5,10 @@
 --       expiry names that were never ours would fill the server
 --   `-` waiters get no hint
 --   `s` it may be held shared (one key: the labels of its shared holders)
---   `!` released by force: its holder must not give it back to this server (repair.lua) for as long as any
---       lock may last (two keys: that of the token, and the epoch, which records that time)
+--   `!` released by force: its holder must not extend it here or give it back (extend.lua, repair.lua).
+--       Until the release has reached the last server, for one longest ttl at most, the holder may extend
+--       it elsewhere for another one. 10 s more cover clocks of different rates (two keys: that of the
+--       token, and the epoch, which records the longest ttl)
 -- One answer each: 1 freed, 2 freed and no client waits for any name, 3 freed and no client waits for this
 -- one, 0 gone, -1 taken.
 local call, find = redis.pcall, string.find
@@ -29,7 +31,7 @@ for i = 1, #ARGV do
     if find(token, '!', 33, true) then
       local epoch = call('GET', KEYS[extra + 2])
       local longest = type(epoch) == 'string' and string.match(epoch, '^v2:%x+:%d+:%d+:(%d+):') or 604800000
-      call('SET', KEYS[extra + 1], '1', 'PX', longest)
+      call('SET', KEYS[extra + 1], '1', 'PX', string.format('%.0f', 2 * longest + 10000))
       extra = extra + 2
     end
     token = string.sub(token, 1, 32)

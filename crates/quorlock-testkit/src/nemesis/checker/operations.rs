@@ -1,0 +1,124 @@
+//! The history of a run as operations that another checker can read.
+
+use crate::nemesis::checker::AFTERMATH;
+use crate::nemesis::checker::history::{History, Hold, RecordedAccess};
+use crate::nemesis::resource::access::{Answer, Step};
+use crate::operations::{Operation, OperationKind};
+use std::time::Duration;
+
+impl History {
+    /// What clients did, for another checker.
+    pub fn operations(&self) -> Vec<Operation> {
+        let mut operations: Vec<_> = self.holds.iter().flat_map(|hold| self.operations_of(hold)).collect();
+        for hold in self.holds.iter().filter(|hold| !hold.is_adopted) {
+            let forced = self.forced.get(&hold.token).map(|at| {
+                let force = Operation::on_lock(OperationKind::ForceRelease, None, &hold.name, hold.fence);
+                force.at(self.since_start(*at), None)
+            });
+            operations.extend(forced);
+        }
+        operations.extend(self.accesses.iter().map(|access| self.operation_of(access)));
+        operations.extend(self.wild.iter().map(|(start, end)| {
+            let (call, returned) = (self.since_start(*start), self.since_start(*end + AFTERMATH));
+            Operation::new(OperationKind::Forget).at(call, returned)
+        }));
+        operations
+    }
+
+    fn operations_of(&self, hold: &Hold) -> Vec<Operation> {
+        let operation = |op| Operation::on_lock(op, Some(hold.client), &hold.name, hold.fence);
+        let op = if hold.is_adopted { OperationKind::Adopt } else { OperationKind::Acquire };
+        let noted = self.since_start(hold.noted());
+        let mut operations = vec![operation(op).at(self.since_start(hold.called), noted)];
+        for belief in &hold.beliefs[1..] {
+            // The calls of the watchdog are not reported.
+            operations.push(operation(OperationKind::Extend).at(None, self.since_start(belief.noted)));
+        }
+        // A lock that was over when its client got to know of it ended at some time before.
+        let until = Some(hold.until(&self.sleeps)).filter(|until| *until > hold.noted());
+        operations.push(operation(OperationKind::End).at(until.and_then(|at| self.since_start(at)), None));
+        operations
+    }
+
+    fn operation_of(&self, recorded: &RecordedAccess) -> Operation {
+        let access = &recorded.access;
+        let (op, written) = match &access.step {
+            Step::Show => (OperationKind::Show, None),
+            Step::Read => (OperationKind::Read, None),
+            Step::Write { value, based_on } => {
+                (OperationKind::Write, Some((value.clone(), based_on.clone())))
+            }
+        };
+        let (written, based_on) = written.unzip();
+        let answer = recorded.answer.as_ref().map(|(answer, _)| answer);
+        let (ok, read) = match answer {
+            Some(Answer::Accepted(ok)) => (Some(*ok), None),
+            Some(Answer::Value(value)) => (None, Some(value.clone())),
+            None => (None, None),
+        };
+        let returned = recorded.answer.as_ref().and_then(|(_, at)| self.since_start(*at));
+        let operation = Operation::on_lock(op, Some(recorded.client), &access.name, access.fence);
+        Operation { ok, value: written.or(read), based_on, ..operation }
+            .at(self.since_start(recorded.called), returned)
+    }
+
+    fn since_start(&self, at: Duration) -> Option<Duration> {
+        Some(at.saturating_sub(self.start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nemesis::client::report_line::{Belief, ReportLine};
+    use crate::nemesis::resource::access::Access;
+
+    fn ms(history: &History, millis: u64) -> Duration {
+        history.start + Duration::from_millis(millis)
+    }
+
+    /// The kinds of the operations with their times in milliseconds.
+    fn list(history: &History) -> Vec<(OperationKind, Option<u128>, Option<u128>)> {
+        let millis = |time: Option<Duration>| time.map(|time| time.as_millis());
+        history.operations().iter().map(|it| (it.op, millis(it.call), millis(it.returned))).collect()
+    }
+
+    fn grant(history: &mut History, noted: u64, until: u64) {
+        let (called, belief) =
+            (ms(history, 5), Belief { noted: ms(history, noted), until: ms(history, until) });
+        let (name, token) = ("a".to_owned(), "t".to_owned());
+        history.record_line(0, ReportLine::Granted { name, fence: 1, token, called, belief });
+    }
+
+    #[test]
+    fn a_hold_ends_at_its_deadline_or_its_release() {
+        let mut history = History::new(1);
+        grant(&mut history, 10, 100);
+        let end = |history: &History| list(history)[1];
+        assert_eq!(end(&history), (OperationKind::End, Some(100), None));
+        history.record_line(0, ReportLine::Releasing { at: ms(&history, 50), over: false });
+        assert_eq!(end(&history), (OperationKind::End, Some(50), None));
+    }
+
+    #[test]
+    fn when_a_hold_ended_that_was_over_at_once_is_unknown() {
+        let mut history = History::new(1);
+        grant(&mut history, 10, 10);
+        let acquire = (OperationKind::Acquire, Some(5), Some(10));
+        assert_eq!(list(&history), [acquire, (OperationKind::End, None, None)]);
+    }
+
+    #[test]
+    fn an_access_without_an_answer_does_not_return() {
+        let mut history = History::new(1);
+        let access = Access { name: "a".to_owned(), fence: 1, step: Step::Show };
+        for at in [1, 3] {
+            let at = ms(&history, at);
+            history.record_line(0, ReportLine::Accessing { access: access.clone(), at });
+        }
+        let at = ms(&history, 4);
+        history.record_line(0, ReportLine::Accessed { answer: Answer::Accepted(true), at });
+        let show = OperationKind::Show;
+        assert_eq!(list(&history), [(show, Some(1), None), (show, Some(3), Some(4))]);
+    }
+}
