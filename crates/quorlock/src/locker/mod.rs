@@ -95,6 +95,12 @@ impl Locker {
         Ok(self.lock(NameSet::new(names?)?))
     }
 
+    /// The lock on `names` as nodes store them, with those of a semaphore's slots ([`Name::of_slot`]): for a
+    /// program that knows only names and a token, to inspect the lock, extend it and release it.
+    pub fn stored(&self, names: impl Into<NameSet>) -> Lock {
+        self.lock(names.into())
+    }
+
     /// The semaphore called `name`, with `slots` slots: at most that many clients hold a permit. All clients
     /// must use the same number.
     ///
