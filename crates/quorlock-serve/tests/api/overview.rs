@@ -146,8 +146,7 @@ async fn metrics_count_readers_names_and_permits() {
         text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u32>().ok())
     };
     let text = lab.get("/metrics").await.text;
-    for (name, count) in
-        [("metrics-shared", 2), ("metrics-one", 1), ("metrics-two", 1), ("metrics-slots", 2)]
+    for (name, count) in [("metrics-shared", 2), ("metrics-one", 1), ("metrics-two", 1), ("metrics-slots", 2)]
     {
         assert_eq!(held(&text, name), Some(count), "{name}");
     }
