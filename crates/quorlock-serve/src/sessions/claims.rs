@@ -60,9 +60,9 @@ impl Registered {
         tokens.filter_map(|token| self.by_token.get(token)).filter(|claim| !claim.has_ended())
     }
 
-    /// A claim that excludes `lease`.
+    /// A claim that excludes `lease`. All claims to one name have the same mode, so one of each name will do.
     fn conflict(&self, lease: &Lease) -> Option<Claim> {
-        let mut others = lease.names().iter().flat_map(|name| self.of(name));
+        let mut others = lease.names().iter().filter_map(|name| self.of(name).next());
         others.find(|claim| claim.lease.mode().conflicts_with(lease.mode())).cloned()
     }
 

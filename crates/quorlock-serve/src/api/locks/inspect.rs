@@ -80,7 +80,8 @@ pub(crate) async fn show(
     }
     // A caller of this sidecar may still have a lock that the nodes forgot: an operator needs its token
     // to free it.
-    let token = token.or_else(|| app.claims.token(&name).filter(|_| !seen.is_held()));
+    let forgotten = || app.claims.token(&name).filter(|_| !matches!(seen.holder, Holder::Shared { .. }));
+    let token = token.or_else(forgotten);
     lock.token = token.filter(|_| scope >= Scope::Write).map(|token| token.to_string());
     Ok(json(&lock))
 }

@@ -180,12 +180,13 @@ async fn force(
     token: Token,
     caller: Caller,
 ) -> ReleaseOutcome {
-    let lock = app.locker.stored(app.claims.names(&name, token).unwrap_or(named));
+    let claimed = app.claims.names(&name, token);
     let guard = app.sessions.remove(&name, token);
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
-    if app.claims.names(&name, token).is_some() {
+    if claimed.is_some() {
         app.claims.end(token);
     }
+    let lock = app.locker.stored(claimed.unwrap_or(named));
     // The library logs the release; the span adds the caller.
     let secret = caller.secret.as_deref().unwrap_or("-");
     let (peer, scope) = (caller.source, caller.scope.word());
