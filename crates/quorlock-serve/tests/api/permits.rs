@@ -1,8 +1,9 @@
 //! Permits of semaphores: never more than there are slots.
 
 use crate::kit::{Lab, event};
-use quorlock_serve::Peer;
-use quorlock_testkit::until;
+use quorlock::{Locker, RestartGuard};
+use quorlock_serve::{Peer, Sidecar};
+use quorlock_testkit::{Server, until};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,4 +145,29 @@ async fn semaphores_have_bounds() {
         lab.post("/v1/locks/gpu/release", &body).await.problem(400, "bad_request");
         lab.post("/v1/locks/gpu/extend", &body).await.problem(400, "bad_request");
     }
+}
+
+/// Goal: a slot that the nodes forgot is granted to no second caller of the sidecar; another slot is.
+#[tokio::test]
+async fn a_forgotten_slot_is_not_granted_again() {
+    let server = Server::builder().start();
+    let nodes = Locker::builder()
+        .nodes([server.url()])
+        .restart_guard(RestartGuard::Off)
+        .node_timeout(Duration::from_millis(500));
+    let lab = Lab::from(Sidecar::builder(nodes).build().unwrap(), Peer::Loopback);
+    let acquire = async |name: &str, slots: u32, wait: u64| {
+        let body = json!({ "slots": slots, "wait_ms": wait, "ttl_ms": 20_000 });
+        lab.post(&format!("/v1/locks/{name}/acquire"), &body).await
+    };
+    let only = acquire("one", 1, 0).await.ok();
+    assert_eq!(server.cli(&["DEL", "quorlock:slot:one:0"]).trim(), "1");
+    acquire("one", 1, 0).await.problem(409, "no_permit");
+    acquire("one", 1, 50).await.problem(408, "wait_over");
+    lab.post("/v1/locks/one/release", &json!({ "token": only["token"] })).await;
+    acquire("one", 1, 0).await.ok();
+    let first = acquire("two", 2, 0).await.ok();
+    let slot = first["slot"].as_u64().unwrap();
+    assert_eq!(server.cli(&["DEL", &format!("quorlock:slot:two:{slot}")]).trim(), "1");
+    assert_ne!(acquire("two", 2, 15_000).await.ok()["slot"], first["slot"]);
 }
