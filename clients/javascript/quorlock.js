@@ -8,6 +8,11 @@
  *       lease.check(); // throws LockLost if it is not ours any more
  *     });
  *
+ *     await withLock("config", { shared: true }, read);        // any number of readers, or one writer
+ *     const both = await lockAll(["account:1", "account:2"]);  // all or none, one fence
+ *     const permit = await semaphore("gpu", 4);                // at most 4; `permit.slot` says which
+ *     const led = await election("scheduler").campaign("10.0.0.7:80"); // leads until `led.release()`
+ *
  * The lock is held while the connection to the sidecar is open, and free the moment this process is gone. Where one
  * connection cannot last as long as the lock, `acquire`, `extend` and `release` of a `Client` do it by token.
  *
@@ -35,6 +40,8 @@ const TICK_MS = 10;
 const DRIFT = 0.001;
 /** The most that one answer or event may have. */
 const LONGEST = 16 << 20;
+/** How long a candidate campaigns at most with one request. */
+const LONGEST_WAIT_MS = 3_600_000;
 /** How long the sidecar may take to let go. */
 const LET_GO_MS = 2_000;
 /** Why a hold is lost whose time is over. */
@@ -64,6 +71,25 @@ export class Held extends QuorlockError {
   }
   get remainingMs() {
     return this.problem.remaining_ms ?? null;
+  }
+  /** Those who share the lock, if that keeps us out. */
+  get readers() {
+    return this.problem.readers ?? [];
+  }
+}
+/** Others have some of the names. */
+export class NamesHeld extends Held {
+  /** Each name that is held, with its `holder` or `readers`. */
+  get held() {
+    return (this.problem.held ?? []).map(({ remaining_ms: remainingMs = null, ...rest }) => ({ ...rest, remainingMs }));
+  }
+}
+/** All slots of the semaphore are taken. */
+export class NoPermit extends Held {}
+/** The semaphore is in use with another number of slots. */
+export class SlotsDiffer extends QuorlockError {
+  get recorded() {
+    return this.problem.recorded ?? null;
   }
 }
 /** The lock did not become free in time. */
@@ -97,6 +123,9 @@ export class BadRequest extends QuorlockError {}
 
 const BY_CODE = {
   held: Held,
+  names_held: NamesHeld,
+  no_permit: NoPermit,
+  slots_differ: SlotsDiffer,
   wait_over: WaitOver,
   contended: Contended,
   lost: LockLost,
@@ -129,18 +158,48 @@ export class Client {
     this.#timeoutMs = timeoutMs;
   }
 
-  /** Waits for the lock and keeps it until `release` of what it answers. */
-  async hold(name, { ttlMs, waitMs, owner = this.#owner, reason, signal } = {}) {
-    const query = new URLSearchParams();
-    for (const [key, value] of Object.entries({ ttl_ms: ttlMs, wait_ms: waitMs, owner, reason })) {
-      if (value !== undefined) query.set(key, String(value));
-    }
-    const wanted = String(query) === "" ? "" : `?${query}`;
-    const timeoutMs = this.#timeoutMs + (waitMs ?? 10_000);
+  /**
+   * Waits for the lock and keeps it until `release` of what it answers. `shared`: together with others that share it.
+   * `names`: further ones to hold together with it. `slots`: a permit of a semaphore with so many slots.
+   */
+  async hold(name, { ttlMs, waitMs, owner = this.#owner, reason, shared, names, slots, signal } = {}) {
+    const wanted = { ttl_ms: ttlMs, wait_ms: waitMs, owner, reason, mode: mode(shared), names, slots };
+    return await this.#open(Hold, name, `${path(name)}/hold`, wanted, waitMs ?? 10_000, signal);
+  }
+
+  /** Waits for all these locks together, at most 16, with one fence; `release` lets go of all of them. */
+  async lockAll(names, options = {}) {
+    if (!Array.isArray(names) || names.length === 0) throw new TypeError("lockAll takes an array of 1 to 16 names");
+    return await this.hold(names[0], { ...options, names: names.length > 1 ? names.slice(1) : undefined });
+  }
+
+  /** Waits for a permit, of which there are `slots`. All clients must give the same number. */
+  async semaphore(name, slots, options = {}) {
+    return await this.hold(name, { ...options, slots });
+  }
+
+  /** The election of that name: one of its candidates leads at a time. */
+  election(name) {
+    return new Election(name, {
+      campaign: async (value, { ttlMs, waitMs = LONGEST_WAIT_MS, owner = this.#owner, signal } = {}) => {
+        const wanted = { value, ttl_ms: ttlMs, wait_ms: waitMs, owner };
+        return await this.#open(Leadership, name, `${path(name, "elections")}/campaign`, wanted, waitMs, signal);
+      },
+      leader: async () => (await this.#ask("GET", path(name, "elections"))).leader,
+      observe: (after, signal) => {
+        const where = `${path(name, "elections")}/observe${queryOf({ after })}`;
+        return this.#send("GET", where, undefined, { signal });
+      },
+    });
+  }
+
+  /** Opens a stream that holds what it is asked for. */
+  async #open(Kind, name, where, wanted, waitMs, signal) {
+    const timeoutMs = this.#timeoutMs + waitMs;
     const asked = now();
-    const answer = await this.#send("GET", `${path(name)}/hold${wanted}`, undefined, { timeoutMs, signal });
+    const answer = await this.#send("GET", `${where}${queryOf(wanted)}`, undefined, { timeoutMs, signal });
     if (answer.statusCode !== 200) throw problem(answer, await text(answer));
-    return await Hold.begin(name, answer, asked, signal);
+    return await Kind.begin(name, answer, asked, signal);
   }
 
   /** Runs `work` under the lock. Throws LockLost if the lock was lost meanwhile and nothing else went wrong. */
@@ -159,26 +218,32 @@ export class Client {
   }
 
   /** Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process. */
-  async acquire(name, { ttlMs, waitMs = 0, owner = this.#owner, reason, signal } = {}) {
-    const body = { ttl_ms: ttlMs, wait_ms: waitMs, owner, reason };
+  async acquire(name, { ttlMs, waitMs = 0, owner = this.#owner, reason, shared, names, slots, signal } = {}) {
+    const body = { ttl_ms: ttlMs, wait_ms: waitMs, owner, reason, mode: mode(shared), names, slots };
     const asked = now();
     return new Lease(await this.#post(name, "acquire", body, { waitMs, signal }), asked);
   }
 
-  /** Keeps it for one ttl from now. Throws LockLost if it is not held under that token. */
-  async extend(name, token, { ttlMs } = {}) {
+  /**
+   * Keeps it for one ttl from now. Throws LockLost if it is not held under that token. `names` and `slot` are those of
+   * the lease; only another sidecar than the one that gave it needs them.
+   */
+  async extend(name, token, { ttlMs, names, slot } = {}) {
     const asked = now();
-    return new Lease(await this.#post(name, "extend", { token, ttl_ms: ttlMs }), asked);
+    const body = { token, ttl_ms: ttlMs, ...covered(name, names, slot) };
+    return new Lease(await this.#post(name, "extend", body), asked);
   }
 
   /** Lets go. True if a majority confirmed it; otherwise its time runs out. Throws LockLost if it was gone. */
-  async release(name, token) {
-    return (await this.#post(name, "release", { token })).outcome === "released";
+  async release(name, token, { names, slot } = {}) {
+    const body = { token, ...covered(name, names, slot) };
+    return (await this.#post(name, "release", body)).outcome === "released";
   }
 
   /** Takes the lock away from who holds it under that token, which `status` shows to scope `write`. */
-  async forceRelease(name, token) {
-    return (await this.#post(name, "force-release", { token })).outcome === "released";
+  async forceRelease(name, token, { names, slot } = {}) {
+    const body = { token, ...covered(name, names, slot) };
+    return (await this.#post(name, "force-release", body)).outcome === "released";
   }
 
   /** Who holds it, also if nobody does. */
@@ -239,6 +304,21 @@ export function lock(name, options) {
   return new Client().hold(name, options);
 }
 
+/** `new Client().lockAll(...)`. */
+export function lockAll(names, options) {
+  return new Client().lockAll(names, options);
+}
+
+/** `new Client().semaphore(...)`. */
+export function semaphore(name, slots, options) {
+  return new Client().semaphore(name, slots, options);
+}
+
+/** `new Client().election(...)`. */
+export function election(name) {
+  return new Client().election(name);
+}
+
 /** `new Client().withLock(...)`. */
 export function withLock(name, ...rest) {
   return new Client().withLock(name, ...rest);
@@ -251,6 +331,12 @@ export class Lease {
   /** `asked` is from before the request was sent. */
   constructor(answer, asked) {
     this.name = answer.name;
+    /** All names that are held together; just `name`, unless there are several. */
+    this.names = answer.names ?? [answer.name];
+    /** The slot of a permit. */
+    this.slot = answer.slot ?? null;
+    /** "exclusive" or "shared"; null if it was extended by a sidecar that did not hand it out. */
+    this.mode = answer.mode ?? null;
     this.token = answer.token;
     /** Increases with every holder; null if it was extended by a sidecar that did not hand it out. */
     this.fence = answer.fence ?? null;
@@ -289,13 +375,17 @@ export class Hold {
 
   /** Waits for the first event of the stream. */
   static async begin(name, answer, asked, signal) {
-    const hold = new Hold(name, answer, asked);
+    const hold = new this(name, answer, asked);
     await new Promise((resolve, reject) => hold.#follow(resolve, reject, signal));
     return hold;
   }
 
   constructor(name, answer, asked) {
     this.name = name;
+    /** All names that are held together; just `name`, unless there are several. */
+    this.names = [name];
+    /** The slot of a permit. */
+    this.slot = null;
     /** Increases with every holder: let what the lock protects refuse smaller ones. */
     this.fence = 0;
     this.token = "";
@@ -352,9 +442,8 @@ export class Hold {
     const onAbort = () => answer.destroy(signal.reason);
     signal?.addEventListener("abort", onAbort, { once: true });
     const events = new Events((kind, data) => {
-      if (kind === "held") {
-        this.fence = data.fence;
-        this.token = data.token;
+      if (kind === "held" || kind === "leading") {
+        this.begun(data);
         this.#keepUntil(endOf(data, this.#asked));
         signal?.removeEventListener("abort", onAbort);
         resolve();
@@ -383,6 +472,14 @@ export class Hold {
     answer.on("close", () => end("the sidecar ended the connection"));
   }
 
+  /** What the first event says. */
+  begun(data) {
+    this.fence = data.fence;
+    this.token = data.token;
+    this.names = data.names ?? [this.name];
+    this.slot = data.slot ?? null;
+  }
+
   #keepUntil(deadline) {
     this.#deadline = deadline;
     clearTimeout(this.#timer);
@@ -406,6 +503,69 @@ if (Symbol.asyncDispose) {
       return this.release();
     },
   });
+}
+
+/** A won election, until `release`; everything else is as with a lock. Stop leading when its signal aborts. */
+export class Leadership extends Hold {
+  /** What was published. */
+  value = "";
+
+  /** Above that of every leader before. Send it with every command to followers. */
+  get term() {
+    return this.fence;
+  }
+
+  begun(data) {
+    super.begun(data);
+    this.value = data.value;
+  }
+}
+
+/** One of several candidates leads at a time. */
+export class Election {
+  #calls;
+
+  constructor(name, calls) {
+    this.name = name;
+    this.#calls = calls;
+  }
+
+  /** Waits until we lead, an hour at most if `waitMs` is left out, and publishes `value`, such as our address. */
+  async campaign(value, options = {}) {
+    return await this.#calls.campaign(value, options);
+  }
+
+  /** Who leads now; null if nobody does. */
+  async leader() {
+    return await this.#calls.leader();
+  }
+
+  /**
+   * The current leader, and each that follows, by rising terms; from the one after term `after` if that is given. It
+   * ends only with an error: Unreachable if the sidecar ends. Then go on after the last term that you saw.
+   */
+  async *observe({ after, signal } = {}) {
+    const answer = await this.#calls.observe(after, signal);
+    if (answer.statusCode !== 200) throw problem(answer, await text(answer));
+    const leaders = [];
+    const events = new Events((kind, data) => {
+      if (kind === "leader") leaders.push(data);
+    });
+    answer.socket?.setTimeout(SILENCE_MS, () => answer.destroy(new Error("the sidecar is silent")));
+    let cause;
+    try {
+      for await (const bytes of answer) {
+        events.push(bytes);
+        yield* leaders.splice(0);
+      }
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason;
+      cause = error;
+    } finally {
+      answer.destroy();
+    }
+    throw new Unreachable("the sidecar ended the stream of leaders", { code: "unreachable", cause });
+  }
 }
 
 /** Server-sent events out of a stream of bytes. */
@@ -494,11 +654,30 @@ function target(url, tls) {
   return parts.protocol === "https:" ? { module: https, options: { ...options, ...tls } } : { module: http, options };
 }
 
-function path(name) {
+/** The query of a request; an array comes once for each of its values. */
+function queryOf(fields) {
+  const query = new URLSearchParams();
+  for (const [key, value] of Object.entries(fields)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined) query.append(key, String(one));
+    }
+  }
+  return String(query) === "" ? "" : `?${query}`;
+}
+
+const mode = (shared) => (shared ? "shared" : undefined);
+
+/** What else than `name` a lease covers. */
+function covered(name, names = [], slot = null) {
+  const others = names.filter((one) => one !== name);
+  return { names: others.length > 0 ? others : undefined, slot: slot ?? undefined };
+}
+
+function path(name, place = "locks") {
   if (typeof name !== "string") throw new TypeError("the name of a lock is a string");
   // A name of dots would be taken for a step in the path.
   const quoted = name === "." || name === ".." ? name.replaceAll(".", "%2E") : encodeURIComponent(name);
-  return `/v1/locks/${quoted}`;
+  return `/v1/${place}/${quoted}`;
 }
 
 async function text(answer) {

@@ -7,6 +7,11 @@
         lease.check()               # raises LockLost as soon as the lock is not ours any more
         book(fence=lease.fence)
 
+    with lock("config", shared=True): ...                   # any number of readers, or one writer
+    with lock_all(["account:1", "account:2"]) as lease: ... # all or none, one fence
+    with semaphore("gpu", 4) as permit: use(permit.slot)    # at most 4 permits
+    with election("scheduler").campaign("10.0.0.7:80") as led: lead(led.term)
+
 The lock is held while the connection to the sidecar is open, and free the moment this process is gone. Where one
 connection cannot last as long as the lock, `Client.acquire`, `extend` and `release` do it by token.
 
@@ -29,13 +34,14 @@ import threading
 import time
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Mapping, Optional, Type, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Type, Union
 from urllib.parse import quote, urlencode, urlsplit
 
 __all__ = [
-    "BadRequest", "Client", "Contended", "Forbidden", "Full", "Held", "Hold", "Holder", "Lease", "LockLost", "LockView",
-    "Lost", "NoQuorum", "QuorlockError", "ShuttingDown", "TooManyNames", "TooManyWaiters", "TooSlow", "Unauthorized",
-    "Unreachable", "WaitOver", "lock",
+    "BadRequest", "Client", "Contended", "Election", "Forbidden", "Full", "Held", "HeldName", "Hold", "Holder", "Leader",
+    "Leadership", "Lease", "LockLost", "LockView", "Lost", "NamesHeld", "NoPermit", "NoQuorum", "QuorlockError", "Reader",
+    "ShuttingDown", "SlotsDiffer", "TooManyNames", "TooManyWaiters", "TooSlow", "Unauthorized", "Unreachable", "WaitOver",
+    "election", "lock", "lock_all", "semaphore",
 ]  # fmt: skip
 
 Seconds = Union[float, int, timedelta]
@@ -43,6 +49,8 @@ Seconds = Union[float, int, timedelta]
 DEFAULT_URL = "http://127.0.0.1:7420"
 # The sidecar says something every 5 s while a lock is held. Silence for longer means that it is gone.
 SILENCE = 15.0
+# How long a candidate campaigns at most with one request.
+LONGEST_WAIT = 3600.0
 # The clocks of two machines may run apart by this much of the time that they measure. A sidecar belongs on the machine of
 # its callers; on another a hold ends for us after about a thousand ttls.
 DRIFT = 0.001
@@ -64,6 +72,40 @@ class Holder:
 
 
 @dataclass(frozen=True)
+class Reader:
+    """One of those who share a lock."""
+
+    owner: str
+    pid: int
+    since: int
+    reason: Optional[str]
+    fence: int
+    #: Only for callers of scope `write`, and only from `Client.status`.
+    token: Optional[str] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class HeldName:
+    """A name that others hold, exclusively (`holder`) or shared (`readers`)."""
+
+    name: str
+    holder: Optional[Holder]
+    readers: List[Reader]
+    remaining: Optional[float]
+
+
+@dataclass(frozen=True)
+class Leader:
+    """Who leads an election. It may be old when you read it: compare terms, which only rise."""
+
+    value: str
+    term: int
+    owner: str
+    pid: int
+    since: int
+
+
+@dataclass(frozen=True)
 class LockView:
     """What the nodes say of one lock. Times are seconds; `since` of the holder is Unix time in milliseconds."""
 
@@ -80,6 +122,13 @@ class LockView:
     #: Only for callers of scope `write`, and only from `Client.status`.
     token: Optional[str] = field(default=None, repr=False)
     node_views: List[Dict[str, Any]] = field(default_factory=list, repr=False)
+    #: "exclusive", "shared", or `None` if it is free.
+    mode: Optional[str] = None
+    #: Those who share it.
+    readers: List[Reader] = field(default_factory=list)
+    #: The semaphore and the number of the slot, if it is one.
+    semaphore: Optional[str] = None
+    slot: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +144,12 @@ class Lease:
     nodes: int
     quorum: int
     _deadline: float = field(repr=False)
+    #: All names that are held together; just `name`, unless there are several.
+    names: Tuple[str, ...] = ()
+    #: The slot of a permit.
+    slot: Optional[int] = None
+    #: "exclusive" or "shared"; `None` if it was extended by a sidecar that did not hand it out.
+    mode: Optional[str] = None
 
     @property
     def remaining(self) -> float:
@@ -139,6 +194,42 @@ class Held(QuorlockError):
     @property
     def remaining(self) -> Optional[float]:
         return _seconds(self.problem.get("remaining_ms"))
+
+    @property
+    def readers(self) -> List[Reader]:
+        """Those who share the lock, if that keeps us out."""
+        return _readers(self.problem.get("readers"))
+
+
+class NamesHeld(Held):
+    """Others have some of the names: `held` says which and who. `WaitOver` has it in `problem["held"]`."""
+
+    code = "names_held"
+
+    @property
+    def held(self) -> List[HeldName]:
+        return [
+            HeldName(
+                one["name"], _holder(one.get("holder")), _readers(one.get("readers")), _seconds(one.get("remaining_ms"))
+            )
+            for one in self.problem.get("held") or []
+        ]
+
+
+class NoPermit(Held):
+    """All slots of the semaphore are taken."""
+
+    code = "no_permit"
+
+
+class SlotsDiffer(QuorlockError):
+    """The semaphore is in use with another number of slots: `recorded`."""
+
+    code = "slots_differ"
+
+    @property
+    def recorded(self) -> Optional[int]:
+        return self.problem.get("recorded")
 
 
 class WaitOver(Held):
@@ -224,7 +315,7 @@ class BadRequest(QuorlockError):
 _BY_CODE: Dict[str, Type[QuorlockError]] = {
     kind.code: kind
     for kind in (
-        Held, WaitOver, Contended, LockLost, NoQuorum, TooSlow, TooManyWaiters, TooManyNames, Full, ShuttingDown,
+        Held, NamesHeld, NoPermit, SlotsDiffer, WaitOver, Contended, LockLost, NoQuorum, TooSlow, TooManyWaiters, TooManyNames, Full, ShuttingDown,
         Unauthorized, Forbidden, BadRequest,
     )
 }  # fmt: skip
@@ -261,15 +352,59 @@ class Client:
         wait: Optional[Seconds] = None,
         owner: Optional[str] = None,
         reason: Optional[str] = None,
+        shared: bool = False,
     ) -> "Hold":
         """The lock for a `with` block (or `async with`). The sidecar keeps it until the block ends.
 
-        `wait`: for how long at most, 10 s if left out. Entering raises `WaitOver`, `Held` (with `wait=0`) or
-        `NoQuorum`; leaving raises `LockLost` if the lock was lost meanwhile and nothing else went wrong.
+        `wait`: for how long at most, 10 s if left out. `shared`: together with others that share it. Entering raises
+        `WaitOver`, `Held` (with `wait=0`) or `NoQuorum`; leaving raises `LockLost` if the lock was lost meanwhile and
+        nothing else went wrong.
         """
-        return Hold(self, name, ttl, wait, owner or self._owner, reason)
+        how = {"ttl_ms": _ms(ttl), "owner": owner or self._owner, "reason": reason, "mode": _mode(shared)}
+        return Hold(self, name, wait, how)
 
     lock = hold
+
+    def lock_all(
+        self,
+        names: Sequence[str],
+        *,
+        ttl: Optional[Seconds] = None,
+        wait: Optional[Seconds] = None,
+        owner: Optional[str] = None,
+        reason: Optional[str] = None,
+        shared: bool = False,
+    ) -> "Hold":
+        """All these locks together for a `with` block, or none of them: at most 16, with one fence.
+
+        No client holds some of them while it waits for others, so their order does not matter. Entering raises
+        `NamesHeld` (with `wait=0`), which says who has which of them, and what `hold` raises.
+        """
+        first, others = _first(names)
+        how = {"ttl_ms": _ms(ttl), "owner": owner or self._owner, "reason": reason, "mode": _mode(shared)}
+        return Hold(self, first, wait, {**how, "names": others or None})
+
+    def semaphore(
+        self,
+        name: str,
+        slots: int,
+        *,
+        ttl: Optional[Seconds] = None,
+        wait: Optional[Seconds] = None,
+        owner: Optional[str] = None,
+        reason: Optional[str] = None,
+    ) -> "Hold":
+        """A permit for a `with` block: at most `slots` clients have one. All clients must give the same number.
+
+        `slot` of what is entered is its number, from 0; its fence belongs to that slot. Entering raises `NoPermit` (with
+        `wait=0`) if all are taken, `SlotsDiffer`, and what `hold` raises.
+        """
+        how = {"ttl_ms": _ms(ttl), "owner": owner or self._owner, "reason": reason, "slots": slots}
+        return Hold(self, name, wait, how)
+
+    def election(self, name: str) -> "Election":
+        """The election of that name: one of its candidates leads at a time."""
+        return Election(self, name)
 
     def acquire(
         self,
@@ -279,24 +414,48 @@ class Client:
         wait: Seconds = 0,
         owner: Optional[str] = None,
         reason: Optional[str] = None,
+        shared: bool = False,
+        names: Sequence[str] = (),
+        slots: Optional[int] = None,
     ) -> Lease:
-        """Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process."""
-        wanted = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner or self._owner, "reason": reason}
+        """Takes the lock for one ttl. Extend it in time, and release it: it does not end with this process.
+
+        `names`: further ones to hold together with it. `slots`: a permit of a semaphore with so many slots.
+        """
+        wanted: Dict[str, Any] = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner or self._owner}
+        wanted.update(reason=reason, mode=_mode(shared), names=list(names) or None, slots=slots)
         asked = _now()
         return _lease(self._post(name, "acquire", wanted, patience=_span(wait)), asked)
 
-    def extend(self, name: str, token: str, *, ttl: Optional[Seconds] = None) -> Lease:
-        """Keeps it for one ttl from now. Raises `LockLost` if it is not held under that token."""
+    def extend(
+        self,
+        name: str,
+        token: str,
+        *,
+        ttl: Optional[Seconds] = None,
+        names: Sequence[str] = (),
+        slot: Optional[int] = None,
+    ) -> Lease:
+        """Keeps it for one ttl from now. Raises `LockLost` if it is not held under that token.
+
+        `names` and `slot` are those of the lease; only another sidecar than the one that gave it needs them.
+        """
         asked = _now()
-        return _lease(self._post(name, "extend", {"token": token, "ttl_ms": _ms(ttl)}), asked)
+        body = {"token": token, "ttl_ms": _ms(ttl), **_covered(name, names, slot)}
+        return _lease(self._post(name, "extend", body), asked)
 
-    def release(self, name: str, token: str) -> bool:
-        """Lets go. True if a majority confirmed it; otherwise its time runs out. Raises `LockLost` if it was gone."""
-        return self._post(name, "release", {"token": token}).get("outcome") == "released"
+    def release(self, name: str, token: str, *, names: Sequence[str] = (), slot: Optional[int] = None) -> bool:
+        """Lets go. True if a majority confirmed it; otherwise its time runs out. Raises `LockLost` if it was gone.
 
-    def force_release(self, name: str, token: str) -> bool:
+        `names` and `slot` as for `extend`.
+        """
+        body = {"token": token, **_covered(name, names, slot)}
+        return self._post(name, "release", body).get("outcome") == "released"
+
+    def force_release(self, name: str, token: str, *, names: Sequence[str] = (), slot: Optional[int] = None) -> bool:
         """Takes the lock away from who holds it under that token, which `status` shows to scope `write`."""
-        return self._post(name, "force-release", {"token": token}).get("outcome") == "released"
+        body = {"token": token, **_covered(name, names, slot)}
+        return self._post(name, "force-release", body).get("outcome") == "released"
 
     def status(self, name: str) -> LockView:
         """Who holds it, also if nobody does."""
@@ -352,19 +511,33 @@ def lock(name: str, **how: Any) -> "Hold":
     return Client().hold(name, **how)
 
 
+def lock_all(names: Sequence[str], **how: Any) -> "Hold":
+    """`Client().lock_all(names, ...)`: all these locks together, or none of them."""
+    return Client().lock_all(names, **how)
+
+
+def semaphore(name: str, slots: int, **how: Any) -> "Hold":
+    """`Client().semaphore(name, slots, ...)`: a permit, of which there are `slots`."""
+    return Client().semaphore(name, slots, **how)
+
+
+def election(name: str) -> "Election":
+    """`Client().election(name)`: one of its candidates leads at a time."""
+    return Client().election(name)
+
+
 class Hold:
     """A lock while its block lasts. Entered once; each lock needs a new one."""
 
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        ttl: Optional[Seconds],
-        wait: Optional[Seconds],
-        owner: Optional[str],
-        reason: Optional[str],
-    ):
+    _place = "locks"
+    _verb = "hold"
+
+    def __init__(self, client: Client, name: str, wait: Optional[Seconds], how: Mapping[str, Any]):
         self.name = name
+        #: All names that are held together; just `name`, unless there are several.
+        self.names: Tuple[str, ...] = (name,)
+        #: The slot of a permit.
+        self.slot: Optional[int] = None
         #: Set as soon as the lock is lost.
         self.lost = threading.Event()
         #: Why it was lost.
@@ -374,9 +547,9 @@ class Hold:
         self.token: str = ""
         self._client = client
         self._patience = client._timeout + (10.0 if wait is None else _span(wait))
-        query = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner, "reason": reason}
-        query = {key: value for key, value in query.items() if value is not None}
-        self._target = f"{_path(name)}/hold" + (f"?{urlencode(query, quote_via=quote)}" if query else "")
+        query = {key: value for key, value in {**how, "wait_ms": _ms(wait)}.items() if value is not None}
+        words = f"?{urlencode(query, doseq=True, quote_via=quote)}" if query else ""
+        self._target = f"{_path(name, self._place)}/{self._verb}{words}"
         self._connection: Optional[http.client.HTTPConnection] = None
         # Kept apart, as `http.client` forgets it if the answer is the last of its connection.
         self._sock: Optional[socket.socket] = None
@@ -412,7 +585,7 @@ class Hold:
                 raise QuorlockError(f"the sidecar answered {answer.status} to a hold", status=answer.status)
             events = _Events(answer, self._set_patience)
             first = events.next()
-            if first is None or first[0] != "held":
+            if first is None or first[0] not in ("held", "leading"):
                 raise Unreachable(f"the sidecar ended the stream before it held `{self.name}`")
             self._begin(first[1])
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -454,6 +627,8 @@ class Hold:
     def _begin(self, lease: Mapping[str, Any]) -> None:
         self.fence = int(lease["fence"])
         self.token = str(lease["token"])
+        self.names = tuple(lease.get("names") or (self.name,))
+        self.slot = lease.get("slot")
         self._deadline = _end(lease, self._asked)
 
     def _set_patience(self) -> None:
@@ -513,6 +688,75 @@ class Hold:
         if self._reader is not None and self._reader is not threading.current_thread():
             self._reader.join(timeout=2)
         connection.close()
+
+
+class Leadership(Hold):
+    """A won election while its block lasts; everything else is as with a lock. Stop leading when it is `lost`."""
+
+    _place = "elections"
+    _verb = "campaign"
+
+    def __init__(self, client: Client, name: str, value: str, wait: Optional[Seconds], how: Mapping[str, Any]):
+        super().__init__(client, name, LONGEST_WAIT if wait is None else wait, {**how, "value": value})
+        #: What was published.
+        self.value = value
+
+    @property
+    def term(self) -> int:
+        """Above that of every leader before. Send it with every command to followers."""
+        return self.fence
+
+
+class Election:
+    """One of several candidates leads at a time."""
+
+    def __init__(self, client: Client, name: str):
+        self.name = name
+        self._client = client
+
+    def campaign(
+        self,
+        value: str,
+        *,
+        ttl: Optional[Seconds] = None,
+        wait: Optional[Seconds] = None,
+        owner: Optional[str] = None,
+    ) -> Leadership:
+        """Leads while a `with` block (or `async with`) lasts, and publishes `value`, such as our address.
+
+        Entering waits until we lead, an hour at most if `wait` is left out, and raises what `Client.hold` raises.
+        """
+        how = {"ttl_ms": _ms(ttl), "owner": owner or self._client._owner}
+        return Leadership(self._client, self.name, value, wait, how)
+
+    def leader(self) -> Optional[Leader]:
+        """Who leads now; `None` if nobody does."""
+        found = self._client._ask("GET", _path(self.name, "elections"))["leader"]
+        return None if found is None else _leader(found)
+
+    def observe(self, *, after: Optional[int] = None) -> Iterator[Leader]:
+        """The current leader, and each that follows, by rising terms; from the one after term `after` if that is given.
+
+        It ends only with an error: `Unreachable` if the sidecar ends. Then go on after the last term that you saw.
+        """
+        connection = self._client._address.connect(max(self._client._timeout, SILENCE))
+        target = f"{_path(self.name, 'elections')}/observe" + ("" if after is None else f"?after={after}")
+        try:
+            answer = self._client._send(connection, "GET", target)
+            if answer.status != 200:
+                _read(answer)
+                raise QuorlockError(f"the sidecar answered {answer.status} to an observer", status=answer.status)
+            events = _Events(answer, lambda: None)
+            while True:
+                event = events.next()
+                if event is None:
+                    raise Unreachable("the sidecar ended the stream of leaders")
+                if event[0] == "leader":
+                    yield _leader(event[1])
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._client._unreachable(error) from error
+        finally:
+            connection.close()
 
 
 class _Events:
@@ -604,10 +848,26 @@ def _read(answer: http.client.HTTPResponse) -> Dict[str, Any]:
     raise kind(detail, status=answer.status, problem=body)
 
 
-def _path(name: str) -> str:
+def _path(name: str, place: str = "locks") -> str:
     # A name of dots would be taken for a step in the path.
     quoted = name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")
-    return f"/v1/locks/{quoted}"
+    return f"/v1/{place}/{quoted}"
+
+
+def _mode(shared: bool) -> Optional[str]:
+    return "shared" if shared else None
+
+
+def _first(names: Sequence[str]) -> Tuple[str, List[str]]:
+    """The first name and the others."""
+    if isinstance(names, str) or not names:
+        raise ValueError("give a list of 1 to 16 names")
+    return names[0], list(names[1:])
+
+
+def _covered(name: str, names: Sequence[str], slot: Optional[int]) -> Dict[str, Any]:
+    """What else than `name` a lease covers."""
+    return {"names": [one for one in names if one != name] or None, "slot": slot}
 
 
 def _end(said: Mapping[str, Any], asked: float) -> float:
@@ -632,6 +892,9 @@ def _lease(answer: Mapping[str, Any], asked: float) -> Lease:
         nodes=answer["nodes"],
         quorum=answer["quorum"],
         _deadline=_end(answer, asked),
+        names=tuple(answer.get("names") or (answer["name"],)),
+        slot=answer.get("slot"),
+        mode=answer.get("mode"),
     )
 
 
@@ -649,6 +912,10 @@ def _view(answer: Mapping[str, Any]) -> LockView:
         here=answer["here"],
         token=answer.get("token"),
         node_views=list(answer.get("node_views") or []),
+        mode=answer.get("mode"),
+        readers=_readers(answer.get("readers")),
+        semaphore=answer.get("semaphore"),
+        slot=answer.get("slot"),
     )
 
 
@@ -657,6 +924,15 @@ def _holder(found: Optional[Mapping[str, Any]]) -> Optional[Holder]:
         return None
     known = ("owner", "pid", "since", "reason", "foreign")
     return Holder(**{key: found[key] for key in known if found.get(key) is not None})
+
+
+def _readers(found: Optional[Sequence[Mapping[str, Any]]]) -> List[Reader]:
+    known = ("owner", "pid", "since", "reason", "fence", "token")
+    return [Reader(**{key: one.get(key) for key in known}) for one in found or ()]
+
+
+def _leader(found: Mapping[str, Any]) -> Leader:
+    return Leader(**{key: found[key] for key in ("value", "term", "owner", "pid", "since")})
 
 
 def _seconds(ms: Optional[int]) -> Optional[float]:

@@ -12,7 +12,8 @@ import { fileURLToPath } from "node:url";
 
 import * as quorlock from "../quorlock.js";
 import {
-  BadRequest, Client, Held, LockLost, NoQuorum, TooManyNames, TooManyWaiters, Unauthorized, Unreachable, WaitOver,
+  BadRequest, Client, Held, LockLost, NamesHeld, NoPermit, NoQuorum, SlotsDiffer, TooManyNames, TooManyWaiters, Unauthorized,
+  Unreachable, WaitOver,
 } from "../quorlock.js";
 import { Nodes, Sidecar } from "./kit.js";
 
@@ -66,6 +67,103 @@ test("whoever waits gets it next, with a larger fence", async () => {
   const lease = await second;
   assert.ok(lease.fence > first.fence);
   await lease.release();
+});
+
+test("readers share, and keep a writer out", async () => {
+  const ann = await client.hold("shared", { shared: true, owner: "ann" });
+  await client.withLock("shared", { shared: true, owner: "bob" }, async () => {
+    await assert.rejects(client.hold("shared", { waitMs: 0 }), (error) => {
+      assert.ok(error instanceof Held);
+      assert.deepEqual(error.readers.map((reader) => reader.owner), ["ann", "bob"]);
+      return true;
+    });
+    const found = await client.status("shared");
+    assert.deepEqual([found.mode, found.holder, found.readers.length], ["shared", null, 2]);
+  });
+  await ann.release();
+  await (await client.hold("shared", { waitMs: LONG })).release();
+});
+
+test("several names are held together or not at all", async () => {
+  const both = await client.lockAll(["set b", "set/a"], { owner: "ann" });
+  assert.deepEqual([both.name, both.names], ["set b", ["set b", "set/a"]]);
+  await assert.rejects(client.lockAll(["set c", "set/a"], { waitMs: 0 }), (error) => {
+    assert.ok(error instanceof NamesHeld);
+    assert.deepEqual(error.held.map((one) => [one.name, one.holder.owner]), [["set/a", "ann"]]);
+    return true;
+  });
+  assert.equal((await client.status("set c")).held, false);
+  await both.release();
+  await (await client.lockAll(["set/a"], { waitMs: LONG })).release();
+  await assert.rejects(client.lockAll([]), TypeError);
+  await assert.rejects(client.lockAll(["twice", "twice"]), BadRequest);
+  await assert.rejects(client.lockAll(Array.from({ length: 17 }, (_, i) => `set-${i}`)), BadRequest);
+});
+
+test("permits are never more than slots", async () => {
+  let holding = 0;
+  const worker = async () => {
+    for (let i = 0; i < 3; i++) {
+      await client.withLock("slots", { slots: 2, waitMs: LONG }, async () => {
+        assert.ok(++holding <= 2);
+        await sleep(5);
+        holding--;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: 5 }, worker));
+  const [one, two] = [await client.semaphore("slots", 2, { waitMs: LONG }), await client.semaphore("slots", 2, { waitMs: LONG })];
+  assert.deepEqual([one.slot, two.slot].sort(), [0, 1]);
+  await assert.rejects(client.semaphore("slots", 2, { waitMs: 0 }), NoPermit);
+  await assert.rejects(client.semaphore("slots", 3, { waitMs: 0 }), (error) => error instanceof SlotsDiffer && error.recorded === 2);
+  await one.release();
+  await two.release();
+  await assert.rejects(client.semaphore("slots", 0), BadRequest);
+  await assert.rejects(client.semaphore("slots", 1025), BadRequest);
+});
+
+test("leases by token cover readers, sets and permits, at another sidecar, too", async () => {
+  const other = await Sidecar.start(nodes);
+  try {
+    const wanted = [{ shared: true }, { names: ["token-b"] }, { slots: 3 }];
+    for (const [number, how] of wanted.entries()) {
+      for (const elsewhere of [client, new Client({ url: other.url })]) {
+        // Released elsewhere, a name stays claimed here until its deadline: so each has its own.
+        const { name, token, fence, names, slot } = await client.acquire(`token-${number}`, { ttlMs: 20_000, ...how });
+        const longer = await elsewhere.extend(name, token, { ttlMs: 25_000, names, slot });
+        assert.deepEqual([longer.fence, longer.names, longer.slot], [fence, names, slot]);
+        assert.equal(await elsewhere.release(name, token, { names, slot }), true);
+        await assert.rejects(client.extend(name, token), LockLost);
+      }
+    }
+  } finally {
+    await other.stop();
+  }
+});
+
+test("one leads after another, and followers see it", async () => {
+  const election = client.election("chair/1");
+  assert.equal(await election.leader(), null);
+  const leaders = election.observe();
+  const first = await election.campaign("a:1", { owner: "ann" });
+  const found = await election.leader();
+  assert.deepEqual([found.value, found.term, found.owner], ["a:1", first.term, "ann"]);
+  assert.equal((await leaders.next()).value.term, first.term);
+  const campaigning = election.campaign("b:2");
+  await until(async () => (await client.status("chair/1")).waiters === 1);
+  await assert.rejects(election.campaign("c:3", { waitMs: 0 }), Held);
+  await first.release();
+  const second = await campaigning;
+  assert.ok(second.term > first.term && second.value === "b:2");
+  const { value: seen } = await leaders.next();
+  assert.deepEqual([seen.value, seen.term], ["b:2", second.term]);
+  await leaders.return();
+  await second.release();
+  await assert.rejects(election.campaign(""), BadRequest);
+  const abort = new AbortController();
+  const ended = election.observe({ after: second.term, signal: abort.signal }).next();
+  setTimeout(() => abort.abort(), 100);
+  await assert.rejects(ended, { name: "AbortError" });
 });
 
 test("waiting ends with the caller's signal, and leaves no lock behind", async () => {

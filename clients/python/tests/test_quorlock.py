@@ -19,7 +19,8 @@ from pathlib import Path
 
 import kit
 import quorlock
-from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NoQuorum, ShuttingDown, TooManyNames
+from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NamesHeld, NoPermit, NoQuorum, ShuttingDown
+from quorlock import SlotsDiffer, TooManyNames
 from quorlock import TooManyWaiters, Unauthorized, Unreachable, WaitOver
 
 # No wait in here is meant to last so long; a loaded machine is.
@@ -162,6 +163,111 @@ class Holding(unittest.TestCase):
                 self.assertGreater(lease.fence, 0)
         finally:
             del os.environ["QUORLOCK_SIDECAR"]
+
+
+class Together(unittest.TestCase):
+    """Readers, several names, permits and elections."""
+
+    def test_readers_share_and_keep_a_writer_out(self):
+        with client.hold("shared", shared=True, owner="ann"), client.lock("shared", shared=True, owner="bob"):
+            with self.assertRaises(Held) as caught:
+                client.hold("shared", wait=0).__enter__()
+            self.assertEqual([reader.owner for reader in caught.exception.readers], ["ann", "bob"])
+            found = client.status("shared")
+            self.assertEqual((found.mode, found.holder, len(found.readers)), ("shared", None, 2))
+        with client.hold("shared", wait=LONG):
+            self.assertEqual(client.status("shared").mode, "exclusive")
+
+    def test_several_names_are_held_together_or_not_at_all(self):
+        with client.lock_all(["set b", "set/a"], owner="ann") as lease:
+            self.assertEqual((lease.name, lease.names), ("set b", ("set b", "set/a")))
+            with self.assertRaises(NamesHeld) as caught:
+                client.lock_all(["set c", "set/a"], wait=0).__enter__()
+            self.assertEqual([(one.name, one.holder.owner) for one in caught.exception.held], [("set/a", "ann")])
+            self.assertFalse(client.status("set c").held)
+        with client.lock_all(["set/a"], wait=LONG) as alone:
+            self.assertGreater(alone.fence, lease.fence)
+        for names in ([], "set", ["twice", "twice"], [f"set-{number}" for number in range(17)]):
+            with self.subTest(names), self.assertRaises((ValueError, BadRequest)):
+                client.lock_all(names).__enter__()
+
+    def test_permits_are_never_more_than_slots(self):
+        holding, most = [], []
+
+        def worker():
+            for _ in range(3):
+                with client.semaphore("slots", 2, wait=LONG) as permit:
+                    holding.append(permit.slot)
+                    most.append(len(holding))
+                    holding.remove(permit.slot)
+
+        threads = [threading.Thread(target=worker) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LONG)
+        self.assertEqual(len(most), 15)
+        self.assertLessEqual(max(most), 2)
+        with client.semaphore("slots", 2, wait=LONG) as one, client.semaphore("slots", 2, wait=LONG) as two:
+            self.assertEqual({one.slot, two.slot}, {0, 1})
+            with self.assertRaises(NoPermit):
+                client.semaphore("slots", 2, wait=0).__enter__()
+            with self.assertRaises(SlotsDiffer) as caught:
+                client.semaphore("slots", 3, wait=0).__enter__()
+            self.assertEqual(caught.exception.recorded, 2)
+        for slots in (0, 1025):
+            with self.assertRaises(BadRequest):
+                client.semaphore("slots", slots).__enter__()
+
+    def test_leases_by_token_cover_readers_sets_and_permits(self):
+        other = kit.Sidecar(nodes)
+        self.addCleanup(other.stop)
+        for number, how in enumerate(({"shared": True}, {"names": ["token-b"]}, {"slots": 3})):
+            for elsewhere in (client, Client(other.url)):
+                with self.subTest(how, elsewhere=elsewhere):
+                    # Released elsewhere, a name stays claimed here until its deadline: so each has its own.
+                    lease = client.acquire(f"token-{number}", ttl=20, **how)
+                    covered = {"names": lease.names, "slot": lease.slot}
+                    longer = elsewhere.extend(lease.name, lease.token, ttl=25, **covered)
+                    self.assertEqual((longer.fence, longer.names, longer.slot), (lease.fence, lease.names, lease.slot))
+                    self.assertTrue(elsewhere.release(lease.name, lease.token, **covered))
+                    with self.assertRaises(LockLost):
+                        client.extend(lease.name, lease.token)
+
+    def test_one_leads_after_another_and_followers_see_it(self):
+        election = client.election("chair/1")
+        self.assertIsNone(election.leader())
+        seen, led = [], threading.Event()
+
+        def follow():
+            for leader in election.observe():
+                seen.append((leader.value, leader.term))
+                if len(seen) == 2:
+                    return
+
+        def second():
+            with election.campaign("b:2") as leadership:
+                led.term = leadership.term
+                led.set()
+                until(lambda: len(seen) == 2)
+
+        follower, candidate = threading.Thread(target=follow, daemon=True), threading.Thread(target=second, daemon=True)
+        follower.start()
+        with election.campaign("a:1", owner="ann") as first:
+            leader = election.leader()
+            self.assertEqual((leader.value, leader.term, leader.owner), ("a:1", first.term, "ann"))
+            until(lambda: len(seen) == 1)
+            candidate.start()
+            until(lambda: client.status("chair/1").waiters == 1)
+            with self.assertRaises(Held):
+                election.campaign("c:3", wait=0).__enter__()
+        self.assertTrue(led.wait(LONG))
+        follower.join(LONG)
+        candidate.join(LONG)
+        self.assertEqual(seen, [("a:1", first.term), ("b:2", led.term)])
+        self.assertGreater(led.term, first.term)
+        with self.assertRaises(BadRequest):
+            election.campaign("").__enter__()
 
 
 class Tokens(unittest.TestCase):

@@ -37,6 +37,12 @@ pub enum StampReply {
         /// To this number.
         to: Fence,
     },
+    /// The names of a set are still ours here, and we strictly raised their counters, but to different
+    /// numbers.
+    Uneven {
+        /// The highest of them.
+        highest: Fence,
+    },
     /// The name is no longer ours here.
     NotHeld,
     /// No proper answer.
@@ -132,6 +138,10 @@ impl Attempt {
                 if self.alike(to) >= self.quorum.needed() {
                     return Step::Granted(to);
                 }
+                Vote::For
+            }
+            StampReply::Uneven { highest } => {
+                self.highest = self.highest.max(highest);
                 Vote::For
             }
             StampReply::NotHeld => Vote::Against,
@@ -283,6 +293,18 @@ mod tests {
         assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(42)));
         assert_eq!(attempt.on_stamp_reply(stamped(42)), Step::Wait);
         assert_eq!(attempt.on_stamp_reply(stamped(50)), Step::Refused);
+    }
+
+    #[test]
+    fn names_of_a_set_that_were_raised_to_different_numbers_are_stamped_once_more_above_all() {
+        let mut attempt = attempt(3, 5);
+        vote(&mut attempt, "uu-");
+        attempt.stamp(Fence::default());
+        assert_eq!(attempt.on_stamp_reply(StampReply::Uneven { highest: Fence::new(41) }), Step::Wait);
+        assert_eq!(attempt.on_stamp_reply(StampReply::Uneven { highest: Fence::new(41) }), Step::Stamp);
+        assert_eq!(attempt.stamp(Fence::default()), Some(Fence::new(42)));
+        assert_eq!(attempt.on_stamp_reply(stamped(42)), Step::Wait);
+        assert_eq!(attempt.on_stamp_reply(stamped(42)), Step::Granted(Fence::new(42)));
     }
 
     #[test]

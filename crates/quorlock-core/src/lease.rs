@@ -121,6 +121,11 @@ impl LeaseTerms {
         self.fence
     }
 
+    /// Replaces the fence by a higher one: an upgrade is an acquisition of its own.
+    pub fn raise_fence(&mut self, fence: Fence) {
+        self.fence = self.fence.max(fence);
+    }
+
     /// When the first round started.
     pub fn since(&self) -> Moment {
         self.since

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Names of quorlock's own keys start with this, so no lock may.
 pub const RESERVED: &str = "quorlock:";
 
+/// Names of a semaphore's slots start with this.
+pub const SLOT: &str = "quorlock:slot:";
+
 /// The name of a lock: 1 to 512 bytes of text without control characters and invisible ones such as
 /// direction overrides ([`is_shown`]).
 ///
@@ -34,6 +37,31 @@ impl Name {
     /// invisible one, or starts with the reserved prefix `quorlock:`.
     pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
         let text = text.as_ref();
+        if text.starts_with(RESERVED) && text.chars().all(is_shown) {
+            return Err(NameError::Reserved { name: text.to_owned() });
+        }
+        Self::checked(text)
+    }
+
+    /// The name that a node stores: that of a lock, or that of a semaphore's slot.
+    ///
+    /// # Errors
+    /// As [`Name::new`].
+    pub fn from_store(text: impl AsRef<str>) -> Result<Self, NameError> {
+        let text = text.as_ref();
+        match Self::new(text) {
+            Err(NameError::Reserved { .. }) if text.starts_with(SLOT) => {
+                Self::checked(text).and_then(|name| match name.as_slot() {
+                    Some((semaphore, _)) if !semaphore.is_empty() => Ok(name),
+                    _ => Err(NameError::Reserved { name: text.to_owned() }),
+                })
+            }
+            name => name,
+        }
+    }
+
+    /// Checks everything but the prefix.
+    fn checked(text: &str) -> Result<Self, NameError> {
         if text.is_empty() {
             return Err(NameError::Empty);
         }
@@ -45,10 +73,27 @@ impl Name {
             Some((at, found)) => return Err(NameError::Invisible { at, found }),
             None => {}
         }
-        if text.starts_with(RESERVED) {
-            return Err(NameError::Reserved { name: text.to_owned() });
-        }
         Ok(Self { text: text.into(), number: number(text) })
+    }
+
+    /// The name under which slot `slot` of the semaphore `semaphore` is locked. No user can choose it.
+    pub fn of_slot(semaphore: &Name, slot: u32) -> Self {
+        let text = format!("{SLOT}{semaphore}:{slot}");
+        Self { number: number(&text), text: text.into() }
+    }
+
+    /// The semaphore and the number of the slot, if this is the name of one.
+    pub fn as_slot(&self) -> Option<(&str, u32)> {
+        let (semaphore, slot) = self.text.strip_prefix(SLOT)?.rsplit_once(':')?;
+        Some((semaphore, slot.parse().ok()?))
+    }
+
+    /// What waiters for this name listen to: the name itself, or the semaphore of a slot.
+    pub fn topic(&self) -> Self {
+        self.as_slot().map_or_else(
+            || self.clone(),
+            |(semaphore, _)| Self { number: number(semaphore), text: semaphore.into() },
+        )
     }
 
     /// The name as text.
@@ -116,7 +161,7 @@ impl TryFrom<String> for Name {
     type Error = NameError;
 
     fn try_from(text: String) -> Result<Self, NameError> {
-        Self::new(text)
+        Self::from_store(text)
     }
 }
 
@@ -188,6 +233,21 @@ mod tests {
             let refusal = Name::new(format!("quorlock:{c}")).unwrap_err().to_string();
             assert!(refusal.chars().all(is_shown), "{refusal:?}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_slot_is_stored_and_read_but_not_chosen() {
+        for semaphore in ["gpu", "a:b", "잠금"] {
+            let slot = Name::of_slot(&Name::new(semaphore).unwrap(), 12);
+            assert_eq!(slot.as_slot(), Some((semaphore, 12)));
+            assert_eq!(slot.topic().as_str(), semaphore);
+            assert_eq!(Name::from_store(slot.as_str()), Ok(slot.clone()));
+            assert!(matches!(Name::new(slot.as_str()), Err(NameError::Reserved { .. })));
+        }
+        for text in ["quorlock:slot:", "quorlock:slot::1", "quorlock:slot:a:x", "quorlock:epoch"] {
+            assert!(matches!(Name::from_store(text), Err(NameError::Reserved { .. })), "{text}");
+        }
+        assert_eq!(Name::new("a").unwrap().topic().as_str(), "a");
     }
 
     #[test]

@@ -12,7 +12,7 @@ const SEVERITY = {
   node_replicated: WARNING, clock_skew: WARNING, clock_jumped: WARNING, gap: WARNING,
 };
 const WORDS = {
-  gave_up: "gave up", lease_expired: "lease expired", extend_failed: "extend failed", given_away: "given away", node_up: "node up", node_down: "node down",
+  gave_up: "gave up", lease_expired: "lease expired", extend_failed: "extend failed", given_away: "given away", mode_changed: "mode changed", node_up: "node up", node_down: "node down",
   node_quarantined: "quarantined", node_failed: "node failed", node_replicated: "has replicas", clock_skew: "clock skew", clock_jumped: "clock jumped",
 };
 

@@ -3,6 +3,7 @@
 import { byId, el, setAttribute, setText, visible } from "./dom.js";
 import { age, iso } from "./format.js";
 import { ask } from "./api.js";
+import { titleOf } from "./route.js";
 
 const dialog = byId("free");
 const typed = byId("free-typed");
@@ -17,7 +18,7 @@ export function openFree(lock) {
   say("");
   showHolder("Held by");
   setText(byId("free-title"), "Free this lock?");
-  setText(byId("free-name"), visible(lock.name));
+  setText(byId("free-name"), visible(titleOf(lock.name)));
   setText(byId("free-close"), "Keep it");
   byId("free-ask").hidden = false;
   byId("free-go").hidden = false;
@@ -83,7 +84,8 @@ function changed(now) {
 async function submit() {
   if (done) return dialog.close();
   const answer = typed.value.trim();
-  if (answer !== view.name.trim() && answer !== visible(view.name).trim()) {
+  const title = titleOf(view.name);
+  if (answer !== title.trim() && answer !== visible(title).trim()) {
     say(answer ? "That is not the name of this lock. Nothing was freed." : "Type the name first.");
     return typed.focus();
   }

@@ -1,24 +1,26 @@
 // One lock's own page: who holds it, since when, why and until when, and what each node stores.
 
 import { arrange, byId, el, setAttribute, setText, visible } from "./dom.js";
-import { exact, iso, span } from "./format.js";
+import { count, exact, iso, span } from "./format.js";
 import { ask } from "./api.js";
 import { openFree } from "./free.js";
 import { freeze, newCountdown, setRemaining, tick } from "./countdown.js";
-import { canFree, newVotes, ownerOf, setSince, setVotes } from "./lockrow.js";
+import { canFree, holderOf, newVotes, ownerOf, setSince, setVotes } from "./lockrow.js";
+import { titleOf } from "./route.js";
 
 const facts = byId("lock-facts");
 const countdown = newCountdown(facts);
 const shown = {
   owner: el("bdi"), pid: el("span", { class: "soft" }), since: el("time"), moment: el("span", { class: "soft" }), reason: el("bdi"),
-  fence: el("span"), ...newVotes(), quorum: el("span", { class: "soft" }), waiters: el("span"), here: el("span"),
+  readers: el("ul", { class: "readers" }), fence: el("span"), ...newVotes(), quorum: el("span", { class: "soft" }), waiters: el("span"), here: el("span"),
 };
 const FACTS = [
   ["Holder", "holder", shown.owner, " ", shown.pid],
+  ["Readers", "readers", shown.readers],
   ["Since", "since", shown.since, " ", shown.moment],
   ["Reason", "reason", shown.reason],
   ["Remaining", "remaining", countdown.left, countdown.track],
-  ["Fence", "fence", shown.fence],
+  ["Fence or term", "fence", shown.fence],
   ["Votes", "votes", shown.pips, shown.votes, " ", shown.quorum],
   ["Waiting", "waiting", shown.waiters],
   ["Held through", "here", shown.here],
@@ -37,7 +39,7 @@ export function openLock(wanted) {
   name = wanted ?? null;
   view = null;
   byId("lock").hidden = wanted === null;
-  setText(byId("lock-title"), wanted === undefined ? "No lock" : visible(wanted ?? ""));
+  setText(byId("lock-title"), wanted === undefined ? "No lock" : visible(titleOf(wanted ?? "")));
   showNothing();
   if (wanted === undefined) say("bad", "The address of this page does not name a lock: its name must be percent-encoded UTF-8.");
   else if (name !== null) say("asking", "Asking the nodes …");
@@ -58,10 +60,12 @@ export async function refreshLock(overview) {
 
 function show(answer, now) {
   view = answer;
-  const { held, holder } = answer;
+  const { held, mode, readers } = answer;
+  const holder = holderOf(answer);
   say(held ? "held" : "free", summary(answer));
   facts.hidden = false;
-  for (const fact of facts.children) fact.hidden = !held && !["votes", "waiting"].includes(fact.dataset.fact);
+  for (const fact of facts.children) fact.hidden = isHidden(fact.dataset.fact, held, mode);
+  shown.readers.replaceChildren(...readers.map(({ owner, pid, fence }) => el("li", {}, el("bdi", {}, visible(owner)), ` pid ${pid}, fence ${fence}`)));
   setText(shown.owner, holder ? visible(ownerOf(holder)) : "–");
   setText(shown.pid, holder?.pid && !holder.foreign ? `pid ${holder.pid}` : "");
   setSince(shown.since, holder, now);
@@ -77,8 +81,14 @@ function show(answer, now) {
   showStores((answer.node_views ?? []).map(storeOf));
 }
 
-function summary({ held, quorum, node_views: stores = [] }) {
-  if (held) return "Held";
+function isHidden(fact, held, mode) {
+  if (fact === "readers") return mode !== "shared";
+  if (fact === "fence" && mode === "shared") return true;
+  return !held && !["votes", "waiting"].includes(fact);
+}
+
+function summary({ held, mode, quorum, node_views: stores = [] }) {
+  if (held) return mode === "shared" ? "Held, shared" : "Held";
   const some = stores.filter((it) => ["holds", "other", "foreign"].includes(it.state)).length;
   if (some) return `Free: ${some} of ${stores.length} nodes store a holder, but none has the quorum of ${quorum}.`;
   return "Free: no client holds it. A name that was never used looks the same.";
@@ -111,9 +121,9 @@ const STATES = {
   foreign: ["waits", "another kind of client"], failed: ["down", "no answer"], unknown: ["waits", "unknown"],
 };
 
-function storeOf({ node, state, remaining_ms: remaining, holder, cause }) {
+function storeOf({ node, state, remaining_ms: remaining, holder, readers, cause }) {
   const [look, word] = STATES[state] ?? STATES.unknown;
-  return { node, state: look, word, remaining, holder, cause };
+  return { node, state: look, word, remaining, holder: readers ? { owner: count(readers, "reader") } : holder, cause };
 }
 
 /** Drawn anew for each answer: there is nothing in it that has the focus. */

@@ -110,7 +110,10 @@ pub use context::event::{Event, GaveUpReason, Observer, ReleaseKind};
 #[cfg(feature = "simulation")]
 #[doc(hidden)]
 pub use context::injected_bug::InjectedBug;
-pub use error::{AcquireError, ConfigError, ExtendError, Holder, Lost, NoQuorum, NodeOutcome, NodeReport};
+pub use error::{
+    AcquireError, ConfigError, ExtendError, HeldName, Holder, Lost, NoQuorum, NodeOutcome, NodeReport,
+    UpgradeError,
+};
 pub use hold::extend_by_token::ExtendOutcome;
 pub use hold::guard::Guard;
 pub use hold::handle::LockHandle;
@@ -121,10 +124,13 @@ pub use inspect::list::{ListError, Listing};
 pub use inspect::{InspectError, Inspection, NodeView};
 pub use locker::Locker;
 pub use locker::builder::Builder;
+pub use locker::election::{Election, Leader, Leadership, Observation};
 pub use locker::lock::{Lock, RunError};
+pub use locker::semaphore::{Permit, Semaphore};
 pub use quorlock_core::{
-    Drift, DriftError, Fence, Label, LeaseState, LossReason, Moment, Name, NameError, Owner, Quorum,
-    QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, advised_ttl, printable,
+    Drift, DriftError, Fence, Label, LeaseState, LossReason, Mode, Moment, Name, NameError, NameSet,
+    NameSetError, Owner, Quorum, QuorumError, Rounded, StoredLock, Token, TokenError, TtlError, advised_ttl,
+    printable,
 };
 pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;

@@ -39,10 +39,10 @@ pub(crate) fn extend(args: &Extend, mut settings: Settings, output: Output) -> R
 }
 
 fn gone(lost: &Lost) -> Failure {
-    let (name, status) = (&lost.lock, shell_quote::quorlock_command("status", &lost.lock, None));
+    let (name, status) = (&lost.lock, shell_quote::quorlock_command("status", lost.lock.first(), None));
     let message =
         format!("lock `{name}` is not held under that token: its ttl ran out, or another client removed it");
     Failure::new(Exit::Lost, "lost", message)
         .help(format!("stop the work that it protects; `{status}` shows who has it now"))
-        .detail("name", name.as_str())
+        .detail("name", name.to_string())
 }

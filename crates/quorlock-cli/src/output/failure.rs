@@ -114,11 +114,11 @@ impl From<AcquireError> for Failure {
                     }
                     other => format!("lock `{lock}` is held by {other}{for_another}"),
                 };
-                let status = shell_quote::quorlock_command("status", &lock, None);
+                let status = shell_quote::quorlock_command("status", lock.first(), None);
                 let exit = if holder == Holder::Unknown { Exit::Contended } else { Exit::Busy };
                 Self::new(exit, kind, message)
                     .help(format!("wait longer with --wait, or see who has it with `{status}`"))
-                    .detail("name", lock.as_str())
+                    .detail("name", lock.to_string())
                     .detail("holder", json::holder(&holder))
                     .detail("remaining_ms", left.map(json::millis))
             }
@@ -132,7 +132,7 @@ impl From<AcquireError> for Failure {
                     ),
                 )
                 .help("perhaps no client did the work: run it again, or wait longer with --wait")
-                .detail("name", lock.as_str())
+                .detail("name", lock.to_string())
                 .detail("attempts", attempts)
             }
             AcquireError::NoQuorum { lock, nodes, quorum, answered } => no_quorum(
@@ -174,7 +174,7 @@ impl From<ExtendError> for Failure {
         let message = error.to_string();
         match error {
             ExtendError::Lost(lost) => {
-                Self::new(Exit::Lost, "lost", message).detail("name", lost.lock.as_str())
+                Self::new(Exit::Lost, "lost", message).detail("name", lost.lock.to_string())
             }
             ExtendError::NoQuorum { lock, nodes, .. } => no_quorum(
                 "no_quorum",

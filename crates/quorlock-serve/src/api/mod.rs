@@ -1,6 +1,7 @@
 //! The routes of the sidecar and their handlers.
 
 pub(crate) mod callers;
+pub(crate) mod elections;
 pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod locks;

@@ -2,10 +2,10 @@
 
 use crate::api::callers::CanRead;
 use crate::api::locks::{self, hold, inspect};
-use crate::api::{events, health, metrics, overview, request};
+use crate::api::{elections, events, health, metrics, overview, request};
 use crate::auth::scope::Scope;
 use crate::dashboard::{banners, history, nodes};
-use crate::json::{holder, lease, lock, node_vote};
+use crate::json::{holder, leader, lease, lock, mode, node_vote, reader};
 use crate::problem::code::problem_codes;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -26,6 +26,9 @@ use utoipa::OpenApi;
         inspect::list,
         inspect::show,
         hold::hold,
+        elections::leader,
+        elections::observe,
+        elections::campaign,
         events::events,
         overview::overview,
         health::alive,
@@ -50,6 +53,10 @@ use utoipa::OpenApi;
         lock::NodeLockJson,
         node_vote::NodeVoteJson,
         holder::HolderJson,
+        leader::ElectionJson,
+        leader::LeaderJson,
+        mode::ModeJson,
+        reader::ReaderJson,
         Scope
     ))
 )]

@@ -2,7 +2,7 @@
 
 use crate::api::locks::{self, hold, inspect};
 use crate::api::state::AppState;
-use crate::api::{events, health, metrics, openapi, overview, request};
+use crate::api::{elections, events, health, metrics, openapi, overview, request};
 use crate::auth::caller::Peer;
 use crate::auth::cross_site;
 use crate::dashboard::assets;
@@ -37,6 +37,9 @@ const TEMPLATES: &[&str] = &[
     "/v1/locks/{name}/release",
     "/v1/locks/{name}/force-release",
     "/v1/locks/{name}/hold",
+    "/v1/elections/{name}",
+    "/v1/elections/{name}/observe",
+    "/v1/elections/{name}/campaign",
     "/v1/events",
     "/v1/overview",
 ];
@@ -60,6 +63,9 @@ pub(crate) fn router(app: Arc<AppState>, peer: Peer) -> Router {
         .route("/v1/locks/{name}/release", post(locks::release))
         .route("/v1/locks/{name}/force-release", post(locks::force_release))
         .route("/v1/locks/{name}/hold", get(hold::hold))
+        .route("/v1/elections/{name}", get(elections::leader))
+        .route("/v1/elections/{name}/observe", get(elections::observe))
+        .route("/v1/elections/{name}/campaign", get(elections::campaign))
         .route("/v1/events", get(events::events))
         .route("/v1/overview", get(overview::overview))
         .method_not_allowed_fallback(async || Problem::wrong_method())

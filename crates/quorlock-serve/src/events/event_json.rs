@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 /// The fields of an event, times in milliseconds.
 pub(crate) fn event_fields(event: &Event) -> Map<String, Value> {
     let fields = match event {
-        Event::Acquired { name, fence, waited, took, attempts, votes, validity } => json!({
-            "lock": name, "fence": fence.get(), "waited_ms": millis(*waited), "took_ms": millis(*took),
+        Event::Acquired { name, mode, fence, waited, took, attempts, votes, validity } => json!({
+            "lock": name, "mode": mode, "fence": fence.get(), "waited_ms": millis(*waited), "took_ms": millis(*took),
             "attempts": attempts, "votes": votes, "validity_ms": millis(*validity),
         }),
         Event::Refused { name, attempt, votes, denied, missing } => json!({
@@ -21,6 +21,9 @@ pub(crate) fn event_fields(event: &Event) -> Map<String, Value> {
             "lock": name, "reason": reason.kind(), "waited_ms": millis(*waited), "attempts": attempts,
         }),
         Event::Adopted { name, fence } => json!({ "lock": name, "fence": fence.get() }),
+        Event::ModeChanged { name, mode, fence } => {
+            json!({ "lock": name, "mode": mode, "fence": fence.get() })
+        }
         Event::Extended { name, left, votes } | Event::ExtendFailed { name, left, votes } => {
             json!({ "lock": name, "left_ms": millis(*left), "votes": votes })
         }

@@ -1,7 +1,8 @@
 //! A lease as its caller gets it.
 
 use crate::json::millis;
-use quorlock::{Lease, Locker, Moment};
+use crate::json::mode::ModeJson;
+use quorlock::{Lease, Locker, Moment, Name};
 use serde::Serialize;
 use std::time::Duration;
 use utoipa::ToSchema;
@@ -10,8 +11,16 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lease)]
 pub(crate) struct LeaseJson {
-    /// The lock.
+    /// The lock, or the semaphore of a permit.
     pub(crate) name: String,
+    /// All names that are held together, in the order of their text; only if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) names: Option<Vec<String>>,
+    /// The slot of a permit: send the pair of slot and fence to what the semaphore protects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slot: Option<u32>,
+    /// How it is held; null if another sidecar granted it.
+    pub(crate) mode: Option<ModeJson>,
     /// The proof of ownership: a client that has it can extend and release the lock.
     pub(crate) token: String,
     /// The number to send with every write to what the lock protects; null if too few nodes store it.
@@ -35,11 +44,14 @@ pub(crate) struct LeaseJson {
 }
 
 impl LeaseJson {
-    /// `lease` in the response to a request that came at `arrived`.
-    pub(crate) fn new(lease: &Lease, ttl: Duration, locker: &Locker, arrived: Moment) -> Self {
+    /// `lease` in the response to a request for `name` that came at `arrived`.
+    pub(crate) fn new(lease: &Lease, name: &Name, ttl: Duration, locker: &Locker, arrived: Moment) -> Self {
         let (validity, quorum) = (Validity::of(lease, locker, arrived), locker.quorum());
         Self {
-            name: lease.name().to_string(),
+            name: name.topic().to_string(),
+            names: several(lease.names()),
+            slot: slot(lease.names()),
+            mode: Some(lease.mode().into()),
             token: lease.token().to_string(),
             fence: Some(lease.fence().get()),
             ttl_ms: millis(ttl),
@@ -51,6 +63,16 @@ impl LeaseJson {
             quorum: quorum.needed(),
         }
     }
+}
+
+/// The names as texts, if there are several.
+pub(crate) fn several(names: &[Name]) -> Option<Vec<String>> {
+    (names.len() > 1).then(|| names.iter().map(ToString::to_string).collect())
+}
+
+/// The number of the slot, if the first of these names is that of one.
+pub(crate) fn slot(names: &[Name]) -> Option<u32> {
+    names.first().and_then(Name::as_slot).map(|(_, slot)| slot)
 }
 
 /// Until when a lock is its caller's: an absolute end for clients that share the boot clock, and a span

@@ -2,8 +2,10 @@
 
 use crate::json::holder::HolderJson;
 use crate::json::millis;
+use crate::json::mode::ModeJson;
+use crate::json::reader::ReaderJson;
 use quorlock::node::{Content, View};
-use quorlock::{Holder, Inspection, NodeView, Token};
+use quorlock::{Holder, Inspection, NodeView};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,10 +14,21 @@ use utoipa::ToSchema;
 #[schema(as = LockView)]
 pub(crate) struct LockJson {
     pub(crate) name: String,
+    /// The semaphore, if this is the name of one of its slots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) semaphore: Option<String>,
+    /// The number of the slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) slot: Option<u32>,
     /// Whether a client has it on a majority of nodes.
     pub(crate) held: bool,
+    /// How it is held; null if it is free, or if another kind of client holds it.
+    pub(crate) mode: Option<ModeJson>,
+    /// Who holds it exclusively.
     pub(crate) holder: Option<HolderJson>,
-    /// The holder's fence.
+    /// Who shares it: those that end first come first; at most 100.
+    pub(crate) readers: Vec<ReaderJson>,
+    /// The fence of the exclusive holder.
     pub(crate) fence: Option<u64>,
     /// How long the holder has it, unless it extends.
     pub(crate) remaining_ms: Option<u64>,
@@ -30,7 +43,7 @@ pub(crate) struct LockJson {
     /// What each node stores; only when asked for one lock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) node_views: Option<Vec<NodeLockJson>>,
-    /// The holder's token; only for callers of scope `write` who ask for one lock. If the nodes have no
+    /// The token of the exclusive holder; only for callers of scope `write` who ask for one lock. If the nodes have no
     /// holder, the token of a caller of this sidecar whose lock they forgot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) token: Option<String>,
@@ -39,10 +52,15 @@ pub(crate) struct LockJson {
 impl From<&Inspection> for LockJson {
     /// Without waiters, node views and token.
     fn from(seen: &Inspection) -> Self {
+        let slot = seen.name.as_slot();
         Self {
             name: seen.name.to_string(),
+            semaphore: slot.map(|(semaphore, _)| semaphore.to_owned()),
+            slot: slot.map(|(_, slot)| slot),
             held: seen.is_held(),
+            mode: mode(&seen.holder),
             holder: HolderJson::of(&seen.holder),
+            readers: ReaderJson::all(&seen.holder),
             fence: match &seen.holder {
                 Holder::Owner { fence, .. } => Some(fence.get()),
                 _ => None,
@@ -59,6 +77,14 @@ impl From<&Inspection> for LockJson {
     }
 }
 
+fn mode(holder: &Holder) -> Option<ModeJson> {
+    match holder {
+        Holder::Owner { .. } => Some(ModeJson::Exclusive),
+        Holder::Shared { .. } => Some(ModeJson::Shared),
+        _ => None,
+    }
+}
+
 /// What one node stores for a lock.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = NodeStores)]
@@ -67,35 +93,45 @@ pub(crate) struct NodeLockJson {
     /// `holds`, `free`, `other` (another holder than the majority's), `foreign`, `failed` or `unknown`.
     state: &'static str,
     remaining_ms: Option<u64>,
+    /// Who holds it exclusively.
     holder: Option<HolderJson>,
+    /// How many clients share it.
+    readers: usize,
     /// Why it did not reply.
     cause: Option<String>,
 }
 
 impl NodeLockJson {
-    /// `holder` is the token that a majority of nodes stores.
-    pub(crate) fn new(node: &NodeView, holder: Option<Token>) -> Self {
-        let name = node.node.to_string();
-        let view = match &node.view {
-            Ok(view) => view,
-            Err(cause) => {
-                let cause = Some(cause.to_string());
-                return Self { node: name, state: "failed", remaining_ms: None, holder: None, cause };
-            }
+    /// `holder` is the one that a majority of nodes stores.
+    pub(crate) fn new(node: &NodeView, holder: &Holder) -> Self {
+        let empty = Self {
+            node: node.node.to_string(),
+            state: "failed",
+            remaining_ms: None,
+            holder: None,
+            readers: 0,
+            cause: None,
         };
-        let (state, holder) = Self::content(view, holder);
-        Self { node: name, state, remaining_ms: view.left.map(millis), holder, cause: None }
+        match &node.view {
+            Ok(view) => empty.with_content(view, holder),
+            Err(cause) => Self { cause: Some(cause.to_string()), ..empty },
+        }
     }
 
-    fn content(view: &View, holder: Option<Token>) -> (&'static str, Option<HolderJson>) {
-        match &view.content {
-            Content::Free => ("free", None),
+    fn with_content(self, view: &View, majority: &Holder) -> Self {
+        let held = |is_majority: bool| if is_majority { "holds" } else { "other" };
+        let (state, holder, readers) = match &view.content {
+            Content::Free => ("free", None, 0),
             Content::Lock(stored) => {
-                let state = if Some(stored.token) == holder { "holds" } else { "other" };
-                (state, Some((&stored.owner).into()))
+                let same = matches!(majority, Holder::Owner { token, .. } if *token == stored.token);
+                (held(same), Some((&stored.owner).into()), 0)
             }
-            Content::Foreign(_) => ("foreign", Some(HolderJson::foreign())),
-            _ => ("unknown", None),
-        }
+            Content::Shared(readers) => {
+                (held(matches!(majority, Holder::Shared { .. })), None, readers.len())
+            }
+            Content::Foreign(_) => ("foreign", Some(HolderJson::foreign()), 0),
+            _ => ("unknown", None, 0),
+        };
+        Self { state, remaining_ms: view.left.map(millis), holder, readers, ..self }
     }
 }

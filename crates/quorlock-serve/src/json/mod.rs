@@ -1,9 +1,12 @@
 //! Leases, locks, holders and nodes as JSON.
 
 pub(crate) mod holder;
+pub(crate) mod leader;
 pub(crate) mod lease;
 pub(crate) mod lock;
+pub(crate) mod mode;
 pub(crate) mod node_vote;
+pub(crate) mod reader;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -22,7 +22,7 @@ struct Counts {
 #[derive(Debug)]
 pub(crate) struct WaiterPermit {
     waiters: Waiters,
-    name: Name,
+    names: Vec<Name>,
 }
 
 impl Waiters {
@@ -30,8 +30,8 @@ impl Waiters {
         Self { limit, counts: Arc::default() }
     }
 
-    /// Permits one more call to wait for `name`.
-    pub(crate) fn permit(&self, name: &Name) -> Result<WaiterPermit, Problem> {
+    /// Permits one more call to wait for all of `names`.
+    pub(crate) fn permit(&self, names: &[Name]) -> Result<WaiterPermit, Problem> {
         let mut counts = self.counts();
         if counts.total >= self.limit {
             return Err(Problem::too_many_waiters(format!(
@@ -40,8 +40,10 @@ impl Waiters {
             )));
         }
         counts.total += 1;
-        *counts.by_name.entry(name.clone()).or_default() += 1;
-        Ok(WaiterPermit { waiters: self.clone(), name: name.clone() })
+        for name in names {
+            *counts.by_name.entry(name.clone()).or_default() += 1;
+        }
+        Ok(WaiterPermit { waiters: self.clone(), names: names.to_vec() })
     }
 
     /// How many calls wait in all.
@@ -63,10 +65,12 @@ impl Drop for WaiterPermit {
     fn drop(&mut self) {
         let mut counts = self.waiters.counts();
         counts.total -= 1;
-        if let Some(count) = counts.by_name.get_mut(&self.name) {
-            *count -= 1;
-            if *count == 0 {
-                counts.by_name.remove(&self.name);
+        for name in &self.names {
+            if let Some(count) = counts.by_name.get_mut(name) {
+                *count -= 1;
+                if *count == 0 {
+                    counts.by_name.remove(name);
+                }
             }
         }
     }

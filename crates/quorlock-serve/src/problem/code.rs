@@ -16,6 +16,9 @@ pub(crate) enum ProblemCode {
     MethodNotAllowed,
     WaitOver,
     Held,
+    NamesHeld,
+    NoPermit,
+    SlotsDiffer,
     Contended,
     Lost,
     BodyTooLarge,
@@ -31,7 +34,7 @@ pub(crate) enum ProblemCode {
 }
 
 impl ProblemCode {
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 26] = [
         ProblemCode::BadRequest,
         ProblemCode::BadName,
         ProblemCode::BadToken,
@@ -43,6 +46,9 @@ impl ProblemCode {
         ProblemCode::MethodNotAllowed,
         ProblemCode::WaitOver,
         ProblemCode::Held,
+        ProblemCode::NamesHeld,
+        ProblemCode::NoPermit,
+        ProblemCode::SlotsDiffer,
         ProblemCode::Contended,
         ProblemCode::Lost,
         ProblemCode::BodyTooLarge,
@@ -74,6 +80,11 @@ impl ProblemCode {
             }
             ProblemCode::WaitOver => ("wait_over", S::REQUEST_TIMEOUT, "The lock was held all the time"),
             ProblemCode::Held => ("held", S::CONFLICT, "The lock is held"),
+            ProblemCode::NamesHeld => ("names_held", S::CONFLICT, "Some of the names are held"),
+            ProblemCode::NoPermit => ("no_permit", S::CONFLICT, "All slots are taken"),
+            ProblemCode::SlotsDiffer => {
+                ("slots_differ", S::CONFLICT, "The semaphore is in use with another number of slots")
+            }
             ProblemCode::Contended => ("contended", S::CONFLICT, "No client has a majority"),
             ProblemCode::Lost => ("lost", S::GONE, "The lock is not held under this token"),
             ProblemCode::BodyTooLarge => ("body_too_large", S::PAYLOAD_TOO_LARGE, "The body is too large"),

@@ -5,13 +5,14 @@ pub(crate) mod code;
 use crate::json::holder::HolderJson;
 use crate::json::millis;
 use crate::json::node_vote::NodeVoteJson;
+use crate::json::reader::ReaderJson;
 use crate::metrics;
 use crate::problem::code::ProblemCode;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, InspectError, Lease, ListError, Locker, Lost, NameError,
-    NodeReport, Quorum,
+    AcquireError, ConfigError, ExtendError, HeldName, Holder, InspectError, Lease, ListError, Locker, Lost,
+    NameError, NodeReport, Quorum,
 };
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -73,9 +74,19 @@ impl Problem {
     pub(crate) fn not_acquired(error: AcquireError, has_waited: bool) -> Self {
         match error {
             AcquireError::Held { lock, holder, left, .. } => {
-                let known = HolderJson::of(&holder);
-                let by = known.as_ref().map_or_else(|| holder.to_string(), ToString::to_string);
-                Self::held(&format!("lock `{lock}` is held by {by}"), known, left, has_waited)
+                let fact = format!("lock `{lock}` is held by {}", holder_text(&holder));
+                Self::held(ProblemCode::Held, &fact, left, has_waited).with_holder(&holder)
+            }
+            AcquireError::NamesHeld { held, .. } => Self::names_held(&held, has_waited),
+            AcquireError::NoPermit { lock, slots, .. } => {
+                let fact = format!("all {slots} slots of semaphore `{lock}` are taken");
+                Self::held(ProblemCode::NoPermit, &fact, None, has_waited).with("slots", slots)
+            }
+            AcquireError::SlotsDiffer { lock, recorded } => {
+                let detail = format!(
+                    "semaphore `{lock}` is in use with {recorded} slots; use that number, or free all slots first"
+                );
+                Self::new(ProblemCode::SlotsDiffer, detail).with("recorded", recorded)
             }
             AcquireError::Contended { lock, attempts, .. } => {
                 let detail = format!(
@@ -114,20 +125,42 @@ impl Problem {
     /// Another caller of this sidecar has the lock, although the nodes forgot it.
     pub(crate) fn held_here(lease: &Lease, has_waited: bool) -> Self {
         let holder = HolderJson::from(&lease.owner());
-        let fact = format!("lock `{}` is held by {holder} through this sidecar", lease.name());
-        Self::held(&fact, Some(holder), Some(lease.time_left()), has_waited)
+        let fact = format!("lock `{}` is held by {holder} through this sidecar", lease.name().topic());
+        let code = if lease.name().as_slot().is_some() { ProblemCode::NoPermit } else { ProblemCode::Held };
+        Self::held(code, &fact, Some(lease.time_left()), has_waited).with("holder", json!(holder))
     }
 
-    fn held(fact: &str, holder: Option<HolderJson>, left: Option<Duration>, has_waited: bool) -> Self {
+    /// Other clients hold some of the names, each named with its holder.
+    fn names_held(held: &[HeldName], has_waited: bool) -> Self {
+        let fact = |held: &HeldName| format!("`{}` is held by {}", held.name, holder_text(&held.holder));
+        let facts = held.iter().map(fact).collect::<Vec<_>>().join("; ");
+        let holder = |held: &HeldName| {
+            json!({
+                "name": held.name,
+                "holder": HolderJson::of(&held.holder),
+                "readers": ReaderJson::all(&held.holder),
+                "remaining_ms": held.left.map(millis),
+            })
+        };
+        let left = held.iter().filter_map(|held| held.left).max();
+        Self::held(ProblemCode::NamesHeld, &facts, left, has_waited)
+            .with("held", held.iter().map(holder).collect::<Vec<_>>())
+    }
+
+    /// Another client has what was wanted: `code`, unless the caller waited for it.
+    fn held(code: ProblemCode, fact: &str, left: Option<Duration>, has_waited: bool) -> Self {
         let (code, advice) = if has_waited {
             (ProblemCode::WaitOver, "wait longer with wait_ms, or try later")
         } else {
-            (ProblemCode::Held, "try later, or wait for it with wait_ms")
+            (code, "try later, or wait for it with wait_ms")
         };
         Self::new(code, format!("{fact}; {advice}"))
-            .with("holder", json!(holder))
             .with("remaining_ms", json!(left.map(millis)))
             .retry_after(left)
+    }
+
+    fn with_holder(self, holder: &Holder) -> Self {
+        self.with("holder", json!(HolderJson::of(holder))).with("readers", json!(ReaderJson::all(holder)))
     }
 
     pub(crate) fn too_many_waiters(detail: impl Into<String>) -> Self {
@@ -157,6 +190,11 @@ impl Problem {
         let nodes: Vec<NodeVoteJson> = nodes.iter().map(Into::into).collect();
         Self::new(code, detail).with("quorum", quorum.needed()).with("nodes", json!(nodes))
     }
+}
+
+/// Who has a lock, without what another kind of client stored.
+fn holder_text(holder: &Holder) -> String {
+    HolderJson::of(holder).map_or_else(|| holder.to_string(), |known| known.to_string())
 }
 
 impl From<NameError> for Problem {
@@ -257,7 +295,7 @@ mod tests {
 
     #[test]
     fn what_another_kind_of_client_stored_is_not_repeated() {
-        let lock = Name::new("a").unwrap();
+        let lock = Name::new("a").unwrap().into();
         let holder = quorlock::Holder::Foreign("s3cr3t".to_owned());
         let error = AcquireError::Held { lock, holder, left: None, waited: Duration::ZERO };
         let problem = Problem::not_acquired(error, false);
@@ -269,7 +307,8 @@ mod tests {
     #[tokio::test]
     async fn nodes_that_were_too_slow_are_named() {
         let locker = Locker::builder().nodes(["memory:"]).build().unwrap();
-        let (lock, took, ttl) = (Name::new("a").unwrap(), Duration::from_secs(2), Duration::from_secs(1));
+        let (lock, took, ttl) =
+            (Name::new("a").unwrap().into(), Duration::from_secs(2), Duration::from_secs(1));
         let problem =
             Problem::not_acquired(AcquireError::TooSlow { lock, took, ttl }, false).with_nodes(&locker);
         assert_eq!(problem.code().facts().1, StatusCode::SERVICE_UNAVAILABLE);

@@ -127,3 +127,30 @@ async fn prometheus_can_read_the_metrics() {
         verdict.unwrap();
     }
 }
+
+/// Goal: readers, names and permits are counted as holds of the name that their callers chose.
+#[tokio::test]
+async fn metrics_count_readers_names_and_permits() {
+    let lab = Lab::new();
+    for (name, body) in [
+        ("metrics-shared", json!({ "mode": "shared" })),
+        ("metrics-shared", json!({ "mode": "shared" })),
+        ("metrics-one", json!({ "names": ["metrics-two"] })),
+        ("metrics-slots", json!({ "slots": 3 })),
+        ("metrics-slots", json!({ "slots": 3 })),
+    ] {
+        lab.post(&format!("/v1/locks/{name}/acquire"), &body).await.ok();
+    }
+    let held = |text: &str, name: &str| {
+        let series = format!("redlock_locks_held{{resource=\"{name}\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&series)?.parse::<u32>().ok())
+    };
+    let text = lab.get("/metrics").await.text;
+    for (name, count) in [("metrics-shared", 2), ("metrics-one", 1), ("metrics-two", 1), ("metrics-slots", 2)]
+    {
+        assert_eq!(held(&text, name), Some(count), "{name}");
+    }
+    assert!(!text.contains("quorlock:slot"), "slots have no series of their own");
+    let (_, mut events) = lab.open("/v1/events?after=0&lock=metrics-slots").await;
+    assert_eq!(event(&mut events, "acquired").await["mode"], "exclusive");
+}

@@ -52,12 +52,15 @@ impl FaultyNode {
     /// The names of the commands so far, in order, such as `acquire`.
     pub fn verbs(&self) -> Vec<&'static str> {
         let verb = |command: &Command| match command {
-            Command::Acquire(acquire) if acquire.repair => "repair",
+            Command::Acquire(acquire) if acquire.is_repair() => "repair",
             Command::Acquire(_) => "acquire",
             Command::Stamp { .. } => "stamp",
             Command::Extend { .. } => "extend",
             Command::Release { .. } => "release",
             Command::Inspect { .. } => "inspect",
+            Command::Downgrade { .. } => "downgrade",
+            Command::HoldOffReaders { .. } => "hold off readers",
+            Command::Slots { .. } => "slots",
             _ => "other",
         };
         self.received().iter().map(verb).collect()

@@ -1,23 +1,27 @@
-//! One attempt to acquire a lock on the nodes: vote, stamp if needed, undo if refused.
+//! One attempt to hold names on the nodes: vote, stamp if needed, undo if refused.
 
 use crate::context::entropy;
 use crate::context::injected_bug::InjectedBug;
 use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::NodeReport;
-use crate::node::{Acquire, Command, Done, Reply, Tie};
+use crate::node::{Acquire, AcquireKind, Command, Commands, Done, Reply, Tie};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
 use quorlock_core::attempt::StampReply;
-use quorlock_core::{Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Moment, Name, Step, Token, Wall};
+use quorlock_core::{
+    Attempt, Ballot, Fence, FenceClock, Label, LeaseTerms, Mode, Moment, NameSet, Step, Token, Wall,
+};
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What an attempt needs besides the nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptParams<'a> {
-    pub(crate) name: &'a Name,
+    pub(crate) names: NameSet,
+    pub(crate) mode: Mode,
     pub(crate) options: &'a Options,
     pub(crate) fences: &'a Mutex<FenceClock>,
 }
@@ -28,6 +32,8 @@ pub(crate) struct Grant {
     pub(crate) lease: LeaseTerms,
     pub(crate) votes: usize,
     pub(crate) took: Duration,
+    /// When its attempt began, before the first send.
+    pub(crate) start: (Moment, Wall),
     /// When it was granted.
     pub(crate) at: Moment,
     /// What the nodes store about the owner.
@@ -65,19 +71,64 @@ pub(crate) async fn attempt(
     params: &AttemptParams<'_>,
     until: Moment,
 ) -> Result<Grant, Refusal> {
+    let token = entropy::token(nodes.ctx.entropy.as_ref());
+    let undo = Undo::armed(nodes, params, token);
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Vote), undo, &HighestFence::default()).await
+}
+
+/// The highest fence that an attempt has asked for so far.
+#[derive(Debug, Default)]
+pub(crate) struct HighestFence(AtomicU64);
+
+impl HighestFence {
+    pub(crate) fn new(fence: Fence) -> Self {
+        Self(AtomicU64::new(fence.get()))
+    }
+
+    pub(crate) fn get(&self) -> Fence {
+        Fence::new(self.0.load(Ordering::Relaxed))
+    }
+
+    fn raise(&self, fence: Fence) {
+        self.0.fetch_max(fence.get(), Ordering::Relaxed);
+    }
+}
+
+/// Makes one attempt to hold exclusively what is held shared with `token`, with a fence above `highest`,
+/// which it raises to each that it asks for. If it is refused, the caller must downgrade again.
+///
+/// # Cancel safety
+/// Cancel safe, if the caller downgrades.
+pub(crate) async fn upgrade(
+    nodes: &Nodes,
+    params: &AttemptParams<'_>,
+    until: Moment,
+    token: Token,
+    highest: &HighestFence,
+) -> Result<Grant, Refusal> {
+    let undo = Undo::nothing(nodes, params, token);
+    vote_and_stamp(nodes, params, until, (token, AcquireKind::Upgrade), undo, highest).await
+}
+
+async fn vote_and_stamp(
+    nodes: &Nodes,
+    params: &AttemptParams<'_>,
+    until: Moment,
+    (token, kind): (Token, AcquireKind),
+    undo: Undo<'_>,
+    highest: &HighestFence,
+) -> Result<Grant, Refusal> {
     let ctx = &nodes.ctx;
     // Read before the first byte is sent: the lease counts from here.
     let (start, wall) = (ctx.clock.now(), ctx.clock.wall());
     let recorded = ctx.longest.recorded();
-    let token = entropy::token(ctx.entropy.as_ref());
-    let proposal = params.propose(ctx.fence_clock(start));
+    let proposal = params.propose_above(highest, ctx.fence_clock(start));
     let label = Label::new(params.options.signature.clone(), wall);
-    let undo = Undo::armed(nodes, params.name, token);
     let state = Attempt::new(nodes.quorum, proposal);
-    let mut rounds = AttemptRounds { nodes, params, token, until, state };
+    let mut rounds = AttemptRounds { nodes, params, token, until, state, highest };
 
     let mut votes = Votes::new(nodes);
-    let vote = params.vote(token, proposal, label.clone());
+    let vote = params.vote((token, kind), proposal, &label);
     let mut round = pin!(nodes.ask_within(vote, rounds.limit(start)));
     let mut step = rounds.vote(&mut votes, round.as_mut()).await;
     let mut now = ctx.clock.now();
@@ -100,7 +151,7 @@ pub(crate) async fn attempt(
                 return Err(Refusal::new(Cause::TooSlow, votes, took));
             }
             undo.disarm();
-            Ok(Grant { lease, votes: votes.yes(), took, at: now, label })
+            Ok(Grant { lease, votes: votes.yes(), took, start: (start, wall), at: now, label })
         }
         _ if rounds.state.lacks_quorum() => {
             drop(undo);
@@ -130,27 +181,45 @@ impl Refusal {
 }
 
 impl AttemptParams<'_> {
-    fn vote(&self, token: Token, proposal: Fence, label: Label) -> Command {
-        Command::Acquire(Acquire {
-            name: self.name.clone(),
-            token,
-            proposal,
-            label,
-            ttl: self.options.ttl.span(),
-            tied: self.options.tied,
-            repair: false,
+    fn vote(&self, (token, kind): (Token, AcquireKind), proposal: Fence, label: &Label) -> Commands {
+        Commands::each(&self.names, |name| {
+            Command::Acquire(Acquire {
+                name: name.clone(),
+                token,
+                proposal,
+                label: label.clone(),
+                ttl: self.options.ttl.span(),
+                tied: self.options.tied,
+                mode: self.mode,
+                kind,
+            })
         })
     }
 
+    /// One fence for all names.
     fn propose(&self, wall: Wall) -> Fence {
         if !self.options.fences {
             return Fence::NONE;
         }
-        self.fences.lock().propose(self.name, wall)
+        let fences = self.fences.lock();
+        self.names.iter().map(|name| fences.propose(name, wall)).max().unwrap_or_default()
+    }
+
+    /// The proposal, above `highest`, which it raises.
+    fn propose_above(&self, highest: &HighestFence, wall: Wall) -> Fence {
+        let proposal = self.propose(wall);
+        let least = match highest.get() {
+            Fence::NONE => proposal,
+            highest => highest.next().unwrap_or(highest),
+        };
+        let proposal = if proposal == Fence::NONE { proposal } else { proposal.max(least) };
+        highest.raise(proposal);
+        proposal
     }
 
     fn record_counter(&self, counter: Fence, wall: Wall) {
-        self.fences.lock().saw(self.name, counter, wall);
+        let mut fences = self.fences.lock();
+        self.names.iter().for_each(|name| fences.saw(name, counter, wall));
     }
 }
 
@@ -161,6 +230,7 @@ struct AttemptRounds<'a> {
     token: Token,
     until: Moment,
     state: Attempt,
+    highest: &'a HighestFence,
 }
 
 impl AttemptRounds<'_> {
@@ -207,10 +277,16 @@ impl AttemptRounds<'_> {
 
     /// Whether a majority still has the name.
     async fn confirm(&self) -> bool {
-        let (name, ttl) = (self.params.name.clone(), self.params.options.ttl.span());
-        let command = Command::Extend { name, token: self.token, ttl, tie: Tie::AsBefore };
+        let extends = Commands::each(&self.params.names, |name| Command::Extend {
+            name: name.clone(),
+            token: self.token,
+            ttl: self.params.options.ttl.span(),
+            tie: Tie::AsBefore,
+            mode: self.params.mode,
+            may_be_shared: true,
+        });
         let limit = self.limit(self.nodes.ctx.clock.now());
-        let mut round = pin!(self.nodes.ask_some(self.state.voters(), command, limit));
+        let mut round = pin!(self.nodes.ask_some(self.state.voters(), extends, limit));
         let mut confirmed = 0;
         while let Some((_, reply)) = round.as_mut().next().await {
             confirmed += usize::from(matches!(reply, Reply::Done(_)));
@@ -225,11 +301,14 @@ impl AttemptRounds<'_> {
         let ctx = &self.nodes.ctx;
         let now = ctx.clock.now();
         let wall = ctx.fence_clock(now);
-        let Some(at_least) = self.state.stamp(self.params.propose(wall)) else {
+        let Some(at_least) = self.state.stamp(self.params.propose_above(self.highest, wall)) else {
             return Step::Refused;
         };
-        let command = Command::Stamp { name: self.params.name.clone(), token: self.token, at_least };
-        let mut round = pin!(self.nodes.ask_some(self.state.voters(), command, self.limit(now)));
+        self.highest.raise(at_least);
+        let token = self.token;
+        let stamps =
+            Commands::each(&self.params.names, |name| Command::Stamp { name: name.clone(), token, at_least });
+        let mut round = pin!(self.nodes.ask_some(self.state.voters(), stamps, self.limit(now)));
         let mut step = Step::Refused;
         while let Some((_, reply)) = round.as_mut().next().await {
             step = self.state.on_stamp_reply(stamp_reply_of(&reply));
@@ -237,6 +316,7 @@ impl AttemptRounds<'_> {
                 break;
             }
         }
+        self.highest.raise(self.state.highest());
         self.params.record_counter(self.state.highest(), wall);
         step
     }
@@ -254,6 +334,7 @@ fn ballot_of(reply: &Reply) -> Ballot {
 fn stamp_reply_of(reply: &Reply) -> StampReply {
     match reply {
         Reply::Done(Done::Stamped { to }) => StampReply::Stamped { to: *to },
+        Reply::Done(Done::StampedUnevenly { highest }) => StampReply::Uneven { highest: *highest },
         Reply::Denied(_) => StampReply::NotHeld,
         Reply::Done(_) | Reply::Failed(_) => StampReply::Missing,
     }
@@ -262,7 +343,7 @@ fn stamp_reply_of(reply: &Reply) -> StampReply {
 /// Releases on every node when dropped, even on those that did not answer, unless it was disarmed.
 struct Undo<'a> {
     nodes: &'a Nodes,
-    name: &'a Name,
+    params: &'a AttemptParams<'a>,
     token: Token,
     is_armed: bool,
     /// Whether waiters get no hint.
@@ -270,8 +351,13 @@ struct Undo<'a> {
 }
 
 impl<'a> Undo<'a> {
-    fn armed(nodes: &'a Nodes, name: &'a Name, token: Token) -> Self {
-        Self { nodes, name, token, is_armed: true, quiet: false }
+    fn armed(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token) -> Self {
+        Self { nodes, params, token, is_armed: true, quiet: false }
+    }
+
+    /// For an upgrade, whose caller undoes it.
+    fn nothing(nodes: &'a Nodes, params: &'a AttemptParams<'a>, token: Token) -> Self {
+        Self { nodes, params, token, is_armed: false, quiet: false }
     }
 
     fn disarm(mut self) {
@@ -286,9 +372,18 @@ impl<'a> Undo<'a> {
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if self.is_armed && !self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
-            let (name, token, quiet) = (self.name.clone(), self.token, self.quiet);
-            self.nodes.send(Command::Release { name, token, quiet, stored_after_token: None, forced: false });
+        if !self.is_armed || self.nodes.ctx.injected.is_on(InjectedBug::LazyRelease) {
+            return;
+        }
+        for name in &self.params.names {
+            self.nodes.send(Command::Release {
+                name: name.clone(),
+                token: self.token,
+                quiet: self.quiet,
+                stored_after_token: None,
+                may_be_shared: self.params.mode == Mode::Shared,
+                forced: false,
+            });
         }
     }
 }

@@ -5,19 +5,24 @@ pub(crate) mod attempt;
 pub(crate) mod hint_backoff;
 pub(crate) mod hint_subscription;
 pub(crate) mod name_queue;
+pub(crate) mod reader_hold_off;
+pub(crate) mod slots;
 
 use crate::acquire::attempt::{AttemptParams, Cause, Grant, Refusal, attempt};
 use crate::acquire::hint_backoff::stagger;
 use crate::acquire::hint_subscription::HintSubscription;
-use crate::acquire::name_queue::{NameQueue, QueueTurn};
+use crate::acquire::name_queue::{NameQueue, NameQueues, QueueTurn};
+use crate::acquire::reader_hold_off::ReaderHoldOff;
+use crate::acquire::slots::{SlotChoice, SlotsError};
 use crate::context::entropy;
 use crate::context::event::{Event, GaveUpReason};
 use crate::context::injected_bug::InjectedBug;
 use crate::context::options::Options;
-use crate::error::{AcquireError, Holder, NodeOutcome};
-use crate::inspect::{Answers, InspectError, Inspection, inspect};
+use crate::error::{AcquireError, HeldName, Holder, NodeOutcome};
+use crate::inspect::{Answers, InspectError, Inspection, inspect_all};
+use crate::node::Wakeup;
 use crate::quorum::Nodes;
-use quorlock_core::{Backoff, Moment, backoff};
+use quorlock_core::{Backoff, Mode, Moment, NameSet, backoff};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::SemaphorePermit;
@@ -63,12 +68,15 @@ impl Limits {
     }
 }
 
-/// One call that acquires a name.
+/// One call that acquires a name, several names together, or permits of a semaphore.
 #[derive(Debug)]
 pub(crate) struct Acquirer<'a> {
     nodes: &'a Nodes,
     params: AttemptParams<'a>,
+    queues: &'a NameQueues,
     queue: &'a Arc<NameQueue>,
+    /// The choice of slots, if permits of a semaphore are wanted.
+    slots: Option<SlotChoice<'a>>,
     limits: Limits,
     start: Moment,
     attempts: u32,
@@ -83,8 +91,11 @@ struct RetryState<'a> {
     retry: Backoff,
     poll: Backoff,
     subscription: Option<HintSubscription<'a>>,
+    /// Notified by hints, unless that of the queue is.
+    wakeup: Wakeup,
+    hold_off: Option<ReaderHoldOff<'a>>,
     last_refusal: Option<Refusal>,
-    last_inspection: Option<Inspection>,
+    last_inspection: Option<Vec<Inspection>>,
     /// How many hints came before and did not lead to a grant.
     missed_hints: usize,
     /// Whether the last attempt followed a hint.
@@ -108,6 +119,8 @@ impl Default for RetryState<'_> {
             retry: Backoff::new(RETRY_FLOOR, RETRY_CAP),
             poll: Backoff::new(POLL_FLOOR, POLL_CAP),
             subscription: None,
+            wakeup: Wakeup::new(),
+            hold_off: None,
             last_refusal: None,
             last_inspection: None,
             missed_hints: 0,
@@ -121,19 +134,27 @@ impl<'a> Acquirer<'a> {
     pub(crate) fn new(
         nodes: &'a Nodes,
         params: AttemptParams<'a>,
-        queue: &'a Arc<NameQueue>,
+        (queues, queue): (&'a NameQueues, &'a Arc<NameQueue>),
         limits: Limits,
     ) -> Self {
         Self {
             nodes,
             params,
+            queues,
             queue,
+            slots: None,
             limits,
             start: nodes.ctx.clock.now(),
             attempts: 0,
             turn: None,
             retry_state: None,
         }
+    }
+
+    /// Acquires slots that `choice` chooses. The queue is that of the semaphore.
+    pub(crate) fn with_slots(mut self, choice: SlotChoice<'a>) -> Self {
+        self.slots = Some(choice);
+        self
     }
 
     /// Tries until the lock is granted, a limit is reached or the caller cancels.
@@ -145,13 +166,14 @@ impl<'a> Acquirer<'a> {
             None => self.acquire_loop().await,
             Some(cancel) => tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.params.name.clone() }),
+                () = cancel.cancelled() => Err(AcquireError::Cancelled { lock: self.subject() }),
                 result = self.acquire_loop() => result,
             },
         };
         match &result {
-            Ok(grant) => self.nodes.ctx.emit(&Event::Acquired {
-                name: self.params.name.clone(),
+            Ok(grant) => self.nodes.ctx.emit_each(&self.params.names, |name| Event::Acquired {
+                name,
+                mode: self.params.mode,
                 fence: grant.lease.fence(),
                 waited: grant.at.since(self.start),
                 took: grant.took,
@@ -159,8 +181,8 @@ impl<'a> Acquirer<'a> {
                 votes: grant.votes,
                 validity: self.params.options.ttl.validity(),
             }),
-            Err(error) => self.nodes.ctx.emit(&Event::GaveUp {
-                name: self.params.name.clone(),
+            Err(error) => self.nodes.ctx.emit_each(&self.subject(), |name| Event::GaveUp {
+                name,
                 reason: gave_up_reason(error),
                 waited: self.waited(),
                 attempts: self.attempts,
@@ -178,18 +200,18 @@ impl<'a> Acquirer<'a> {
             return Box::pin(self.give_up()).await;
         }
         let queue = self.queue;
-        // A single try does not queue: it reports what is true now.
-        if self.limits.waits {
+        // A single try does not queue: it reports what is true now. Readers do not exclude each other.
+        if self.takes_turns() {
             match queue.turn(|| self.left()).await {
                 Ok(Some(turn)) => self.turn = Some(turn),
                 Ok(None) => return Box::pin(self.give_up()).await,
                 Err(waiters) => {
-                    return Err(AcquireError::TooManyWaiters { lock: self.params.name.clone(), waiters });
+                    return Err(AcquireError::TooManyWaiters { lock: self.subject(), waiters });
                 }
             }
         }
         loop {
-            if self.limits.waits && self.wait_for_local_holder().await.is_err() {
+            if self.takes_turns() && self.wait_for_local_holder().await.is_err() {
                 return Box::pin(self.give_up()).await;
             }
             if self.turn.is_some() && self.queue.must_yield() {
@@ -200,6 +222,9 @@ impl<'a> Acquirer<'a> {
             let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
+            if self.slots.is_some() {
+                Box::pin(self.choose_slots()).await?;
+            }
             let until = self.hard_deadline();
             // Boxed: thousands of calls may wait before this point, and few reach it at the same time.
             let tried = Box::pin(attempt(self.nodes, &self.params, until)).await;
@@ -228,6 +253,44 @@ impl<'a> Acquirer<'a> {
         match attempts.try_acquire() {
             Ok(permit) => Some(permit),
             Err(_) => timeout(self.left(), attempts.acquire()).await.ok()?.ok(),
+        }
+    }
+
+    /// The names that the last attempt asked for.
+    pub(crate) fn names(&self) -> &NameSet {
+        &self.params.names
+    }
+
+    fn takes_turns(&self) -> bool {
+        self.limits.waits && self.params.mode == Mode::Exclusive
+    }
+
+    /// What errors and events are about: the names, or the semaphore.
+    fn subject(&self) -> NameSet {
+        match &self.slots {
+            Some(slots) => slots.semaphore().clone().into(),
+            None => self.params.names.clone(),
+        }
+    }
+
+    /// Chooses the slots of the next attempt.
+    async fn choose_slots(&mut self) -> Result<(), AcquireError> {
+        let random = self.random();
+        let limit = self.grace();
+        let Some(slots) = &mut self.slots else { return Ok(()) };
+        let semaphore: NameSet = slots.semaphore().clone().into();
+        match timeout(limit, slots.choose(self.nodes, random)).await {
+            Ok(Ok(names)) => {
+                self.params.names = names;
+                Ok(())
+            }
+            Ok(Err(error)) => Err(slots_error(semaphore, self.nodes, error)),
+            Err(_) => Err(AcquireError::NoQuorum {
+                lock: semaphore,
+                quorum: self.nodes.quorum,
+                answered: 0,
+                nodes: self.nodes.troubles(),
+            }),
         }
     }
 
@@ -271,7 +334,9 @@ impl<'a> Acquirer<'a> {
         match tried {
             Ok(grant) => {
                 self.attempts += 1;
-                self.queue.record_attempt(true);
+                if self.params.mode == Mode::Exclusive {
+                    self.queue.record_attempt(true);
+                }
                 return Some(grant);
             }
             // This attempt was cut short by the time limit, so nodes without an answer may be healthy: it
@@ -284,14 +349,16 @@ impl<'a> Acquirer<'a> {
 
     fn record_refusal(&mut self, refusal: Refusal) {
         self.attempts += 1;
-        self.nodes.ctx.emit(&Event::Refused {
-            name: self.params.name.clone(),
+        self.nodes.ctx.emit_each(&self.params.names, |name| Event::Refused {
+            name,
             attempt: self.attempts,
             votes: refusal.votes,
             denied: refusal.denied,
             missing: refusal.missing,
         });
-        self.queue.record_attempt(false);
+        if self.params.mode == Mode::Exclusive {
+            self.queue.record_attempt(false);
+        }
         let longest = self.nodes.ctx.node_timeout * 3;
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.retry.raise_floor(refusal.took.min(longest));
@@ -311,42 +378,62 @@ impl<'a> Acquirer<'a> {
         let is_taken = hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some();
         if hinted == Some(Hinted::Ahead) {
             // Tries once more when a majority has executed the release.
-            let majority = self.nodes.quorum.needed();
-            if self.queue.wakeup().has_hints(majority) {
+            let (majority, wakeup) = (self.nodes.quorum.needed(), self.wakeup().clone());
+            let retry_state = self.retry_state.get_or_insert_default();
+            if wakeup.has_hints(majority) {
                 retry_state.hinted = Some(Hinted::ByMajority);
                 return;
             }
             retry_state.awaits_majority = true;
-            self.queue.wakeup().notify_at(majority);
+            wakeup.notify_at(majority);
         }
         let mut ends = POLL_CAP;
-        if !is_taken {
+        if !is_taken || self.slots.is_some() {
             // Subscribed before the inspection: a release between the two sends a hint.
             let subscribes_late = self.nodes.ctx.injected.is_on(InjectedBug::HintsAfterLook);
             if !subscribes_late {
                 self.subscribe();
             }
-            let Some(found) = self.inspect_holder().await.filter(|found| found.is_held()) else {
+            let Some(left) = self.inspect_holders().await else {
                 // No client has a majority: several contend, or the lock was just released.
                 return self.back_off().await;
             };
-            ends = found.left.map_or(POLL_CAP, |left| left + Duration::from_millis(1));
+            ends = left;
             if subscribes_late {
                 self.subscribe();
             }
         }
         let random = self.random();
         let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
-        if timeout(delay, self.queue.wakeup().notified()).await.is_ok() {
+        if timeout(delay, self.wakeup().notified()).await.is_ok() {
             self.after_hint().await;
         }
     }
 
     /// Subscribes to the hints of all nodes, once.
     fn subscribe(&mut self) {
-        let (nodes, name, queue) = (self.nodes, self.params.name, self.queue);
+        let (nodes, queues, queue) = (self.nodes, self.queues, self.queue);
+        let is_queued = self.is_woken_by_queue();
         let retry_state = self.retry_state.get_or_insert_default();
-        retry_state.subscription.get_or_insert_with(|| HintSubscription::start(nodes, name, queue));
+        let wakeup = &retry_state.wakeup;
+        retry_state.subscription.get_or_insert_with(|| match is_queued {
+            true => HintSubscription::of_queue(nodes, queue),
+            false => HintSubscription::of_names(nodes, queues, &self.params.names, wakeup),
+        });
+    }
+
+    /// Whether hints reach this call by the wakeup of its queue. Tasks that do not take turns, and those
+    /// that want several names, have wakeups of their own.
+    fn is_woken_by_queue(&self) -> bool {
+        self.params.mode == Mode::Exclusive && (self.params.names.is_single() || self.slots.is_some())
+    }
+
+    /// What notifies this call of hints.
+    fn wakeup(&self) -> &Wakeup {
+        match &self.retry_state {
+            Some(retry_state) if !self.is_woken_by_queue() => &retry_state.wakeup,
+            _ => self.queue.wakeup(),
+        }
     }
 
     /// Waits until the clients that contend should be done.
@@ -359,10 +446,16 @@ impl<'a> Acquirer<'a> {
     /// After a hint, waits while clients that have waited longer should try first.
     async fn after_hint(&mut self) {
         let (random, majority) = (self.random(), self.nodes.quorum.needed());
-        let wakeup = self.queue.wakeup();
+        let wakeup = self.wakeup().clone();
+        // Readers that try at the same moment do not disturb each other.
+        let subscribers = if self.params.mode == Mode::Shared { 1 } else { wakeup.subscribers() };
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.poll.reset();
-        let delay = stagger(wakeup.subscribers(), retry_state.missed_hints, random);
+        let mut delay = stagger(subscribers, retry_state.missed_hints, random);
+        if !self.params.names.is_single() {
+            // Clients that want several names disturb each other even where neither gets all of its names.
+            delay += retry_state.retry.next(random);
+        }
         // The second notification of a release is no other hint.
         let is_second = std::mem::take(&mut retry_state.awaits_majority) && wakeup.has_hints(majority);
         retry_state.missed_hints += usize::from(!is_second);
@@ -370,32 +463,51 @@ impl<'a> Acquirer<'a> {
             let left = self.left();
             sleep(delay.min(left)).await;
         }
-        let is_known = self.queue.wakeup().has_hints(majority);
+        let is_known = wakeup.has_hints(majority);
         let hinted = if is_known { Hinted::ByMajority } else { Hinted::Ahead };
         self.retry_state.get_or_insert_default().hinted = Some(hinted);
     }
 
-    /// Asks the nodes who holds the lock, for the wait and for the error. Returns the last inspection that
-    /// ended in time, unless it failed.
-    async fn inspect_holder(&mut self) -> Option<&Inspection> {
-        let inspection = inspect(self.nodes, self.params.name, Answers::Majority);
+    /// Asks the nodes who holds the lock, for the wait and for the error. Returns when the next poll is due
+    /// at the latest; `None` if no client is known to keep it from us.
+    async fn inspect_holders(&mut self) -> Option<Duration> {
+        let random = self.random();
+        if let Some(slots) = &mut self.slots {
+            let limit = self.limits.wait.saturating_sub(self.nodes.ctx.clock.now().since(self.start));
+            let looked = timeout(limit, slots.look(self.nodes, random)).await;
+            return matches!(looked, Ok(Ok(false))).then_some(POLL_CAP);
+        }
+        let inspection = inspect_all(self.nodes, &self.params.names, Answers::Majority);
         if let Ok(found) = timeout(self.left(), inspection).await {
-            let held = found.as_ref().ok().filter(|found| found.is_held());
-            if let Some(held) = held {
+            let found = found.ok();
+            for held in found.iter().flatten().filter(|found| found.is_held()) {
                 self.emit_waiting(held);
             }
-            self.retry_state.get_or_insert_default().last_inspection = found.ok();
+            self.hold_off_readers(found.as_deref().unwrap_or_default());
+            self.retry_state.get_or_insert_default().last_inspection = found;
         }
-        self.retry_state.as_ref()?.last_inspection.as_ref()
+        let found = self.retry_state.as_ref()?.last_inspection.as_ref()?;
+        let lefts = found.iter().filter(|found| found.is_held()).map(|found| found.left);
+        lefts.map(|left| left.map_or(POLL_CAP, |left| left + Duration::from_millis(1))).max()
+    }
+
+    /// While this call waits to hold names exclusively that others share, no further client may share them.
+    fn hold_off_readers(&mut self, found: &[Inspection]) {
+        let is_shared = found.iter().any(|found| matches!(found.holder, Holder::Shared { .. }));
+        if is_shared && self.takes_turns() {
+            let (nodes, names) = (self.nodes, self.params.names.clone());
+            let retry_state = self.retry_state.get_or_insert_default();
+            retry_state.hold_off.get_or_insert_with(|| ReaderHoldOff::new(nodes, names)).renew();
+        }
     }
 
     fn emit_waiting(&self, held: &Inspection) {
         let holder = match &held.holder {
             Holder::Owner { owner, .. } => Some(owner.clone()),
-            Holder::Foreign(_) | Holder::Nobody | Holder::Unknown => None,
+            Holder::Shared { readers } => readers.first().map(|reader| reader.owner.clone()),
+            Holder::Foreign(_) | Holder::Nobody | Holder::Unknown | Holder::Waiting => None,
         };
-        let name = self.params.name.clone();
-        self.nodes.ctx.emit(&Event::Waiting { name, holder, left: held.left });
+        self.nodes.ctx.emit(&Event::Waiting { name: held.name.clone(), holder, left: held.left });
     }
 
     async fn give_up(&mut self) -> Result<Grant, AcquireError> {
@@ -404,7 +516,7 @@ impl<'a> Acquirer<'a> {
 
     /// The error of the call: from the last attempt, or from an inspection if there was none.
     async fn reason(&mut self) -> AcquireError {
-        let lock = self.params.name.clone();
+        let lock = self.subject();
         match self.retry_state.as_mut().and_then(|retry_state| retry_state.last_refusal.take()) {
             Some(refusal) if refusal.cause == Cause::NoQuorum => AcquireError::NoQuorum {
                 lock,
@@ -421,9 +533,12 @@ impl<'a> Acquirer<'a> {
 
     /// Inspects the lock to choose the error. `was_refused`: nodes that could vote refused the last attempt.
     async fn held_or_unreachable(&mut self, was_refused: bool) -> AcquireError {
-        let (lock, quorum) = (self.params.name.clone(), self.nodes.quorum);
+        let (lock, quorum) = (self.subject(), self.nodes.quorum);
+        if self.slots.is_some() {
+            return self.full_or_unreachable().await;
+        }
         // The rest of the time limit bounds this last inspection, too.
-        let inspection = inspect(self.nodes, self.params.name, Answers::Majority);
+        let inspection = inspect_all(self.nodes, &self.params.names, Answers::Majority);
         let found = match timeout(self.grace(), inspection).await {
             Ok(Ok(found)) => Some(found),
             Ok(Err(InspectError { nodes, .. })) => {
@@ -435,12 +550,45 @@ impl<'a> Acquirer<'a> {
         };
         let waited = self.waited();
         match found {
-            Some(found) if found.is_held() => {
-                AcquireError::Held { lock, holder: found.holder, left: found.left, waited }
-            }
+            Some(found) if found.iter().any(Inspection::is_held) => self.held(found),
             Some(_) => AcquireError::Contended { lock, attempts: self.attempts, waited },
             None if was_refused => AcquireError::Held { lock, holder: Holder::Unknown, left: None, waited },
             None => AcquireError::NoQuorum { lock, quorum, answered: 0, nodes: self.nodes.troubles() },
+        }
+    }
+
+    /// The error that names each holder.
+    fn held(&self, found: Vec<Inspection>) -> AcquireError {
+        let (lock, waited) = (self.subject(), self.waited());
+        let is_shared = self.params.mode == Mode::Shared;
+        let held = found.into_iter().filter(Inspection::is_held).map(|found| HeldName {
+            name: found.name,
+            // Readers keep no reader out: a client that waits to write does.
+            holder: match found.holder {
+                Holder::Shared { .. } if is_shared => Holder::Waiting,
+                holder => holder,
+            },
+            left: found.left,
+        });
+        let mut held: Vec<HeldName> = held.collect();
+        if lock.is_single() && held.len() == 1 {
+            let HeldName { holder, left, .. } = held.remove(0);
+            return AcquireError::Held { lock, holder, left, waited };
+        }
+        AcquireError::NamesHeld { lock, held, waited }
+    }
+
+    /// Looks at the slots to choose the error.
+    async fn full_or_unreachable(&mut self) -> AcquireError {
+        let (lock, limit, random, waited) = (self.subject(), self.grace(), self.random(), self.waited());
+        let (nodes, attempts) = (self.nodes, self.attempts);
+        let Some(slots) = &mut self.slots else {
+            return AcquireError::Contended { lock, attempts, waited };
+        };
+        match timeout(limit, slots.look(nodes, random)).await {
+            Ok(Ok(true)) => AcquireError::Contended { lock, attempts, waited },
+            Ok(Err(error)) => slots_error(lock, nodes, error),
+            Ok(Ok(false)) | Err(_) => AcquireError::NoPermit { lock, slots: slots.count(), waited },
         }
     }
 
@@ -467,9 +615,21 @@ impl<'a> Acquirer<'a> {
     }
 }
 
+/// Why no slot of `semaphore` could be chosen.
+fn slots_error(semaphore: NameSet, nodes: &Nodes, error: SlotsError) -> AcquireError {
+    let (lock, quorum) = (semaphore, nodes.quorum);
+    match error {
+        SlotsError::NoQuorum { answered, nodes } => AcquireError::NoQuorum { lock, quorum, answered, nodes },
+        SlotsError::Differ { recorded } => AcquireError::SlotsDiffer { lock, recorded },
+    }
+}
+
 fn gave_up_reason(error: &AcquireError) -> GaveUpReason {
     match error {
-        AcquireError::Held { .. } => GaveUpReason::Held,
+        AcquireError::Held { .. } | AcquireError::NamesHeld { .. } | AcquireError::NoPermit { .. } => {
+            GaveUpReason::Held
+        }
+        AcquireError::SlotsDiffer { .. } => GaveUpReason::Config,
         AcquireError::Contended { .. } => GaveUpReason::Contended,
         AcquireError::NoQuorum { .. } => GaveUpReason::NoQuorum,
         AcquireError::TooSlow { .. } => GaveUpReason::TooSlow,

@@ -1,8 +1,10 @@
-//! First come, first served within one locker: one task per name contends on the nodes.
+//! First come, first served within one locker: one task contends on the nodes for a name, or for a set of
+//! names.
 
 use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
-use quorlock_core::Name;
+use crate::quorum::Nodes;
+use quorlock_core::NameSet;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -22,17 +24,17 @@ pub(crate) const MAX_WAITERS: usize = 65_536;
 
 /// The queues of all names that a task of one locker holds or waits for.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct NameQueues(Arc<Mutex<HashMap<Name, Weak<NameQueue>>>>);
+pub(crate) struct NameQueues(Arc<Mutex<HashMap<NameSet, Weak<NameQueue>>>>);
 
 impl NameQueues {
-    /// The queue of `name`. It lives as long as a holder, a waiter or a `Lock` that used it.
-    pub(crate) fn of(&self, name: &Name) -> Arc<NameQueue> {
+    /// The queue of `names`. It lives as long as a holder, a waiter or a `Lock` that used it.
+    pub(crate) fn of(&self, names: &NameSet) -> Arc<NameQueue> {
         let mut queues = self.0.lock();
-        if let Some(queue) = queues.get(name).and_then(Weak::upgrade) {
+        if let Some(queue) = queues.get(names).and_then(Weak::upgrade) {
             return queue;
         }
         let queue = Arc::new(NameQueue {
-            name: name.clone(),
+            names: names.clone(),
             queues: self.clone(),
             semaphore: Semaphore::new(1),
             waiters: AtomicUsize::new(0),
@@ -40,8 +42,9 @@ impl NameQueues {
             holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others_wait: AtomicBool::new(true),
+            subscriptions: Mutex::new(0),
         });
-        queues.insert(name.clone(), Arc::downgrade(&queue));
+        queues.insert(names.clone(), Arc::downgrade(&queue));
         queue
     }
 }
@@ -52,10 +55,10 @@ pub(crate) trait LocalHolder: fmt::Debug + Send + Sync {
     fn held_for(&self) -> Option<Duration>;
 }
 
-/// The tasks of one locker that want one name, in the order of their calls.
+/// The tasks of one locker that want one name, or the same set of names, in the order of their calls.
 #[derive(Debug)]
 pub(crate) struct NameQueue {
-    name: Name,
+    names: NameSet,
     queues: NameQueues,
     semaphore: Semaphore,
     waiters: AtomicUsize,
@@ -64,9 +67,29 @@ pub(crate) struct NameQueue {
     in_a_row: AtomicU32,
     /// Whether waiters outside this locker were known when it last released the name.
     others_wait: AtomicBool,
+    /// How many tasks have subscribed to the hints of the nodes.
+    subscriptions: Mutex<usize>,
 }
 
 impl NameQueue {
+    /// Subscribes to hints about its name on all nodes, which notify its wakeup; once for all tasks.
+    pub(crate) fn subscribe(&self, nodes: &Nodes) {
+        let mut subscriptions = self.subscriptions.lock();
+        *subscriptions += 1;
+        if *subscriptions == 1 {
+            nodes.all.iter().for_each(|node| node.watch(self.names.first(), &self.wakeup));
+        }
+    }
+
+    /// Ends one subscription.
+    pub(crate) fn unsubscribe(&self, nodes: &Nodes) {
+        let mut subscriptions = self.subscriptions.lock();
+        *subscriptions -= 1;
+        if *subscriptions == 0 {
+            nodes.all.iter().for_each(|node| node.unwatch(self.names.first()));
+        }
+    }
+
     /// Waits for the turn to contend, at most for `limit`; `None` if it did not come. `Err` with the
     /// number of waiters if there are too many.
     ///
@@ -87,6 +110,11 @@ impl NameQueue {
             },
         };
         Ok(Some(QueueTurn { _permit: permit, _slot: slot }))
+    }
+
+    /// Whether it is the queue of `names`.
+    pub(crate) fn is_of(&self, names: &NameSet) -> bool {
+        self.names == *names
     }
 
     /// Notified when the name may have become free.
@@ -167,8 +195,8 @@ impl Drop for NameQueue {
     fn drop(&mut self) {
         let mut queues = self.queues.0.lock();
         // A new queue for the name may have replaced this one in the meantime.
-        if queues.get(&self.name).is_some_and(|queue| queue.strong_count() == 0) {
-            queues.remove(&self.name);
+        if queues.get(&self.names).is_some_and(|queue| queue.strong_count() == 0) {
+            queues.remove(&self.names);
         }
     }
 }
@@ -200,11 +228,16 @@ impl Drop for QueueSlot<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use quorlock_core::Name;
+
+    fn names(text: &str) -> NameSet {
+        Name::new(text).unwrap().into()
+    }
 
     #[tokio::test]
     async fn turns_are_given_in_the_order_of_the_calls() {
         let queues = NameQueues::default();
-        let name = Name::new("a").unwrap();
+        let name = names("a");
         let order = Arc::new(Mutex::new(Vec::new()));
         let queue = queues.of(&name);
         let limit = || Duration::from_secs(9);
@@ -227,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_busy_queue_yields_after_some_handovers_and_less_often_while_no_other_client_waits() {
-        let queue = NameQueues::default().of(&Name::new("a").unwrap());
+        let queue = NameQueues::default().of(&names("a"));
         let _next = queue.turn(|| Duration::from_secs(9)).await.unwrap();
         for (others, most) in [(true, MAX_HANDOVERS), (false, MAX_HANDOVERS_ALONE)] {
             queue.set_others_wait(others);
@@ -246,7 +279,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_without_a_waiter_is_no_handover() {
-        let queue = NameQueues::default().of(&Name::new("a").unwrap());
+        let queue = NameQueues::default().of(&names("a"));
         (0..MAX_HANDOVERS_ALONE).for_each(|_| queue.record_attempt(true));
         queue.hand_over();
         assert!(!queue.must_yield() && !queue.has_next());
@@ -256,7 +289,7 @@ mod tests {
     async fn a_hold_that_ended_leaves_no_memory_behind_and_does_not_remove_the_next_one() {
         let locker = crate::Locker::builder().nodes(["memory:"]).build().unwrap();
         let lock = locker.named("a").unwrap();
-        let queue = locker.queues().of(lock.name());
+        let queue = locker.queues().of(&lock.name().clone().into());
         let first = lock.acquire().await.unwrap();
         let ended = queue.holder().unwrap().upgrade().unwrap();
         let _ = first.release().await;
@@ -270,7 +303,7 @@ mod tests {
     #[tokio::test]
     async fn a_queue_is_dropped_with_its_last_user() {
         let queues = NameQueues::default();
-        let name = Name::new("a").unwrap();
+        let name = names("a");
         let (one, two) = (queues.of(&name), queues.of(&name));
         assert!(Arc::ptr_eq(&one, &two));
         drop((one, two));

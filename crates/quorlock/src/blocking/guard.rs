@@ -2,10 +2,10 @@
 
 use crate::blocking::Lease;
 use crate::blocking::runtime::{is_engine, wait, wait_briefly};
-use crate::error::{ExtendError, Lost};
+use crate::error::{ExtendError, Lost, UpgradeError};
 use crate::hold::handle::LockHandle;
 use crate::hold::release::ReleaseOutcome;
-use quorlock_core::{Fence, LeaseState, LossReason, Name, Owner, Token};
+use quorlock_core::{Fence, LeaseState, LossReason, Mode, Name, Owner, Token};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
@@ -43,13 +43,28 @@ impl Guard {
     pub fn into_handle(mut self) -> Result<LockHandle, ExtendError> {
         match self.guard.take() {
             Some(guard) => wait(guard.into_handle()),
-            None => Err(Lost { lock: self.name().clone(), reason: LossReason::Released }.into()),
+            None => Err(Lost { lock: self.lease.name_set().clone(), reason: LossReason::Released }.into()),
         }
     }
 
     /// Stops keeping the lock alive and sends nothing to the nodes; see [`crate::Guard::detach`].
     pub fn detach(mut self) {
         self.guard.take().into_iter().for_each(crate::Guard::detach);
+    }
+
+    /// Holds the lock shared from now on; see [`crate::Guard::downgrade`].
+    pub fn downgrade(&self) {
+        if let Some(guard) = &self.guard {
+            guard.downgrade();
+        }
+    }
+
+    /// Makes a shared hold exclusive if no other client shares the lock; see [`crate::Guard::try_upgrade`].
+    ///
+    /// # Errors
+    /// [`UpgradeError`]; the lock is then held shared as before, unless it was lost.
+    pub fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        self.lease.try_upgrade()
     }
 
     /// A view of this lock for other threads.
@@ -60,9 +75,19 @@ impl Guard {
 
 /// What a guard knows of its lock; a [`Lease`] says the same.
 impl Guard {
-    /// The name of the lock.
+    /// The name of the lock; of several names the first.
     pub fn name(&self) -> &Name {
         self.lease.name()
+    }
+
+    /// All names that are held together, in the order of their text.
+    pub fn names(&self) -> &[Name] {
+        self.lease.names()
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.lease.mode()
     }
 
     /// Who took it, since when and why, as the nodes store it.

@@ -1,8 +1,8 @@
 //! The blocking twin of the lease.
 
 use crate::blocking::runtime::wait;
-use crate::error::{ExtendError, Lost};
-use quorlock_core::{Fence, LeaseState, Name, Owner, Token};
+use crate::error::{ExtendError, Lost, UpgradeError};
+use quorlock_core::{Fence, LeaseState, Mode, Name, NameSet, Owner, Token};
 use std::time::{Duration, SystemTime};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,9 +16,28 @@ impl Lease {
         Self(lease)
     }
 
-    /// The name of the lock.
+    /// The name of the lock; of several names the first.
     pub fn name(&self) -> &Name {
         self.0.name()
+    }
+
+    /// All names that are held together, in the order of their text.
+    pub fn names(&self) -> &[Name] {
+        self.0.names()
+    }
+
+    pub(crate) fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        let lease = self.0.clone();
+        wait(async move { lease.try_upgrade().await })
+    }
+
+    pub(crate) fn name_set(&self) -> &NameSet {
+        self.0.name_set()
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.0.mode()
     }
 
     /// Who took it, since when and why, as the nodes store it.

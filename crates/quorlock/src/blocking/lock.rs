@@ -21,9 +21,23 @@ impl Lock {
         Self(lock)
     }
 
+    pub(crate) fn into_inner(self) -> crate::Lock {
+        self.0
+    }
+
     /// Its name.
     pub fn name(&self) -> &Name {
         self.0.name()
+    }
+
+    /// All its names, in the order of their text.
+    pub fn names(&self) -> &[Name] {
+        self.0.names()
+    }
+
+    /// The same lock, to be held together with other clients that share it; see [`crate::Lock::shared`].
+    pub fn shared(self) -> Self {
+        Self(self.0.shared())
     }
 
     /// Takes the lock, waiting for it if another client has it; see [`crate::Lock::acquire`].
@@ -68,6 +82,15 @@ impl Lock {
     pub fn inspect(&self) -> Result<Inspection, InspectError> {
         let lock = self.0.clone();
         wait(async move { lock.inspect().await })
+    }
+
+    /// The same for each of its names.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    pub fn inspect_all(&self) -> Result<Vec<Inspection>, InspectError> {
+        let lock = self.0.clone();
+        wait(async move { lock.inspect_all().await })
     }
 
     /// Extends the lock that a client holds with exactly this `token`; see [`crate::Lock::extend_token`].

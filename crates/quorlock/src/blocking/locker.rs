@@ -1,7 +1,7 @@
 //! The blocking twin of the locker.
 
 use crate::blocking::runtime::wait;
-use crate::blocking::{Guard, Lock};
+use crate::blocking::{Election, Guard, Lock, Semaphore};
 use crate::error::{ConfigError, ExtendError, NoQuorum, NodeReport};
 use crate::hold::handle::LockHandle;
 use crate::inspect::examine::NodeExamination;
@@ -45,6 +45,30 @@ impl Locker {
     /// [`NameError`] if it cannot be a name.
     pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
         self.0.named(name).map(Lock::new)
+    }
+
+    /// The lock that holds all `names` together, or none of them; see [`crate::Locker::all`].
+    ///
+    /// # Errors
+    /// As [`crate::Locker::all`].
+    pub fn all(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Lock, ConfigError> {
+        self.0.all(names).map(Lock::new)
+    }
+
+    /// The semaphore called `name`, with `slots` slots; see [`crate::Locker::semaphore`].
+    ///
+    /// # Errors
+    /// As [`crate::Locker::semaphore`].
+    pub fn semaphore(&self, name: impl AsRef<str>, slots: u32) -> Result<Semaphore, ConfigError> {
+        self.0.semaphore(name, slots).map(Semaphore::new)
+    }
+
+    /// The election called `name`; see [`crate::Locker::election`].
+    ///
+    /// # Errors
+    /// As [`crate::Locker::named`].
+    pub fn election(&self, name: impl AsRef<str>) -> Result<Election, NameError> {
+        self.0.election(name).map(Election::new)
     }
 
     /// Takes over a lock that another process gave away; see [`crate::Locker::adopt`].

@@ -15,13 +15,17 @@
 //! # Ok(()) }
 //! ```
 
+mod election;
 mod guard;
 mod lease;
 mod lock;
 mod locker;
 mod runtime;
+mod semaphore;
 
+pub use election::{Election, Leadership};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;
 pub use locker::Locker;
+pub use semaphore::{Permit, Semaphore};

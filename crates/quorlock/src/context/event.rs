@@ -2,7 +2,7 @@
 
 use crate::context::trace::trace;
 use crate::error::node::NodeError;
-use quorlock_core::{Fence, LossReason, Name, Owner};
+use quorlock_core::{Fence, LossReason, Mode, Name, Owner};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// | warn | `lock lost`, `extend failed`, `force released`, `clock jumped` |
 /// | warn | `node down`, `node quarantined`, `node has replicas`, `node clock differs` |
 /// | info | `node up` |
-/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `repaired`, `lease expired` |
+/// | debug | `acquired`, `gave up`, `released`, `adopted`, `given away`, `mode changed`, `repaired`, `lease expired` |
 /// | trace | `refused`, `waiting`, `extended`, `node failed` |
 ///
 /// Locks are in the field `lock`, nodes in `node`; the other fields are those of the event. The spans
@@ -26,10 +26,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A lock was acquired.
+    /// A lock was acquired. For several names that are held together there is one event for each, and so
+    /// with all events; those of a permit have the name of its semaphore.
     Acquired {
         /// The lock.
         name: Name,
+        /// How it is held.
+        mode: Mode,
         /// Its fence.
         fence: Fence,
         /// From the call to the guard.
@@ -81,6 +84,15 @@ pub enum Event {
         /// The lock.
         name: Name,
         /// Its fence.
+        fence: Fence,
+    },
+    /// A lock is held in another mode from now on.
+    ModeChanged {
+        /// The lock.
+        name: Name,
+        /// How it is held.
+        mode: Mode,
+        /// Its fence, which an upgrade raises.
         fence: Fence,
     },
     /// A held lock was extended.

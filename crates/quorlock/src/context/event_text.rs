@@ -13,6 +13,7 @@ impl Event {
             Event::Waiting { .. } => "waiting",
             Event::GaveUp { .. } => "gave_up",
             Event::Adopted { .. } => "adopted",
+            Event::ModeChanged { .. } => "mode_changed",
             Event::Extended { .. } => "extended",
             Event::ExtendFailed { .. } => "extend_failed",
             Event::Repaired { .. } => "repaired",
@@ -59,6 +60,7 @@ impl fmt::Display for Event {
                 write!(f, "gave up on `{name}` after {}: {}", Rounded(*waited), reason.kind())
             }
             Event::Adopted { name, fence } => write!(f, "`{name}` taken over, fence {fence}"),
+            Event::ModeChanged { name, mode, .. } => write!(f, "`{name}` is {mode} from now on"),
             Event::Extended { name, votes, .. } => write!(f, "`{name}` extended by {votes} nodes"),
             Event::ExtendFailed { name, left, votes } => {
                 let left = Rounded(*left);

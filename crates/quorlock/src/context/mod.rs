@@ -24,7 +24,7 @@ use crate::context::mutex::Mutex;
 use crate::context::node_clocks::NodeClocks;
 use crate::context::watched::Watched;
 use crate::error::node::NodeError;
-use quorlock_core::{Moment, Wall};
+use quorlock_core::{Moment, Name, NameSet, Wall};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -90,6 +90,13 @@ impl Context {
 
     pub(crate) fn emit(&self, event: &Event) {
         self.observers.emit(event);
+    }
+
+    /// Emits an event for each of `names`; for a slot under the name of its semaphore.
+    pub(crate) fn emit_each(&self, names: &NameSet, event: impl Fn(Name) -> Event) {
+        for name in names {
+            self.emit(&event(name.topic()));
+        }
     }
 }
 

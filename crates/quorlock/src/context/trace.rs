@@ -1,7 +1,7 @@
 //! Events as `tracing` has them: trouble as warnings, the life of a lock as debug, single rounds as trace.
 
 use crate::context::event::Event;
-use quorlock_core::{LossReason, Name};
+use quorlock_core::{LossReason, NameSet};
 use tracing::{Span, debug, debug_span, info, trace, warn};
 
 /// The span of something that is done to the lock `name`.
@@ -21,15 +21,15 @@ macro_rules! traced {
 }
 pub(crate) use traced;
 
-pub(crate) fn acquiring(name: &Name) -> Span {
+pub(crate) fn acquiring(name: &NameSet) -> Span {
     span_of!("acquire", name)
 }
 
-pub(crate) fn extending(name: &Name) -> Span {
+pub(crate) fn extending(name: &NameSet) -> Span {
     span_of!("extend", name)
 }
 
-pub(crate) fn releasing(name: &Name) -> Span {
+pub(crate) fn releasing(name: &NameSet) -> Span {
     span_of!("release", name)
 }
 
@@ -41,7 +41,8 @@ pub(crate) fn trace(event: &Event) {
         | Event::Waiting { .. }
         | Event::GaveUp { .. }
         | Event::Adopted { .. } => trace_acquiring(event),
-        Event::Extended { .. }
+        Event::ModeChanged { .. }
+        | Event::Extended { .. }
         | Event::ExtendFailed { .. }
         | Event::Repaired { .. }
         | Event::Lost { .. }
@@ -60,8 +61,8 @@ pub(crate) fn trace(event: &Event) {
 
 fn trace_acquiring(event: &Event) {
     match event {
-        Event::Acquired { name, fence, waited, took, attempts, votes, validity } => {
-            debug!(target: "quorlock", lock = %name, %fence, ?waited, ?took, attempts, votes, ?validity, "acquired");
+        Event::Acquired { name, mode, fence, waited, took, attempts, votes, validity } => {
+            debug!(target: "quorlock", lock = %name, %mode, %fence, ?waited, ?took, attempts, votes, ?validity, "acquired");
         }
         Event::Refused { name, attempt, votes, denied, missing } => {
             trace!(target: "quorlock", lock = %name, attempt, votes, denied, missing, "refused");
@@ -79,6 +80,9 @@ fn trace_acquiring(event: &Event) {
 
 fn trace_holding(event: &Event) {
     match event {
+        Event::ModeChanged { name, mode, fence } => {
+            debug!(target: "quorlock", lock = %name, %mode, %fence, "mode changed");
+        }
         Event::Extended { name, left, votes } => {
             trace!(target: "quorlock", lock = %name, ?left, votes, "extended");
         }

@@ -6,7 +6,8 @@ pub(crate) mod url;
 use crate::error::node::NodeError;
 use crate::error::url::UrlError;
 use quorlock_core::{
-    DriftError, Fence, LossReason, Name, NameError, Owner, Quorum, QuorumError, Rounded, Token, TtlError,
+    DriftError, Fence, LossReason, Name, NameError, NameSet, NameSetError, Owner, Quorum, QuorumError,
+    Rounded, StoredLock, Token, TtlError,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -76,6 +77,9 @@ pub enum ConfigError {
     /// The name cannot be used.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// These names cannot be held together.
+    #[error(transparent)]
+    NameSet(#[from] NameSetError),
     /// Another setting cannot be used.
     #[error("{setting} of {value} cannot be used; {allowed}")]
     Setting {
@@ -97,7 +101,7 @@ pub enum AcquireError {
     #[error("lock `{lock}` is held by {holder}{}", for_another(*.left))]
     Held {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// Who holds it.
         holder: Holder,
         /// How long the holder has it, unless it extends; `None` if no node reported it.
@@ -105,12 +109,41 @@ pub enum AcquireError {
         /// How long this call waited.
         waited: Duration,
     },
+    /// Other clients kept some of several names. Try later, or skip the work.
+    #[error("locks `{lock}` cannot be held together: {}", listed_holders(.held))]
+    NamesHeld {
+        /// All names that were wanted.
+        lock: NameSet,
+        /// Those that are held, and by which client.
+        held: Vec<HeldName>,
+        /// How long this call waited.
+        waited: Duration,
+    },
+    /// All slots of the semaphore are taken. Try later, or skip the work.
+    #[error("semaphore `{lock}` has no free slot: all {slots} are taken, or fewer are free than wanted")]
+    NoPermit {
+        /// The semaphore.
+        lock: NameSet,
+        /// How many slots it has.
+        slots: u32,
+        /// How long this call waited.
+        waited: Duration,
+    },
+    /// Other clients use the semaphore with another number of slots. Use the same number everywhere; it can
+    /// be changed while no slot is taken.
+    #[error("semaphore `{lock}` is in use with {recorded} slots; use that number, or free all slots first")]
+    SlotsDiffer {
+        /// The semaphore.
+        lock: NameSet,
+        /// How many slots others count.
+        recorded: u32,
+    },
     /// Several clients want the lock, and none of them has a majority of the nodes. Try again: unlike after
     /// [`AcquireError::Held`], it is not certain that another client does the work.
     #[error("lock `{lock}` is contended: no client has a majority, after {attempts} attempts in {}", Rounded(*.waited))]
     Contended {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// How many attempts were made.
         attempts: u32,
         /// How long this call waited.
@@ -120,7 +153,7 @@ pub enum AcquireError {
     #[error("lock `{lock}` needs {} nodes but only {answered} could vote: {}", .quorum, listed(.nodes))]
     NoQuorum {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// How many must vote, of how many.
         quorum: Quorum,
         /// How many could.
@@ -132,7 +165,7 @@ pub enum AcquireError {
     #[error("lock `{lock}`: a majority agreed only after {}, too late for its ttl of {ttl:?}", Rounded(*.took))]
     TooSlow {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// How long the attempt took.
         took: Duration,
         /// The ttl.
@@ -142,13 +175,13 @@ pub enum AcquireError {
     #[error("waiting for lock `{lock}` was cancelled")]
     Cancelled {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
     },
     /// A setting of the lock cannot be used. Fix the program.
     #[error("lock `{lock}`: {source}")]
     Config {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// What is wrong, and what is allowed.
         source: ConfigError,
     },
@@ -156,7 +189,7 @@ pub enum AcquireError {
     #[error("{waiters} tasks of this locker wait for lock `{lock}` already")]
     TooManyWaiters {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// How many wait.
         waiters: usize,
     },
@@ -166,7 +199,9 @@ impl AcquireError {
     /// A stable word for the cause, for logs and metrics.
     pub fn kind(&self) -> &'static str {
         match self {
-            AcquireError::Held { .. } => "held",
+            AcquireError::Held { .. } | AcquireError::NamesHeld { .. } => "held",
+            AcquireError::NoPermit { .. } => "no_permit",
+            AcquireError::SlotsDiffer { .. } => "slots_differ",
             AcquireError::Contended { .. } => "contended",
             AcquireError::NoQuorum { .. } => "no_quorum",
             AcquireError::TooSlow { .. } => "too_slow",
@@ -175,6 +210,52 @@ impl AcquireError {
             AcquireError::Config { .. } => "config",
         }
     }
+}
+
+/// A name that another client holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldName {
+    /// The name.
+    pub name: Name,
+    /// Who holds it.
+    pub holder: Holder,
+    /// How long the holder has it, unless it extends; `None` if no node reported it.
+    pub left: Option<Duration>,
+}
+
+/// Why a shared hold was not made exclusive. It goes on as it was, unless it was lost.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpgradeError {
+    /// The lock is lost. Stop the work.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// Other clients share it. Release it and acquire it exclusively: two clients that waited for each other
+    /// here would wait for ever.
+    #[error("lock `{lock}` cannot be upgraded, because other clients share it")]
+    Shared {
+        /// The lock.
+        lock: NameSet,
+    },
+    /// Too few nodes could vote.
+    #[error("lock `{lock}` was not upgraded: {} nodes are needed but only {answered} could vote: {}", .quorum, listed(.nodes))]
+    NoQuorum {
+        /// The lock.
+        lock: NameSet,
+        /// How many must vote, of how many.
+        quorum: Quorum,
+        /// How many could.
+        answered: usize,
+        /// What each node answered.
+        nodes: Vec<NodeReport>,
+    },
+    /// The lock is held exclusively already.
+    #[error("lock `{lock}` is held exclusively already")]
+    Exclusive {
+        /// The lock.
+        lock: NameSet,
+    },
 }
 
 /// Who has a lock.
@@ -190,6 +271,13 @@ pub enum Holder {
         /// Who it is.
         owner: Owner,
     },
+    /// Clients of quorlock that share it. Those that end first come first; at most 100.
+    Shared {
+        /// Each of them.
+        readers: Vec<StoredLock>,
+    },
+    /// A client that waits to hold the lock exclusively: until then no further client may share it.
+    Waiting,
     /// Another program: a short piece of what it stored.
     Foreign(String),
     /// No client has a majority: the lock is free, or several clients contend.
@@ -202,6 +290,12 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Holder::Owner { owner, .. } => owner.fmt(f),
+            Holder::Shared { readers } => match readers.as_slice() {
+                [one] => write!(f, "{} (shared)", one.owner),
+                [one, ..] => write!(f, "{} clients that share it, such as {}", readers.len(), one.owner),
+                [] => f.write_str("clients that share it"),
+            },
+            Holder::Waiting => f.write_str("a client that waits to hold it exclusively"),
             Holder::Foreign(value) => write!(f, "another program (value `{value}`)"),
             Holder::Nobody => f.write_str("no client"),
             Holder::Unknown => f.write_str("a client that too few nodes named in time"),
@@ -215,7 +309,7 @@ impl fmt::Display for Holder {
 #[non_exhaustive]
 pub struct Lost {
     /// The lock.
-    pub lock: Name,
+    pub lock: NameSet,
     /// Why.
     pub reason: LossReason,
 }
@@ -231,7 +325,7 @@ pub enum ExtendError {
     #[error("lock `{lock}` was not extended, because only {answered} of {} nodes did so: {}", .quorum, listed(.nodes))]
     NoQuorum {
         /// The lock.
-        lock: Name,
+        lock: NameSet,
         /// How many must agree.
         quorum: Quorum,
         /// How many did.
@@ -304,6 +398,12 @@ impl fmt::Display for NodeReport {
 
 fn for_another(left: Option<Duration>) -> String {
     left.map(|left| format!(" for another {}", Rounded(left))).unwrap_or_default()
+}
+
+fn listed_holders(held: &[HeldName]) -> String {
+    let shown =
+        |held: &HeldName| format!("`{}` is held by {}{}", held.name, held.holder, for_another(held.left));
+    held.iter().map(shown).collect::<Vec<_>>().join("; ")
 }
 
 pub(crate) fn listed(nodes: &[NodeReport]) -> String {

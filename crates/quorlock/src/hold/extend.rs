@@ -29,7 +29,7 @@ pub(crate) struct Stragglers {
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended, the deadline is then the old one.
 pub(crate) async fn extend(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendError> {
-    extend_round(hold, ttl).instrument(trace::extending(&hold.name)).await
+    extend_round(hold, ttl).instrument(trace::extending(&hold.names)).await
 }
 
 async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendError> {
@@ -42,7 +42,7 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     let read_clocks = || (ctx.clock.now(), ctx.clock.wall());
     let start = read_clocks();
     let mut votes = Votes::new(hold.nodes());
-    let mut round = Box::pin(hold.nodes().ask(hold.extend_command(ttl)));
+    let mut round = Box::pin(hold.ask_to_extend(ttl));
     let mut missing_on = Vec::new();
     while votes.verdict() == Verdict::Pending {
         record_next(&mut round, &mut votes, &mut missing_on, ctx.injected).await;
@@ -50,7 +50,8 @@ async fn extend_round(hold: &HeldLock, ttl: Ttl) -> Result<Stragglers, ExtendErr
     if votes.verdict() == Verdict::Granted {
         let start = ctx.injected.lease_start(start, read_clocks);
         hold.confirm(ttl, start, votes.yes()).map_err(|reason| hold.lose(reason))?;
-        ctx.emit(&Event::Extended { name: hold.name.clone(), left, votes: votes.yes() });
+        let votes = votes.yes();
+        ctx.emit_each(&hold.names, |name| Event::Extended { name, left, votes });
         return Ok(Stragglers { round, missing_on });
     }
     Err(refused(hold, round, votes, missing_on).await)
@@ -92,8 +93,8 @@ async fn refused(
     }
     hold.extend_failed();
     let (answered, left) = (votes.yes(), hold.time_left());
-    let (lock, quorum) = (hold.name.clone(), hold.nodes().quorum);
-    hold.nodes().ctx.emit(&Event::ExtendFailed { name: lock.clone(), left, votes: answered });
+    let (lock, quorum) = (hold.names.clone(), hold.nodes().quorum);
+    hold.nodes().ctx.emit_each(&lock, |name| Event::ExtendFailed { name, left, votes: answered });
     ExtendError::NoQuorum { lock, quorum, answered, nodes: votes.into_report() }
 }
 
@@ -122,7 +123,7 @@ impl Stragglers {
 fn repair(hold: &HeldLock, node: usize) {
     if hold.repair(node) {
         let node = hold.nodes().id(node);
-        hold.nodes().ctx.emit(&Event::Repaired { name: hold.name.clone(), node });
+        hold.nodes().ctx.emit_each(&hold.names, |name| Event::Repaired { name, node: node.clone() });
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::context::event::ReleaseKind;
 use crate::context::options::TtlRules;
 use crate::context::trace;
-use crate::error::{ExtendError, Lost};
+use crate::error::{ExtendError, Lost, UpgradeError};
 use crate::hold::extend::extend;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
 use crate::hold::{Ended, HeldLock};
 use crate::quorum::round::Round;
-use quorlock_core::{Fence, LeaseState, Moment, Name, Owner, Token};
+use quorlock_core::{Fence, LeaseState, Mode, Moment, Name, Owner, Token};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,13 +59,13 @@ impl Guard {
     /// [`ReleaseKind::Dropped`](crate::ReleaseKind::Dropped).
     pub async fn release(self) -> ReleaseOutcome {
         let hold = self.lease.hold.clone();
-        let ended = hold.end(|hold| Box::pin(hold.nodes().ask(hold.release_command())));
+        let ended = hold.end(|hold| Box::pin(hold.nodes().ask(hold.release_commands())));
         drop(self);
         // Cannot happen: only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the
         // guard.
         let Some(ended) = ended else { return ReleaseOutcome::AlreadyGone };
         let mut release = SentRelease { hold, ended, outcome: ReleaseKind::Dropped };
-        let span = trace::releasing(&release.hold.name);
+        let span = trace::releasing(&release.hold.names);
         let (outcome, others_wait) =
             trace::traced!(span, await_release(release.hold.nodes(), &mut release.ended.sent));
         release.hold.set_others_wait(others_wait);
@@ -104,6 +104,28 @@ impl Guard {
         self.lease.hold.give_away();
     }
 
+    /// Holds the lock shared from now on, so that other clients can share it. Does nothing if it is shared.
+    ///
+    /// The fence stays. Nodes that do not get this command follow with the next extension.
+    pub fn downgrade(&self) {
+        self.lease.hold.downgrade();
+    }
+
+    /// Makes a shared hold exclusive if no other client shares the lock. It never waits for others: two
+    /// readers that waited for each other would wait for ever.
+    ///
+    /// An upgrade is an acquisition of its own: the [fence](Guard::fence) is a new one, above those of all
+    /// clients that shared the lock before.
+    ///
+    /// # Errors
+    /// [`UpgradeError`]; the lock is then held shared as before, unless it was lost.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: dropped half-way, the lock is held shared as before.
+    pub async fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        self.lease.try_upgrade().await
+    }
+
     /// A view of this lock for other tasks and threads.
     pub fn lease(&self) -> Lease {
         self.lease.clone()
@@ -112,9 +134,19 @@ impl Guard {
 
 /// What a guard knows of its lock; a [`Lease`] says the same.
 impl Guard {
-    /// The name of the lock.
+    /// The name of the lock; of several names the first.
     pub fn name(&self) -> &Name {
         self.lease.name()
+    }
+
+    /// All names that are held together, in the order of their text.
+    pub fn names(&self) -> &[Name] {
+        self.lease.names()
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.lease.mode()
     }
 
     /// Who took it, since when and why, as the nodes store it.
@@ -224,7 +256,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let hold = &self.lease.hold;
         hold.keeper.unwatch();
-        if let Some(ended) = hold.end(|hold| hold.nodes().send(hold.release_command())) {
+        if let Some(ended) = hold.end(|hold| hold.nodes().send(hold.release_commands())) {
             hold.emit_released(ReleaseKind::Dropped, &ended);
         }
     }
@@ -233,7 +265,7 @@ impl Drop for Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
-            .field("name", self.name())
+            .field("names", &self.names())
             .field("fence", &self.fence())
             .field("remaining", &self.remaining())
             .finish()

@@ -1,7 +1,7 @@
 //! A held lock as plain data, to move it to another process.
 
 use crate::hold::HeldLock;
-use quorlock_core::{Fence, Name, Token, Wall};
+use quorlock_core::{Fence, Mode, Name, NameSet, Token, Wall};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, SystemTime};
 
@@ -24,7 +24,10 @@ use std::time::{Duration, SystemTime};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[must_use = "the lock stays held until its ttl is over unless a process adopts it"]
 pub struct LockHandle {
-    name: Name,
+    #[serde(rename = "name")]
+    names: NameSet,
+    #[serde(default)]
+    mode: Mode,
     token: Token,
     fence: Fence,
     ttl_ms: u64,
@@ -35,7 +38,8 @@ pub struct LockHandle {
 impl LockHandle {
     pub(crate) fn of(hold: &HeldLock) -> Self {
         Self {
-            name: hold.name.clone(),
+            names: hold.names.clone(),
+            mode: hold.mode(),
             token: hold.token(),
             fence: hold.fence(),
             ttl_ms: hold.options.ttl.millis(),
@@ -43,9 +47,19 @@ impl LockHandle {
         }
     }
 
-    /// The lock.
+    /// The lock; of several names the first.
     pub fn name(&self) -> &Name {
-        &self.name
+        self.names.first()
+    }
+
+    /// All names that are held together.
+    pub fn names(&self) -> &NameSet {
+        &self.names
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The proof of ownership.

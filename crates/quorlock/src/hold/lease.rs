@@ -1,10 +1,11 @@
 //! A view of a held lock, for every task that works under it.
 
 use crate::context::options::TtlRules;
-use crate::error::{ExtendError, Lost};
+use crate::error::{ExtendError, Lost, UpgradeError};
 use crate::hold::HeldLock;
 use crate::hold::extend::extend;
-use quorlock_core::{Fence, LeaseState, LossReason, Name, Owner, Token};
+use crate::hold::upgrade::try_upgrade;
+use quorlock_core::{Fence, LeaseState, LossReason, Mode, Name, NameSet, Owner, Token};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -36,9 +37,27 @@ impl Lease {
         self.hold.nodes().ctx.node_timeout
     }
 
-    /// The name of the lock.
+    /// The name of the lock; of several names the first.
     pub fn name(&self) -> &Name {
-        &self.hold.name
+        self.hold.names.first()
+    }
+
+    /// All names that are held together, in the order of their text.
+    pub fn names(&self) -> &[Name] {
+        self.hold.names.as_slice()
+    }
+
+    pub(crate) async fn try_upgrade(&self) -> Result<(), UpgradeError> {
+        try_upgrade(&self.hold, &self.hold.keeper.fences).await
+    }
+
+    pub(crate) fn name_set(&self) -> &NameSet {
+        &self.hold.names
+    }
+
+    /// How the lock is held.
+    pub fn mode(&self) -> Mode {
+        self.hold.mode()
     }
 
     /// Who took it, since when and why, as the nodes store it.
@@ -121,7 +140,7 @@ impl Lease {
             LeaseState::Lost(reason) => reason,
             LeaseState::Held { .. } | LeaseState::Unverified => LossReason::Expired,
         };
-        Lost { lock: self.hold.name.clone(), reason }
+        Lost { lock: self.hold.names.clone(), reason }
     }
 
     /// A token that is cancelled when the lock is lost, for code that takes one.

@@ -10,8 +10,10 @@ pub(crate) mod keeper;
 pub(crate) mod lease;
 pub(crate) mod once_signal;
 pub(crate) mod release;
+pub(crate) mod upgrade;
 pub(crate) mod watchdog;
 
+use crate::acquire::attempt::Grant;
 use crate::acquire::name_queue::{LocalHolder, NameQueue};
 use crate::context::event::{Event, ReleaseKind};
 use crate::context::mutex::Mutex;
@@ -19,16 +21,19 @@ use crate::context::options::Options;
 use crate::error::Lost;
 use crate::hold::keeper::Keeper;
 use crate::hold::once_signal::OnceSignal;
-use crate::node::{Acquire, Command, Tie};
+use crate::node::{Acquire, AcquireKind, Command, Commands, Tie};
 use crate::quorum::Nodes;
-use quorlock_core::{Fence, Label, LeaseState, LeaseTerms, LossReason, Moment, Name, Token, Ttl, Wall};
+use crate::quorum::round::Round;
+use quorlock_core::{
+    Fence, Label, LeaseState, LeaseTerms, LossReason, Mode, Moment, NameSet, Token, Ttl, Wall,
+};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
 /// A held lock, shared by its guard and its watchdog.
 #[derive(Debug)]
 pub(crate) struct HeldLock {
-    pub(crate) name: Name,
+    pub(crate) names: NameSet,
     pub(crate) options: Arc<Options>,
     pub(crate) label: Label,
     /// Whether the nodes store this label. For an adopted lock they store the label of the process that
@@ -50,12 +55,34 @@ struct HoldState {
     /// Whether the last round to extend it failed.
     has_failed: bool,
     tied: bool,
+    mode: HoldMode,
+    /// Whether it is shared or ever was: some nodes may still have it so.
+    was_shared: bool,
+    /// The highest fence that this hold or an upgrade of it has asked for.
+    highest_fence: Fence,
     /// Set once a guard has it: a hold that ends before that was never reported as held.
     guarded: bool,
     /// Whether its loss was reported.
     loss_reported: bool,
     /// Once set, no command may follow that could bring the lock back on a node.
     closed: bool,
+}
+
+/// How a lock is held, and what nodes may still have to learn of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HoldMode {
+    Exclusive,
+    Shared,
+    /// Shared, and an upgrade is under way.
+    Upgrading,
+    /// Shared, and some nodes may still have it exclusively: it was downgraded, or an upgrade failed.
+    Downgraded,
+}
+
+impl HoldMode {
+    fn mode(self) -> Mode {
+        if self == HoldMode::Exclusive { Mode::Exclusive } else { Mode::Shared }
+    }
 }
 
 /// How a hold ended for its guard.
@@ -73,15 +100,15 @@ pub(crate) struct Ended<T> {
 impl HeldLock {
     pub(crate) fn new(
         (lease, votes): (LeaseTerms, usize),
-        name: Name,
+        (names, mode): (NameSet, Mode),
         options: Arc<Options>,
         (label, is_stored): (Label, bool),
         queue: Arc<NameQueue>,
         keeper: Arc<Keeper>,
     ) -> Arc<Self> {
-        let tied = options.tied;
+        let (tied, highest_fence) = (options.tied, lease.fence());
         Arc::new(Self {
-            name,
+            names,
             options,
             label,
             is_stored,
@@ -92,6 +119,9 @@ impl HeldLock {
                 votes,
                 has_failed: false,
                 tied,
+                mode: if mode == Mode::Shared { HoldMode::Shared } else { HoldMode::Exclusive },
+                was_shared: mode == Mode::Shared,
+                highest_fence,
                 guarded: false,
                 loss_reported: false,
                 closed: false,
@@ -104,8 +134,11 @@ impl HeldLock {
     /// Lets the waiters of this locker know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.inner().guarded = true;
-        let holder: Weak<Self> = Arc::downgrade(self);
-        self.queue.set_holder(holder);
+        // The holder of one slot keeps no waiter of the semaphore from another.
+        if self.mode() == Mode::Exclusive && self.queue.is_of(&self.names) {
+            let holder: Weak<Self> = Arc::downgrade(self);
+            self.queue.set_holder(holder);
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, HoldState> {
@@ -118,6 +151,11 @@ impl HeldLock {
 
     pub(crate) fn token(&self) -> Token {
         self.inner().lease.token()
+    }
+
+    /// How it is held.
+    pub(crate) fn mode(&self) -> Mode {
+        self.inner().mode.mode()
     }
 
     pub(crate) fn fence(&self) -> Fence {
@@ -194,12 +232,12 @@ impl HeldLock {
         };
         if first {
             let (fence, held) = (self.fence(), self.age());
-            self.nodes().ctx.emit(&Event::Lost { name: self.name.clone(), fence, reason, held });
+            self.nodes().ctx.emit_each(&self.names, |name| Event::Lost { name, fence, reason, held });
         }
         self.lost.fire();
         // The next waiter of this locker may try now.
         self.queue.wakeup().notify();
-        Lost { lock: self.name.clone(), reason }
+        Lost { lock: self.names.clone(), reason }
     }
 
     /// Records that `votes` nodes, a majority, extended the lock in a round that started at `start`.
@@ -226,15 +264,92 @@ impl HeldLock {
         !self.options.watchdog && !self.ends_with_process()
     }
 
-    /// The command that extends the lock for `ttl`.
-    pub(crate) fn extend_command(&self, ttl: Ttl) -> Command {
+    /// Asks all nodes to extend the lock for `ttl`.
+    ///
+    /// The state stays locked while the commands are enqueued, so that none of them comes between the
+    /// commands of an upgrade.
+    pub(crate) fn ask_to_extend(&self, ttl: Ttl) -> Round {
         let inner = self.inner();
-        Command::Extend {
-            name: self.name.clone(),
-            token: inner.lease.token(),
-            ttl: ttl.span(),
-            tie: if inner.tied { Tie::Here } else { Tie::Loose },
+        let (token, mode) = (inner.lease.token(), inner.mode.mode());
+        if inner.mode == HoldMode::Downgraded {
+            self.send_downgrade(&inner);
         }
+        let tie = if inner.tied { Tie::Here } else { Tie::Loose };
+        let may_be_shared = inner.was_shared;
+        self.nodes().ask(Commands::each(&self.names, |name| Command::Extend {
+            name: name.clone(),
+            token,
+            ttl: ttl.span(),
+            tie,
+            mode,
+            may_be_shared,
+        }))
+    }
+
+    fn send_downgrade(&self, inner: &HoldState) {
+        let (token, at_most) = (inner.lease.token(), inner.highest_fence);
+        for name in &self.names {
+            self.nodes().send(Command::Downgrade { name: name.clone(), token, at_most });
+        }
+    }
+
+    /// Holds it shared from now on.
+    pub(crate) fn downgrade(&self) {
+        let mut inner = self.inner();
+        if inner.mode == HoldMode::Exclusive {
+            inner.mode = HoldMode::Downgraded;
+            inner.was_shared = true;
+            self.send_downgrade(&inner);
+            drop(inner);
+            self.queue.forget(self);
+            self.queue.wakeup().notify();
+            self.emit_mode();
+        }
+    }
+
+    /// Begins an upgrade, which must propose a higher fence than the one that this returns; `None` if it is
+    /// exclusive already or another upgrade is under way.
+    pub(crate) fn begin_upgrade(&self) -> Option<Fence> {
+        let mut inner = self.inner();
+        let begins = matches!(inner.mode, HoldMode::Shared | HoldMode::Downgraded);
+        begins.then(|| {
+            inner.mode = HoldMode::Upgrading;
+            inner.highest_fence
+        })
+    }
+
+    /// Ends an upgrade that may have asked for fences up to `highest`. If it failed, nodes that upgraded are
+    /// downgraded again, now and with each extension.
+    pub(crate) fn end_upgrade(&self, highest: Fence) {
+        let mut inner = self.inner();
+        inner.highest_fence = inner.highest_fence.max(highest);
+        if inner.mode == HoldMode::Upgrading {
+            inner.mode = HoldMode::Downgraded;
+            if !inner.closed {
+                self.send_downgrade(&inner);
+            }
+        }
+    }
+
+    /// Records an upgrade that was granted as `grant`.
+    pub(crate) fn upgraded(self: &Arc<Self>, grant: &Grant) -> Result<(), LossReason> {
+        let (now, ttl) = (self.now(), self.options.ttl);
+        {
+            let mut inner = self.inner();
+            inner.lease.extend(ttl, grant.start, now)?;
+            inner.lease.raise_fence(grant.lease.fence());
+            inner.votes = grant.votes;
+            inner.mode = HoldMode::Exclusive;
+        }
+        let holder: Weak<Self> = Arc::downgrade(self);
+        self.queue.set_holder(holder);
+        self.emit_mode();
+        Ok(())
+    }
+
+    fn emit_mode(&self) {
+        let (mode, fence) = (self.mode(), self.fence());
+        self.nodes().ctx.emit_each(&self.names, |name| Event::ModeChanged { name, mode, fence });
     }
 
     /// Whether only this process releases it. A lock that may outlive the process can be released by any
@@ -257,16 +372,19 @@ impl HeldLock {
         if inner.closed || !inner.guarded || !held {
             return false;
         }
-        let command = Command::Acquire(Acquire {
-            name: self.name.clone(),
-            token: inner.lease.token(),
-            proposal: inner.lease.fence(),
-            label: self.label.clone(),
-            ttl: self.options.ttl.span(),
-            tied: inner.tied,
-            repair: true,
-        });
-        self.nodes().send_to(node, command);
+        for name in &self.names {
+            let command = Command::Acquire(Acquire {
+                name: name.clone(),
+                token: inner.lease.token(),
+                proposal: inner.lease.fence(),
+                label: self.label.clone(),
+                ttl: self.options.ttl.span(),
+                tied: inner.tied,
+                mode: inner.mode.mode(),
+                kind: AcquireKind::Repair,
+            });
+            self.nodes().send_to(node, command);
+        }
         true
     }
 
@@ -293,34 +411,36 @@ impl HeldLock {
         Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }
 
-    /// The command that releases the lock. It sends no hint if a waiter of this locker takes the lock at
+    /// The commands that release the lock. They send no hint if a waiter of this locker takes the lock at
     /// once.
-    pub(crate) fn release_command(&self) -> Command {
-        let quiet = self.queue.has_next();
+    pub(crate) fn release_commands(&self) -> Commands {
         let inner = self.inner();
-        let stored_after_token = self.is_stored.then(|| (inner.lease.fence(), self.label.clone()));
+        let quiet = !inner.was_shared && self.queue.has_next();
+        let stored = !inner.was_shared && self.is_stored;
         // The process that gave an adopted lock away may still have a repair under way.
         let forced = !self.is_stored;
-        Command::Release {
-            name: self.name.clone(),
+        Commands::each(&self.names, |name| Command::Release {
+            name: name.clone(),
             token: inner.lease.token(),
             quiet,
-            stored_after_token,
+            stored_after_token: stored.then(|| (inner.lease.fence(), self.label.clone())),
+            may_be_shared: inner.was_shared,
             forced,
-        }
+        })
     }
 
     /// Ends the hold without a release: another process goes on with the lock. Waiters of this locker
     /// must watch the nodes from now on.
     pub(crate) fn give_away(&self) {
         if let Some(Ended { fence, held, lost: None, .. }) = self.end(|_| ()) {
-            self.nodes().ctx.emit(&Event::GivenAway { name: self.name.clone(), fence, held });
+            self.nodes().ctx.emit_each(&self.names, |name| Event::GivenAway { name, fence, held });
         }
     }
 
     pub(crate) fn emit_released<T>(&self, outcome: ReleaseKind, ended: &Ended<T>) {
-        let (name, fence, held, lost) = (self.name.clone(), ended.fence, ended.held, ended.lost);
-        self.nodes().ctx.emit(&Event::Released { name, fence, outcome, held, lost });
+        let (fence, held, lost) = (ended.fence, ended.held, ended.lost);
+        let released = |name| Event::Released { name, fence, outcome, held, lost };
+        self.nodes().ctx.emit_each(&self.names, released);
     }
 
     /// Records whether waiters outside this locker were known when this was released.

@@ -80,7 +80,7 @@ pub(crate) async fn await_release(nodes: &Nodes, round: &mut Pin<Box<Round>>) ->
         }
         if left > 0 {
             Box::pin(sleep(pause.next(entropy::number(nodes.ctx.entropy.as_ref())))).await;
-            let again = round.command().clone();
+            let again = round.commands().clone();
             round.set(nodes.ask_some(votes.unanswered(), again, timeout));
         }
     }

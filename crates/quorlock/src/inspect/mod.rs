@@ -7,7 +7,8 @@ use crate::context::event::Event;
 use crate::error::{Holder, NodeOutcome, NodeReport, listed};
 use crate::node::{Command, Content, Done, NodeError, Reply, View};
 use crate::quorum::Nodes;
-use quorlock_core::{Fence, Name, Quorum};
+use crate::quorum::round::Round;
+use quorlock_core::{Fence, Name, NameSet, Quorum, StoredLock};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Whether a client has the lock on a majority of nodes.
+    /// Whether a client has the lock on a majority of nodes, alone or shared.
     pub fn is_held(&self) -> bool {
         self.holder != Holder::Nobody
     }
@@ -79,7 +80,36 @@ pub(crate) async fn inspect(
     name: &Name,
     answers: Answers,
 ) -> Result<Inspection, InspectError> {
-    let mut round = Box::pin(nodes.ask(Command::Inspect { name: name.clone() }));
+    let round = nodes.ask(Command::Inspect { name: name.clone() });
+    collect(nodes, name, round, answers).await
+}
+
+/// Asks the nodes what they store for each of `names`, at the same moment.
+///
+/// # Cancel safety
+/// Cancel safe: nothing is changed anywhere.
+pub(crate) async fn inspect_all(
+    nodes: &Nodes,
+    names: &NameSet,
+    answers: Answers,
+) -> Result<Vec<Inspection>, InspectError> {
+    let ask = |name: &Name| (name.clone(), nodes.ask(Command::Inspect { name: name.clone() }));
+    let rounds: Vec<(Name, Round)> = names.iter().map(ask).collect();
+    let mut found = Vec::with_capacity(rounds.len());
+    for (name, round) in rounds {
+        found.push(collect(nodes, &name, round, answers).await?);
+    }
+    Ok(found)
+}
+
+/// Waits for the answers to `round`.
+async fn collect(
+    nodes: &Nodes,
+    name: &Name,
+    round: Round,
+    answers: Answers,
+) -> Result<Inspection, InspectError> {
+    let mut round = Box::pin(round);
     let mut views: Vec<(usize, Result<View, NodeError>)> = Vec::new();
     while let Some((node, reply)) = round.as_mut().next().await {
         views.push((node, view_of(nodes, node, reply)));
@@ -131,6 +161,7 @@ fn leader(views: &[(usize, Result<View, NodeError>)]) -> Option<(&Content, usize
 fn same_holder(one: &Content, other: &Content) -> bool {
     match (one, other) {
         (Content::Lock(one), Content::Lock(other)) => one.token == other.token,
+        (Content::Shared(_), Content::Shared(_)) => true,
         _ => one == other,
     }
 }
@@ -147,7 +178,12 @@ fn summary(nodes: &Nodes, name: &Name, views: Vec<(usize, Result<View, NodeError
         Content::Lock(stored) => Some(stored.fence),
         _ => None,
     });
-    let holder = holder_of(content.clone(), granted_fence(&stamped.collect::<Vec<_>>(), nodes.quorum));
+    let holder = match &content {
+        Content::Shared(_) => {
+            Holder::Shared { readers: readers(holding().map(|view| &view.content), nodes.quorum) }
+        }
+        _ => holder_of(content.clone(), granted_fence(&stamped.collect::<Vec<_>>(), nodes.quorum)),
+    };
     // The holder has a majority for as long as its lock lasts on a quorum of nodes.
     let mut lefts: Vec<Option<Duration>> = holding().map(|view| view.left).collect();
     lefts.sort_by_key(|left| std::cmp::Reverse(left.unwrap_or(Duration::MAX)));
@@ -170,11 +206,33 @@ fn granted_fence(stored: &[Fence], quorum: Quorum) -> Option<Fence> {
     stored.iter().find(|fence| alike(fence) >= quorum.needed()).or(stored.iter().max()).copied()
 }
 
+/// The shared holders that a majority of nodes has, as the first of these nodes has them. Each has the fence
+/// that was granted to it.
+fn readers<'a>(contents: impl Iterator<Item = &'a Content>, quorum: Quorum) -> Vec<StoredLock> {
+    let mut seen: Vec<(StoredLock, Vec<Fence>)> = Vec::new();
+    for content in contents {
+        let Content::Shared(readers) = content else { continue };
+        for reader in readers {
+            match seen.iter_mut().find(|(known, _)| known.token == reader.token) {
+                Some((_, fences)) => fences.push(reader.fence),
+                None => seen.push((reader.clone(), vec![reader.fence])),
+            }
+        }
+    }
+    let held = seen.into_iter().filter(|(_, fences)| fences.len() >= quorum.needed());
+    let granted = |(reader, fences): (StoredLock, Vec<Fence>)| StoredLock {
+        fence: granted_fence(&fences, quorum).unwrap_or(reader.fence),
+        ..reader
+    };
+    held.map(granted).collect()
+}
+
 fn holder_of(content: Content, stamped: Option<Fence>) -> Holder {
     match content {
         Content::Lock(stored) => {
             Holder::Owner { token: stored.token, fence: stamped.unwrap_or(stored.fence), owner: stored.owner }
         }
+        Content::Shared(readers) => Holder::Shared { readers },
         Content::Foreign(value) => Holder::Foreign(value),
         Content::Free => Holder::Nobody,
     }

@@ -1,9 +1,10 @@
 //! A named thing that one could hold, and how to take it.
 
 use crate::acquire::attempt::AttemptParams;
-use crate::acquire::name_queue::NameQueue;
+use crate::acquire::name_queue::{NameQueue, NameQueues};
 use crate::acquire::{Acquirer, Limits};
 use crate::context::event::{Event, ReleaseKind};
+use crate::context::mutex::Mutex;
 use crate::context::options::{Options, check_attempts, check_margin, check_max_hold};
 use crate::context::trace;
 use crate::error::{AcquireError, ConfigError, ExtendError, Holder, Lost};
@@ -14,11 +15,12 @@ use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
-use crate::inspect::{Answers, InspectError, Inspection, inspect};
+use crate::inspect::{Answers, InspectError, Inspection, inspect, inspect_all};
 use crate::locker::Locker;
-use crate::node::Command;
+use crate::node::{Command, Commands};
+use crate::quorum::Nodes;
 use crate::quorum::round::Round;
-use quorlock_core::{Label, LeaseTerms, Moment, Name, Token};
+use quorlock_core::{FenceClock, Label, LeaseTerms, Mode, Moment, Name, NameSet, Token};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
@@ -41,20 +43,47 @@ use tokio_util::sync::CancellationToken;
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
     locker: Locker,
-    name: Name,
+    names: NameSet,
+    mode: Mode,
     options: Arc<Options>,
-    /// The queue of the name, once it was needed.
+    /// The queue of the names, once it was needed.
     queue: OnceLock<Arc<NameQueue>>,
 }
 
 impl Lock {
-    pub(crate) fn new(locker: Locker, name: Name, options: Arc<Options>) -> Self {
-        Self { locker, name, options, queue: OnceLock::new() }
+    pub(crate) fn new(locker: Locker, names: NameSet, options: Arc<Options>) -> Self {
+        Self { locker, names, mode: Mode::Exclusive, options, queue: OnceLock::new() }
     }
 
-    /// Its name.
+    /// Its name; of several names the first.
     pub fn name(&self) -> &Name {
-        &self.name
+        self.names.first()
+    }
+
+    /// All its names, in the order of their text: one, unless it comes from [`Locker::all`].
+    pub fn names(&self) -> &[Name] {
+        self.names.as_slice()
+    }
+
+    /// The same lock, to be held together with other clients that share it: any number of readers, or one
+    /// writer.
+    ///
+    /// A client that waits to hold it exclusively keeps further readers out, so that it gets its turn. A
+    /// reader has a fence, too: an outdated reader can be refused like an outdated writer.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locker = quorlock::Locker::builder().nodes(["memory:"]).build()?;
+    /// let lock = locker.named("config")?;
+    /// let (one, two) = (lock.clone().shared().acquire().await?, lock.clone().shared().acquire().await?);
+    /// assert!(lock.try_acquire().await.is_err()); // readers keep writers out
+    /// # drop((one, two));
+    /// # Ok(()) }
+    /// ```
+    pub fn shared(mut self) -> Self {
+        self.mode = Mode::Shared;
+        self
     }
 
     /// Takes the lock, waiting for it if another client has it.
@@ -128,7 +157,7 @@ impl Lock {
         result
     }
 
-    /// Asks all nodes what they store, without taking the lock.
+    /// Asks all nodes what they store, without taking the lock; of several names, for the first.
     ///
     /// # Errors
     /// [`InspectError`] if fewer than a quorum answered.
@@ -137,7 +166,19 @@ impl Lock {
     /// Cancel safe: nothing is changed anywhere.
     pub async fn inspect(&self) -> Result<Inspection, InspectError> {
         self.locker.nodes().wait_connected().await;
-        inspect(self.locker.nodes(), &self.name, Answers::All).await
+        inspect(self.locker.nodes(), self.name(), Answers::All).await
+    }
+
+    /// The same for each of its names.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn inspect_all(&self) -> Result<Vec<Inspection>, InspectError> {
+        self.locker.nodes().wait_connected().await;
+        inspect_all(self.locker.nodes(), &self.names, Answers::All).await
     }
 
     /// Extends the lock that a client holds with exactly this `token` by `ttl` from now: for a program
@@ -158,7 +199,7 @@ impl Lock {
     pub async fn extend_token(&self, token: Token, ttl: Duration) -> Result<ExtendOutcome, ExtendError> {
         let ttl = self.locker.rules().check(ttl)?;
         self.locker.nodes().wait_connected().await;
-        extend_token(self.locker.nodes(), &self.name, token, ttl).await
+        extend_token(self.locker.nodes(), &self.names, token, ttl).await
     }
 
     /// Releases the lock that the caller holds with exactly this `token`: for a program that knows only
@@ -196,14 +237,20 @@ impl Lock {
     }
 
     fn send_release(&self, token: Token) -> Pin<Box<Round>> {
-        let name = self.name.clone();
-        let command = Command::Release { name, token, quiet: false, stored_after_token: None, forced: true };
-        Box::pin(self.locker.nodes().ask(command))
+        let release = |name: &Name| Command::Release {
+            name: name.clone(),
+            token,
+            quiet: false,
+            stored_after_token: None,
+            may_be_shared: true,
+            forced: true,
+        };
+        Box::pin(self.locker.nodes().ask(Commands::each(&self.names, release)))
     }
 
     /// For an injected bug: the token of the current holder.
     async fn current_token(&self) -> Option<Token> {
-        match inspect(self.locker.nodes(), &self.name, Answers::All).await.ok()?.holder {
+        match inspect(self.locker.nodes(), self.name(), Answers::All).await.ok()?.holder {
             Holder::Owner { token, .. } => Some(token),
             _ => None,
         }
@@ -219,31 +266,42 @@ impl Lock {
         let lease =
             LeaseTerms::new(handle.token(), handle.fence(), options.ttl, options.max_hold, start, wall);
         let label = Label::new(options.signature.clone(), wall);
-        let hold = self.hold((lease, 0), (label, false));
+        let hold = self.hold((lease, 0), self.names.clone(), (label, false));
         // The lease counts only if this round finds a majority that still holds the token.
         let stragglers = match self.locker.nodes().ctx.injected.asks_before_adoption() {
             true => Some(extend(&hold, options.ttl).await?),
             false => None,
         };
-        let (name, fence) = (hold.name.clone(), hold.fence());
+        let fence = hold.fence();
         let guard = self.guard(hold.clone(), clock.now());
         if let Some(stragglers) = stragglers {
             stragglers.repair_later(hold);
         }
-        self.locker.nodes().ctx.emit(&Event::Adopted { name, fence });
+        self.locker.nodes().ctx.emit_each(&self.names, |name| Event::Adopted { name, fence });
         Ok(guard)
     }
 
     async fn acquire_within(&self, limits: Limits) -> Result<Guard, AcquireError> {
         if let Err(source) = self.check() {
-            return Err(AcquireError::Config { lock: self.name.clone(), source });
+            return Err(AcquireError::Config { lock: self.names.clone(), source });
         }
-        let queue = self.queue();
-        let params = AttemptParams { name: &self.name, options: &self.options, fences: self.locker.fences() };
-        let mut acquirer = Acquirer::new(self.locker.nodes(), params, queue, limits);
-        let (grant, turn) = trace::traced!(trace::acquiring(&self.name), acquirer.run())?;
+        let params = AttemptParams {
+            names: self.names.clone(),
+            mode: self.mode,
+            options: &self.options,
+            fences: self.locker.fences(),
+        };
+        let acquirer = Acquirer::new(self.locker.nodes(), params, self.queues(), limits);
+        self.acquire_with(acquirer).await
+    }
+
+    /// Runs `acquirer` and makes a guard of what it was granted.
+    pub(crate) async fn acquire_with(&self, mut acquirer: Acquirer<'_>) -> Result<Guard, AcquireError> {
+        let (grant, turn) = trace::traced!(trace::acquiring(&self.names), acquirer.run())?;
         // No await from here on: the grant must reach its guard.
-        let guard = self.guard(self.hold((grant.lease, grant.votes), (grant.label, true)), grant.at);
+        let names = acquirer.names().clone();
+        let hold = self.hold((grant.lease, grant.votes), names, (grant.label, true));
+        let guard = self.guard(hold, grant.at);
         // The next task of the queue sees the new local holder before it contends.
         drop(turn);
         match guard.check_lost() {
@@ -251,18 +309,35 @@ impl Lock {
             // Since a majority agreed, the process was paused or an observer took its time.
             Some(_) => {
                 let took = grant.took + self.locker.nodes().ctx.clock.now().since(grant.at);
-                Err(AcquireError::TooSlow { lock: self.name.clone(), took, ttl: self.options.ttl.span() })
+                Err(AcquireError::TooSlow { lock: self.names.clone(), took, ttl: self.options.ttl.span() })
             }
         }
     }
 
-    fn queue(&self) -> &Arc<NameQueue> {
-        self.queue.get_or_init(|| self.locker.queues().of(&self.name))
+    pub(crate) fn nodes(&self) -> &Nodes {
+        self.locker.nodes()
     }
 
-    fn hold(&self, lease: (LeaseTerms, usize), label: (Label, bool)) -> Arc<HeldLock> {
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
+        self.locker.fences()
+    }
+
+    /// All queues of the locker, and that of its names.
+    pub(crate) fn queues(&self) -> (&NameQueues, &Arc<NameQueue>) {
+        (self.locker.queues(), self.queue())
+    }
+
+    fn queue(&self) -> &Arc<NameQueue> {
+        self.queue.get_or_init(|| self.locker.queues().of(&self.names))
+    }
+
+    fn hold(&self, lease: (LeaseTerms, usize), names: NameSet, label: (Label, bool)) -> Arc<HeldLock> {
         let (queue, keeper) = (self.queue().clone(), self.locker.keeper().clone());
-        HeldLock::new(lease, self.name.clone(), self.options.clone(), label, queue, keeper)
+        HeldLock::new(lease, (names, self.mode), self.options.clone(), label, queue, keeper)
     }
 
     fn guard(&self, hold: Arc<HeldLock>, granted: Moment) -> Guard {
@@ -358,7 +433,7 @@ impl Lock {
     }
 
     /// The first setting that cannot be used.
-    fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         self.options.invalid.as_deref().cloned().map_or(Ok(()), Err)
     }
 }
@@ -387,8 +462,9 @@ struct Forced<'a> {
 
 impl Drop for Forced<'_> {
     fn drop(&mut self) {
-        let event = Event::ForceReleased { name: self.lock.name.clone(), outcome: self.outcome };
-        self.lock.locker.nodes().ctx.emit(&event);
+        let outcome = self.outcome;
+        let event = |name| Event::ForceReleased { name, outcome };
+        self.lock.locker.nodes().ctx.emit_each(&self.lock.names, event);
     }
 }
 

@@ -2,7 +2,9 @@
 
 pub(crate) mod builder;
 pub(crate) mod checks;
+pub(crate) mod election;
 pub(crate) mod lock;
+pub(crate) mod semaphore;
 
 use crate::acquire::name_queue::NameQueues;
 use crate::context::mutex::Mutex;
@@ -14,10 +16,12 @@ use crate::hold::keeper::Keeper;
 use crate::inspect::examine::{NodeExamination, examine};
 use crate::inspect::list::{ListError, Listing, list};
 use crate::locker::builder::Builder;
+use crate::locker::election::Election;
 use crate::locker::lock::Lock;
+use crate::locker::semaphore::Semaphore;
 use crate::node::{BoxFuture, Command, Node, NodeError, NodeHealth};
 use crate::quorum::Nodes;
-use quorlock_core::{FenceClock, Moment, Name, NameError, Quorum};
+use quorlock_core::{FenceClock, Mode, Moment, Name, NameError, NameSet, Quorum};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -36,7 +40,6 @@ struct Shared {
     /// What each lock begins with.
     options: ShardedOptions,
     rules: TtlRules,
-    fences: Mutex<FenceClock>,
     queues: NameQueues,
     keeper: Arc<Keeper>,
 }
@@ -56,9 +59,8 @@ impl Locker {
     }
 
     pub(crate) fn new(nodes: Nodes, options: Options, rules: TtlRules) -> Self {
-        let (fences, queues) = Default::default();
         let (keeper, options) = (Arc::new(Keeper::new(nodes)), ShardedOptions::new(options));
-        Self(Arc::new(Shared { options, rules, fences, queues, keeper }))
+        Self(Arc::new(Shared { options, rules, queues: NameQueues::default(), keeper }))
     }
 
     /// The lock called `name`. It is not taken yet.
@@ -66,7 +68,55 @@ impl Locker {
     /// # Errors
     /// [`NameError`] if it cannot be a name: empty, over 512 bytes, control characters, or a reserved prefix.
     pub fn named(&self, name: impl AsRef<str>) -> Result<Lock, NameError> {
-        Ok(self.lock(Name::new(name)?))
+        Ok(self.lock(Name::new(name)?.into()))
+    }
+
+    /// The lock that holds all `names` together, or none of them. It is not taken yet.
+    ///
+    /// One attempt asks for all names at the same moment, and whatever it does not get for all of them it
+    /// gives back: no client holds some names while it waits for others, so there is no deadlock, whatever
+    /// the order of the names. There is one fence for all, above the fences that each name had before.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let locker = quorlock::Locker::builder().nodes(["memory:"]).build()?;
+    /// let both = locker.all(["account:1", "account:2"])?.acquire().await?;
+    /// assert_eq!(both.names().len(), 2);
+    /// assert!(locker.named("account:1")?.try_acquire().await.is_err());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError`] if there is no name, if there are over 16, if one is given twice, or if one cannot
+    /// be a name.
+    pub fn all(&self, names: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Lock, ConfigError> {
+        let names: Result<Vec<Name>, NameError> = names.into_iter().map(Name::new).collect();
+        Ok(self.lock(NameSet::new(names?)?))
+    }
+
+    /// The lock on `names` as nodes store them, with those of a semaphore's slots ([`Name::of_slot`]): for a
+    /// program that knows only names and a token, to inspect the lock, extend it and release it.
+    pub fn stored(&self, names: impl Into<NameSet>) -> Lock {
+        self.lock(names.into())
+    }
+
+    /// The semaphore called `name`, with `slots` slots: at most that many clients hold a permit. All clients
+    /// must use the same number.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if it cannot be a name, is longer than 490 bytes, or if there are no slots or over
+    /// 1024.
+    pub fn semaphore(&self, name: impl AsRef<str>, slots: u32) -> Result<Semaphore, ConfigError> {
+        Semaphore::new(self.named(name)?, slots)
+    }
+
+    /// The election called `name`: one of its candidates leads at a time.
+    ///
+    /// # Errors
+    /// As [`Locker::named`].
+    pub fn election(&self, name: impl AsRef<str>) -> Result<Election, NameError> {
+        self.named(name).map(Election::new)
     }
 
     /// Takes over a lock that another process gave away with
@@ -79,7 +129,8 @@ impl Locker {
     /// # Cancel safety
     /// Cancel safe: dropped half-way, the lock stays as the handle describes it.
     pub async fn adopt(&self, handle: &LockHandle) -> Result<Guard, ExtendError> {
-        let lock = self.lock(handle.name().clone());
+        let lock = self.lock(handle.names().clone());
+        let lock = if handle.mode() == Mode::Shared { lock.shared() } else { lock };
         lock.ttl(handle.ttl()).adopt(handle).await
     }
 
@@ -218,9 +269,9 @@ impl Locker {
         self.0.keeper.nodes.quorum
     }
 
-    fn lock(&self, name: Name) -> Lock {
-        let options = self.0.options.of(&name);
-        Lock::new(self.clone(), name, options)
+    fn lock(&self, names: NameSet) -> Lock {
+        let options = self.0.options.of(names.first());
+        Lock::new(self.clone(), names, options)
     }
 
     pub(crate) fn nodes(&self) -> &Nodes {
@@ -228,7 +279,7 @@ impl Locker {
     }
 
     pub(crate) fn fences(&self) -> &Mutex<FenceClock> {
-        &self.0.fences
+        &self.0.keeper.fences
     }
 
     pub(crate) fn queues(&self) -> &NameQueues {

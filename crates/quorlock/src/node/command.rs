@@ -1,7 +1,7 @@
 //! The commands that a node executes, and its replies.
 
 use crate::error::node::NodeError;
-use quorlock_core::{Fence, Label, Name, StoredLock, Token, printable};
+use quorlock_core::{Fence, Label, Mode, Name, StoredLock, Token, printable};
 use std::time::Duration;
 
 /// One command to a node.
@@ -30,6 +30,23 @@ pub enum Command {
         ttl: Duration,
         /// What becomes of [`Acquire::tied`].
         tie: Tie,
+        /// How it must be held. A shared hold is also extended where it is still exclusive, because its
+        /// downgrade has not been executed there. An exclusive one is [gone](Denied::Gone) where it is only
+        /// shared, because its upgrade has not been executed there.
+        mode: Mode,
+        /// Whether the name may be held shared. If not, the node need not look for that.
+        may_be_shared: bool,
+    },
+    /// If the name holds `token` exclusively, with a fence of at most `at_most`: hold it shared from now on,
+    /// for as long as before. A later upgrade has a higher fence, so a downgrade that arrives behind it
+    /// changes nothing.
+    Downgrade {
+        /// The lock.
+        name: Name,
+        /// The attempt that holds it.
+        token: Token,
+        /// The highest fence of the hold that is given up.
+        at_most: Fence,
     },
     /// If the name still holds `token`: free it, and send a hint to its waiters.
     Release {
@@ -42,27 +59,50 @@ pub enum Command {
         /// What follows the token in the stored value, as far as the holder knows, so that a node can
         /// compare the whole value at once. The name is freed even if something else follows the token.
         stored_after_token: Option<(Fence, Label)>,
+        /// Whether the name may be held shared. If not, the node need not look for that.
+        may_be_shared: bool,
         /// Whether another process than the one that acquired it releases it. A node that may be one of
         /// several then refuses to extend the token, and a repair with it ([`Acquire::repair`]), for
         /// twice as long as a lock may last, whether it had the lock or not: the process that acquired
         /// it does not know yet, and would keep the lock or bring it back.
         forced: bool,
     },
+    /// Refuse new shared holders of the name for `ttl`, because a client waits to hold it exclusively; zero
+    /// ends that. Those that hold it go on.
+    HoldOffReaders {
+        /// The lock.
+        name: Name,
+        /// For how long.
+        ttl: Duration,
+    },
     /// Return what is stored under the name. Changes nothing.
     Inspect {
         /// The lock.
         name: Name,
     },
+    /// Return which slots of a semaphore are taken, as [`Done::Slots`]. Records that it has `count` slots if
+    /// nothing is recorded, or if `replace` says so.
+    Slots {
+        /// The semaphore.
+        name: Name,
+        /// How many slots the client counts.
+        count: u32,
+        /// Whether `count` replaces another number.
+        replace: bool,
+    },
 }
 
 impl Command {
-    /// The lock that the command is about.
+    /// The lock or semaphore that the command is about.
     pub fn name(&self) -> &Name {
         match self {
             Command::Acquire(Acquire { name, .. })
             | Command::Stamp { name, .. }
             | Command::Extend { name, .. }
+            | Command::Downgrade { name, .. }
             | Command::Release { name, .. }
+            | Command::HoldOffReaders { name, .. }
+            | Command::Slots { name, .. }
             | Command::Inspect { name } => name,
         }
     }
@@ -70,9 +110,10 @@ impl Command {
 
 /// The vote that one attempt asks of every node.
 ///
-/// The node takes the name only if nothing at all is stored under it. Taken or not, it raises the name's
-/// counter to `proposal` if it is below; a node that is never one of several may leave it unchanged if
-/// the name was not taken. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
+/// The node takes the name exclusively only if nothing at all is stored under it, and shared only if
+/// nothing or other shared holders are. Taken or not, it raises the name's counter to `proposal` if it is
+/// below; a node that is never one of several, or that was asked for a shared hold, may leave it unchanged
+/// if the name was not taken. Answers: [`Done::Raised`], [`Done::Unraised`], [`Denied::Taken`].
 ///
 /// A proposal of [`Fence::NONE`] leaves the counter alone, and a name that was taken is answered by
 /// [`Done::Raised`].
@@ -90,15 +131,35 @@ pub struct Acquire {
     pub ttl: Duration,
     /// Whether the lock ends with this process, where the node can see that (the file node).
     pub tied: bool,
-    /// Whether this repairs a node that lacks a lock which is held already. It is sent to nodes that may
-    /// not vote, too, and its answer is no vote.
-    pub repair: bool,
+    /// How the name is to be held.
+    pub mode: Mode,
+    /// Why the node is asked.
+    pub kind: AcquireKind,
+}
+
+/// Why a node is asked to take a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AcquireKind {
+    /// For its vote.
+    Vote,
+    /// For its vote for an exclusive hold by a client that holds the name shared, with the same token. The
+    /// node takes it if no other client holds it there.
+    Upgrade,
+    /// To repair the node: it lacks a lock which is held already, or has an exclusive one only shared. Sent
+    /// to nodes that may not vote, too; the answer is no vote.
+    Repair,
 }
 
 impl Acquire {
     /// The value to store.
     pub fn value(&self) -> String {
         format!("{} {} {}", self.token, self.proposal, self.label)
+    }
+
+    /// Whether it repairs a node.
+    pub fn is_repair(&self) -> bool {
+        self.kind == AcquireKind::Repair
     }
 }
 
@@ -151,12 +212,29 @@ pub enum Done {
         /// To this number.
         to: Fence,
     },
-    /// Extend and release: done.
+    /// Stamps of several names: all are still ours, and we strictly raised their counters, to different
+    /// numbers.
+    StampedUnevenly {
+        /// The highest of them.
+        highest: Fence,
+    },
+    /// Anything else: done.
     Plain,
     /// Release: done, and no process waits for the name there.
     Unawaited,
     /// Inspect: what is there.
     Seen(Box<View>),
+    /// Slots: what is recorded and which are taken.
+    Slots(Box<SlotsView>),
+}
+
+/// What one node knows of a semaphore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SlotsView {
+    /// How many slots are recorded.
+    pub recorded: u32,
+    /// For each slot whether it is taken.
+    pub taken: Vec<bool>,
 }
 
 /// Why a healthy node did not do what was asked.
@@ -180,6 +258,11 @@ pub struct View {
     pub counter: Option<Fence>,
 }
 
+impl View {
+    /// The most shared holders of one name that a node reports.
+    pub const MAX_READERS: usize = 100;
+}
+
 /// What is stored under a name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -187,8 +270,11 @@ pub enum Content {
     /// Nothing.
     #[default]
     Free,
-    /// A lock of quorlock.
+    /// A lock of quorlock that is held exclusively.
     Lock(StoredLock),
+    /// The shared holders of a lock of quorlock, those that end first before the others; at most
+    /// [`View::MAX_READERS`].
+    Shared(Vec<StoredLock>),
     /// Something that another program wrote: its first few characters, printable. The rest may be that
     /// program's secret.
     Foreign(String),

@@ -47,7 +47,8 @@ pub(crate) fn acquire(text: &str, holder: u8, proposal: u64, ttl: Duration, tied
         label: StoredLock::label(&owner),
         ttl,
         tied,
-        repair: false,
+        mode: quorlock_core::Mode::Exclusive,
+        kind: AcquireKind::Vote,
     })
 }
 
@@ -58,12 +59,20 @@ pub(crate) fn stamp(text: &str, holder: u8, fence: u64) -> Command {
 
 pub(crate) fn extend(text: &str, holder: u8, ttl: Duration, tied: bool) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Extend { name, token, ttl, tie: if tied { Tie::Here } else { Tie::Loose } }
+    let (tie, mode) = (if tied { Tie::Here } else { Tie::Loose }, quorlock_core::Mode::Exclusive);
+    Command::Extend { name, token, ttl, tie, mode, may_be_shared: false }
 }
 
 pub(crate) fn release(text: &str, holder: u8) -> Command {
     let (name, token) = (name(text), token(holder));
-    Command::Release { name, token, quiet: false, stored_after_token: None, forced: false }
+    Command::Release {
+        name,
+        token,
+        quiet: false,
+        stored_after_token: None,
+        may_be_shared: false,
+        forced: false,
+    }
 }
 
 /// A round that is boxed, so that tests need not pin it.
@@ -78,7 +87,7 @@ impl TestRound {
         timeout: Duration,
         wake_at: WakeThreshold,
     ) -> Self {
-        Self(Box::pin(Round::send(nodes, to, command, timeout, wake_at)))
+        Self(Box::pin(Round::send(nodes, to, command.into(), timeout, wake_at)))
     }
 
     pub(crate) async fn next(&mut self) -> Option<(usize, Reply)> {
@@ -101,6 +110,11 @@ pub(crate) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
         Reply::Done(Done::Unraised { counter: Some(counter) }) => format!("unraised {counter}"),
         Reply::Done(Done::Unraised { counter: None }) => "unraised".to_owned(),
         Reply::Done(Done::Stamped { to }) => format!("stamped {to}"),
+        Reply::Done(Done::StampedUnevenly { highest }) => format!("stamped up to {highest}"),
+        Reply::Done(Done::Slots(view)) => {
+            let taken: String = view.taken.iter().map(|taken| if *taken { '1' } else { '0' }).collect();
+            format!("{} slots, taken {taken}", view.recorded)
+        }
         Reply::Done(Done::Plain | Done::Unawaited) => "done".to_owned(),
         Reply::Done(Done::Seen(view)) => short(&view),
         Reply::Denied(Denied::Gone) => "gone".to_owned(),
@@ -124,6 +138,11 @@ fn short(view: &View) -> String {
             // To the next five seconds: some nodes count whole ones, and a loaded machine may need some.
             view.left.unwrap().as_secs().next_multiple_of(5)
         ),
+        Content::Shared(readers) => {
+            let readers: Vec<String> =
+                readers.iter().map(|reader| format!("{} fence {}", reader.owner.who, reader.fence)).collect();
+            format!("shared by {} counter {counter}", readers.join(", "))
+        }
         Content::Foreign(text) => format!("foreign {text}"),
     }
 }
@@ -137,6 +156,8 @@ pub(crate) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
     let (node, clock) = fresh();
     contract_without_time(&node, Losers::Raise, Unraised::WithCounter).await;
     extending_never_shortens_and_time_ends_a_hold(&node, &clock).await;
+    super::contract_modes::a_repair_makes_a_hold_exclusive_where_its_upgrade_was_missed(&node).await;
+    super::contract_modes::each_shared_holder_has_an_end_of_its_own(&node, &clock).await;
 }
 
 /// What an acquire that is refused does to the counter.
@@ -163,6 +184,7 @@ pub(crate) async fn contract_without_time(node: &Arc<dyn Node>, losers: Losers, 
     a_stamp_raises_strictly_and_is_stored(node).await;
     commands_take_effect_in_their_order(node).await;
     a_release_notifies_the_watchers(node).await;
+    super::contract_modes::contract_of_modes(node).await;
 }
 
 async fn a_free_name_is_taken_once_and_the_counter_rises_for_losers_too(

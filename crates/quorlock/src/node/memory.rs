@@ -2,11 +2,11 @@
 
 use crate::context::clock::Clock;
 use crate::context::mutex::Mutex;
-use crate::node::record::{Place, Record};
+use crate::node::record::{Place, Record, with_taken};
 use crate::node::{
     BoxFuture, Command, Denied, Facts, Health, Names, Node, NodeError, Reply, Request, Wakeup,
 };
-use quorlock_core::{Name, Token};
+use quorlock_core::{Moment, Name, Token};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,20 +138,43 @@ impl Storage {
         if state.refuses(command) {
             return Reply::Denied(Denied::Taken);
         }
+        if let Command::Slots { count, .. } = command {
+            let taken = (0..*count).map(|slot| state.is_taken(&Name::of_slot(name, slot), now)).collect();
+            return with_taken(state.execute_slots(command, now), taken);
+        }
         let Some(record) = state.records.get_mut(name) else {
             return state.execute_first(command, &|record| record.execute(command, now, &place));
         };
-        record.hold.take_if(|hold| hold.has_lapsed(now, place.boot));
-        let held = record.hold.is_some();
+        record.drop_ended(|hold| hold.has_lapsed(now, place.boot));
+        let held = record.is_held();
         let reply = record.execute(command, now, &place);
-        if held && record.hold.is_none() {
-            state.wakeups.get(name).into_iter().flatten().for_each(|(_, wakeup)| wakeup.notify());
+        let is_quiet = matches!(command, Command::Release { quiet: true, .. });
+        if held && !record.is_held() && !is_quiet {
+            state.notify(name);
         }
         reply
     }
 }
 
 impl State {
+    /// Notifies the waiters of `name`, which was just freed.
+    fn notify(&self, name: &Name) {
+        self.wakeups.get(&name.topic()).into_iter().flatten().for_each(|(_, wakeup)| wakeup.notify());
+    }
+
+    fn is_taken(&self, name: &Name, now: Moment) -> bool {
+        let holds = self.records.get(name).map(|record| record.holds.as_slice()).unwrap_or_default();
+        holds.iter().any(|hold| !hold.has_lapsed(now, Place::default().boot))
+    }
+
+    /// Records how many slots a semaphore has.
+    fn execute_slots(&mut self, command: &Command, now: Moment) -> Reply {
+        match self.records.get_mut(command.name()) {
+            Some(record) => record.execute(command, now, &Place::default()),
+            None => self.execute_first(command, &|record| record.execute(command, now, &Place::default())),
+        }
+    }
+
     /// Whether `command` would keep or bring back a lock that was released by force.
     fn refuses(&mut self, command: &Command) -> bool {
         match command {
@@ -162,7 +185,7 @@ impl State {
                 self.taken.push_back(*token);
                 false
             }
-            Command::Acquire(acquire) => acquire.repair && self.taken.contains(&acquire.token),
+            Command::Acquire(acquire) => acquire.is_repair() && self.taken.contains(&acquire.token),
             Command::Extend { token, .. } => self.taken.contains(token),
             _ => false,
         }

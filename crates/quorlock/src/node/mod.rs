@@ -3,6 +3,8 @@
 mod command;
 #[cfg(test)]
 mod contract;
+#[cfg(test)]
+mod contract_modes;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod facts;
@@ -20,7 +22,7 @@ mod wakeup;
 
 pub use crate::error::node::NodeError;
 pub use crate::error::url::UrlError;
-pub use command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
+pub use command::{Acquire, AcquireKind, Command, Content, Denied, Done, Reply, SlotsView, Tie, View};
 pub use facts::{
     Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
     StoreFacts,
@@ -32,7 +34,7 @@ pub(crate) use redis::RedisNode;
 pub use redis::check_reply_bytes;
 pub(crate) use redis::{MAX_BULK, Session, SessionCell, Value};
 pub use request::Request;
-pub(crate) use request::{Replies, RoundReplies, WakeThreshold};
+pub(crate) use request::{Commands, Replies, RoundReplies, WakeThreshold};
 pub use url::{NodeKind, NodeUrl, split_list};
 pub use wakeup::Wakeup;
 

@@ -1,8 +1,10 @@
 //! What one name's record becomes by a command: the rules that the memory node and the file node share.
 
 use crate::error::node::NodeError;
-use crate::node::command::{Acquire, Command, Content, Denied, Done, Reply, Tie, View};
-use quorlock_core::{Fence, Moment, Token};
+use crate::node::command::{
+    Acquire, AcquireKind, Command, Content, Denied, Done, Reply, SlotsView, Tie, View,
+};
+use quorlock_core::{Fence, Mode, Moment, StoredLock, Token};
 use std::time::Duration;
 
 /// What a node keeps for one name.
@@ -10,12 +12,18 @@ use std::time::Duration;
 pub(crate) struct Record {
     /// The highest number that was ever proposed or stamped. It outlives every hold.
     pub(crate) counter: Option<Fence>,
-    pub(crate) hold: Option<Hold>,
+    /// The exclusive hold, or the shared ones.
+    pub(crate) holds: Vec<Hold>,
+    /// Until when new shared holders are refused, because a client waits to hold the name exclusively.
+    pub(crate) no_readers_until: Option<Moment>,
+    /// How many slots the semaphore of this name has, if it is one.
+    pub(crate) slots: Option<u32>,
 }
 
 /// The hold of one client on the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hold {
+    pub(crate) mode: Mode,
     /// Token, fence and label, as [`Acquire::value`] writes them.
     pub(crate) value: String,
     pub(crate) deadline: Moment,
@@ -59,40 +67,79 @@ pub(crate) struct Place {
 }
 
 impl Record {
-    /// Executes `command`. A hold that is over must have been dropped before.
+    /// The most shared holders of one name.
+    pub(crate) const MAX_READERS: usize = 256;
+    /// The longest time for which readers are held off at once.
+    const MAX_HOLD_OFF: Duration = Duration::from_secs(10);
+
+    /// Drops the holds that `is_over` finds to be over.
+    pub(crate) fn drop_ended(&mut self, is_over: impl Fn(&Hold) -> bool) {
+        self.holds.retain(|hold| !is_over(hold));
+    }
+
+    /// Whether a client holds the name.
+    pub(crate) fn is_held(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Executes `command`. Holds that are over must have been dropped before.
     pub(crate) fn execute(&mut self, command: &Command, now: Moment, place: &Place) -> Reply {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire, now, place),
             Command::Stamp { token, at_least, .. } => self.stamp(token, *at_least),
-            Command::Extend { token, ttl, tie, .. } => match self.held_by(token) {
-                Ok(hold) => {
-                    hold.extend(now, *ttl);
+            Command::Extend { token, ttl, tie, mode, .. } => match self.held_by(token) {
+                Ok(at) if *mode == Mode::Exclusive && self.holds[at].mode != Mode::Exclusive => {
+                    Reply::Denied(Denied::Gone)
+                }
+                Ok(at) => {
+                    self.holds[at].extend(now, *ttl);
                     match tie {
-                        Tie::Here => hold.tied = place.process,
-                        Tie::Loose => hold.tied = None,
+                        Tie::Here => self.holds[at].tied = place.process,
+                        Tie::Loose => self.holds[at].tied = None,
                         Tie::AsBefore => {}
                     }
                     Reply::Done(Done::Plain)
                 }
                 Err(denied) => Reply::Denied(denied),
             },
-            Command::Release { token, .. } => match self.held_by(token) {
-                Ok(_) => {
-                    self.hold = None;
+            Command::Downgrade { token, at_most, .. } => match self.held_by(token) {
+                Ok(at) if self.holds[at].fence() <= *at_most => {
+                    self.holds[at].mode = Mode::Shared;
                     Reply::Done(Done::Plain)
                 }
+                Ok(_) => Reply::Denied(Denied::Taken),
                 Err(denied) => Reply::Denied(denied),
             },
+            Command::Release { token, .. } => self.done(token, |record, at| {
+                record.holds.remove(at);
+            }),
+            Command::HoldOffReaders { ttl, .. } => {
+                self.no_readers_until = (!ttl.is_zero()).then(|| now + (*ttl).min(Self::MAX_HOLD_OFF));
+                Reply::Done(Done::Plain)
+            }
+            Command::Slots { count, replace, .. } => {
+                if *replace || self.slots.is_none() {
+                    self.slots = Some(*count);
+                }
+                let recorded = self.slots.unwrap_or_default();
+                Reply::Done(Done::Slots(Box::new(SlotsView { recorded, taken: Vec::new() })))
+            }
             Command::Inspect { .. } => Reply::Done(Done::Seen(self.view(now).into())),
         }
     }
 
     fn acquire(&mut self, acquire: &Acquire, now: Moment, place: &Place) -> Reply {
         let raised = acquire.proposal == Fence::NONE || self.raise(acquire.proposal);
-        if self.hold.is_some() {
+        if !self.admits(acquire, now) {
             return Reply::Denied(Denied::Taken);
         }
-        self.hold = Some(Hold {
+        if self.holds.len() >= Self::MAX_READERS {
+            let message = format!("{} clients share the name already", self.holds.len()).into();
+            return Reply::failed(NodeError::Server { message });
+        }
+        self.holds.retain(|hold| !hold.has_token(&acquire.token));
+        self.holds.push(Hold {
+            mode: acquire.mode,
             value: acquire.value(),
             deadline: now + acquire.ttl,
             span: acquire.ttl,
@@ -102,18 +149,40 @@ impl Record {
         Reply::Done(if raised { Done::Raised } else { Done::Unraised { counter: self.counter } })
     }
 
+    /// Whether `acquire` conflicts with no hold, and no client that waits to write comes first.
+    fn admits(&self, acquire: &Acquire, now: Moment) -> bool {
+        let is_ours = |hold: &Hold| hold.has_token(&acquire.token);
+        match (acquire.kind, acquire.mode) {
+            // It needs its own shared hold, and no other.
+            (AcquireKind::Upgrade, _) => self.is_held() && self.holds.iter().all(is_ours),
+            (AcquireKind::Repair, Mode::Shared) if self.holds.iter().any(is_ours) => false,
+            // Where an upgrade was not executed, our shared hold becomes exclusive.
+            (AcquireKind::Repair, Mode::Exclusive) => {
+                self.holds.iter().all(|hold| is_ours(hold) && hold.mode == Mode::Shared)
+            }
+            (AcquireKind::Vote, Mode::Shared) if self.holds_off_readers(now) => false,
+            (_, mode) => !self.holds.iter().any(|hold| hold.mode.conflicts_with(mode)),
+        }
+    }
+
+    /// Whether a client waits to hold the name exclusively. A time too far ahead is of another boot.
+    fn holds_off_readers(&self, now: Moment) -> bool {
+        self.no_readers_until
+            .map(|until| now.until(until))
+            .is_some_and(|left| !left.is_zero() && left <= Self::MAX_HOLD_OFF)
+    }
+
     fn stamp(&mut self, token: &Token, at_least: Fence) -> Reply {
-        let counter = self.counter;
-        let hold = match self.held_by(token) {
-            Ok(hold) => hold,
+        let at = match self.held_by(token) {
+            Ok(at) => at,
             Err(denied) => return Reply::Denied(denied),
         };
-        let above = counter.map_or(Some(at_least), Fence::next);
+        let above = self.counter.map_or(Some(at_least), Fence::next);
         let Some(to) = above.map(|above| above.max(at_least)) else {
             let message = "the fence counter of this name is used up".into();
             return Reply::failed(NodeError::Server { message });
         };
-        hold.set_fence(to);
+        self.holds[at].set_fence(to);
         self.counter = Some(to);
         Reply::Done(Done::Stamped { to })
     }
@@ -127,27 +196,71 @@ impl Record {
         below
     }
 
-    fn held_by(&mut self, token: &Token) -> Result<&mut Hold, Denied> {
-        match &mut self.hold {
-            None => Err(Denied::Gone),
-            Some(hold) if hold.value.split(' ').next() != Some(token.as_str()) => Err(Denied::Taken),
-            Some(hold) => Ok(hold),
+    /// Does `change` to the hold of `token`.
+    fn done(&mut self, token: &Token, change: impl FnOnce(&mut Self, usize)) -> Reply {
+        match self.held_by(token) {
+            Ok(at) => {
+                change(self, at);
+                Reply::Done(Done::Plain)
+            }
+            Err(denied) => Reply::Denied(denied),
+        }
+    }
+
+    /// Where the hold of `token` is.
+    fn held_by(&self, token: &Token) -> Result<usize, Denied> {
+        match self.holds.iter().position(|hold| hold.has_token(token)) {
+            Some(at) => Ok(at),
+            // Other shared holders do not keep a reader from getting its hold back.
+            None if self.holds.iter().all(|hold| hold.mode == Mode::Shared) => Err(Denied::Gone),
+            None => Err(Denied::Taken),
         }
     }
 
     fn view(&self, now: Moment) -> View {
-        View {
-            content: self
-                .hold
-                .as_ref()
-                .map_or(Content::Free, |hold| Content::from_value(hold.value.as_bytes())),
-            left: self.hold.as_ref().map(|hold| now.until(hold.deadline)),
-            counter: self.counter,
+        View { content: self.content(), left: self.left(now), counter: self.counter }
+    }
+
+    fn content(&self) -> Content {
+        match self.holds.as_slice() {
+            [] => Content::Free,
+            [hold] if hold.mode == Mode::Exclusive => Content::from_value(hold.value.as_bytes()),
+            readers => {
+                let mut readers: Vec<&Hold> = readers.iter().collect();
+                readers.sort_by_key(|hold| hold.deadline);
+                let stored = readers.iter().filter_map(|hold| StoredLock::parse(hold.value.as_bytes()));
+                Content::Shared(stored.take(View::MAX_READERS).collect())
+            }
         }
+    }
+
+    /// How long until the last hold ends.
+    fn left(&self, now: Moment) -> Option<Duration> {
+        self.holds.iter().map(|hold| now.until(hold.deadline)).max()
+    }
+}
+
+/// The reply to [`Command::Slots`], with which slots are `taken`.
+pub(crate) fn with_taken(reply: Reply, taken: Vec<bool>) -> Reply {
+    match reply {
+        Reply::Done(Done::Slots(mut view)) => {
+            view.taken = taken;
+            Reply::Done(Done::Slots(view))
+        }
+        reply => reply,
     }
 }
 
 impl Hold {
+    fn fence(&self) -> Fence {
+        let number = self.value.split(' ').nth(1).and_then(|number| number.parse().ok());
+        number.map_or(Fence::NONE, Fence::new)
+    }
+
+    fn has_token(&self, token: &Token) -> bool {
+        self.value.split(' ').next() == Some(token.as_str())
+    }
+
     /// Whether its time is over, or the machine has rebooted since: nothing that held it then still runs.
     pub(crate) fn has_lapsed(&self, now: Moment, boot: BootId) -> bool {
         // If a boot is not known, a deadline too far ahead still shows that the boot clock started again.
@@ -179,6 +292,7 @@ mod tests {
 
     fn hold(deadline: u64, span: u64, boot: u128) -> Hold {
         Hold {
+            mode: Mode::Exclusive,
             value: String::new(),
             deadline: at(deadline),
             span: Duration::from_secs(span),

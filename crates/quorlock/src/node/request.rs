@@ -2,8 +2,8 @@
 
 use crate::context::mutex::Mutex;
 use crate::error::node::NodeError;
-use crate::node::command::{Command, Reply};
-use quorlock_core::Quorum;
+use crate::node::command::{Command, Denied, Done, Reply};
+use quorlock_core::{Name, NameSet, Quorum};
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
 use std::sync::Arc;
@@ -18,19 +18,22 @@ use std::task::{Context, Poll, Waker};
 pub struct Request {
     round: Arc<RoundReplies>,
     node: u32,
+    /// Which of the round's commands it carries.
+    part: u8,
     is_open: bool,
 }
 
 impl Request {
-    pub(crate) fn new(round: &Arc<RoundReplies>, node: usize) -> Self {
-        // There are 31 nodes at most.
-        Self { round: round.clone(), node: node as u32, is_open: true }
+    /// The request to `node` with the round's command number `part`.
+    pub(crate) fn new(round: &Arc<RoundReplies>, node: usize, part: usize) -> Self {
+        // There are 31 nodes and 16 commands at most.
+        Self { round: round.clone(), node: node as u32, part: part as u8, is_open: true }
     }
 
     /// A request and the future of its reply, for nodes that wrap other nodes.
     pub fn channel(command: Command) -> (Self, impl Future<Output = Reply> + Send + 'static) {
-        let round = RoundReplies::new(command, WakeThreshold::ONE);
-        let request = Self::new(&round, 0);
+        let round = RoundReplies::new(command.into(), WakeThreshold::ONE);
+        let request = Self::new(&round, 0, 0);
         let reply = async move {
             let mut replies = poll_fn(|context| round.poll_take(context)).await;
             replies.pop().map_or(Reply::failed(NodeError::Abandoned), |(_, reply)| reply)
@@ -40,12 +43,13 @@ impl Request {
 
     /// A request without a caller that waits for its answer.
     pub fn without_reply(command: Command) -> Self {
-        Self { round: RoundReplies::new(command, WakeThreshold::ONE), node: 0, is_open: false }
+        let round = RoundReplies::new(command.into(), WakeThreshold::ONE);
+        Self { round, node: 0, part: 0, is_open: false }
     }
 
     /// What the node is asked to do.
     pub fn command(&self) -> &Command {
-        &self.round.command
+        self.round.commands.get(self.part as usize)
     }
 
     /// Hands the reply to the caller. Never blocks.
@@ -56,7 +60,7 @@ impl Request {
     /// Takes the right to answer out; the command stays, for a node that still needs it.
     pub(crate) fn take_responder(&mut self) -> Self {
         let is_open = std::mem::take(&mut self.is_open);
-        Self { round: self.round.clone(), node: self.node, is_open }
+        Self { round: self.round.clone(), node: self.node, part: self.part, is_open }
     }
 
     fn push(&mut self, reply: Reply) {
@@ -101,10 +105,50 @@ impl WakeThreshold {
     }
 }
 
-/// The command of one round, and the replies that were given and not yet taken.
+/// What one round asks of each node: one command, or one for each of several names.
+#[derive(Clone, Debug)]
+pub(crate) struct Commands {
+    first: Command,
+    /// Empty in most rounds.
+    others: Vec<Command>,
+}
+
+impl Commands {
+    /// One command for each name.
+    pub(crate) fn each(names: &NameSet, command: impl Fn(&Name) -> Command) -> Self {
+        let (first, others) = (names.first(), &names.as_slice()[1..]);
+        Self { first: command(first), others: others.iter().map(command).collect() }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    fn get(&self, part: usize) -> &Command {
+        part.checked_sub(1).and_then(|part| self.others.get(part)).unwrap_or(&self.first)
+    }
+}
+
+impl IntoIterator for Commands {
+    type Item = Command;
+    type IntoIter = std::iter::Chain<std::iter::Once<Command>, std::vec::IntoIter<Command>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        std::iter::once(self.first).chain(self.others)
+    }
+}
+
+impl From<Command> for Commands {
+    fn from(command: Command) -> Self {
+        Self { first: command, others: Vec::new() }
+    }
+}
+
+/// The commands of one round, and the replies that were given and not yet taken.
 #[derive(Debug)]
 pub(crate) struct RoundReplies {
-    command: Command,
+    commands: Commands,
     collected: Mutex<Collected>,
 }
 
@@ -114,22 +158,26 @@ struct Collected {
     /// What must still come before the reader is woken.
     missing: WakeThreshold,
     reader: Option<Waker>,
+    /// Nodes that have answered some of their commands: how many, and the replies so far as one.
+    partial: Vec<(usize, usize, Reply)>,
 }
 
 impl RoundReplies {
-    /// The replies to `command`. The reader is not woken before `wake_at`: with fewer it cannot decide.
-    pub(crate) fn new(command: Command, wake_at: WakeThreshold) -> Arc<Self> {
-        let collected = Collected { replies: Replies::new(), missing: wake_at, reader: None };
-        Arc::new(Self { command, collected: Mutex::new(collected) })
+    /// The replies to `commands`. The reader is not woken before `wake_at`: with fewer it cannot decide.
+    pub(crate) fn new(commands: Commands, wake_at: WakeThreshold) -> Arc<Self> {
+        let collected =
+            Collected { replies: Replies::new(), missing: wake_at, reader: None, partial: Vec::new() };
+        Arc::new(Self { commands, collected: Mutex::new(collected) })
     }
 
-    pub(crate) fn command(&self) -> &Command {
-        &self.command
+    pub(crate) fn commands(&self) -> &Commands {
+        &self.commands
     }
 
     fn push(&self, node: usize, reply: Reply) {
         let reader = {
             let mut collected = self.collected.lock();
+            let Some(reply) = collected.complete(node, reply, self.commands.len()) else { return };
             let is_enough = collected.missing.count(&reply);
             collected.replies.push((node, reply));
             if is_enough { collected.reader.take() } else { None }
@@ -151,11 +199,60 @@ impl RoundReplies {
     }
 }
 
+impl Collected {
+    /// The reply of `node` as a whole, once it has answered all of its `commands`.
+    fn complete(&mut self, node: usize, reply: Reply, commands: usize) -> Option<Reply> {
+        if commands == 1 {
+            return Some(reply);
+        }
+        match self.partial.iter().position(|(known, ..)| *known == node) {
+            Some(at) => {
+                let (_, answered, before) = self.partial.swap_remove(at);
+                let merged = merge(before, reply);
+                if answered + 1 == commands {
+                    return Some(merged);
+                }
+                self.partial.push((node, answered + 1, merged));
+            }
+            None => self.partial.push((node, 1, reply)),
+        }
+        None
+    }
+}
+
+/// The replies of one node about two names as one: a node agrees only if it agrees to every name.
+fn merge(one: Reply, other: Reply) -> Reply {
+    match (one, other) {
+        (failed @ Reply::Failed(_), _) | (_, failed @ Reply::Failed(_)) => failed,
+        (taken @ Reply::Denied(Denied::Taken), _) | (_, taken @ Reply::Denied(Denied::Taken)) => taken,
+        (gone @ Reply::Denied(_), _) | (_, gone @ Reply::Denied(_)) => gone,
+        (Reply::Done(one), Reply::Done(other)) => Reply::Done(merge_done(one, other)),
+    }
+}
+
+fn merge_done(one: Done, other: Done) -> Done {
+    let highest = |done: &Done| match done {
+        Done::Stamped { to } => Some(*to),
+        Done::StampedUnevenly { highest } => Some(*highest),
+        _ => None,
+    };
+    if let (Some(one_to), Some(other_to)) = (highest(&one), highest(&other)) {
+        return if one == other { one } else { Done::StampedUnevenly { highest: one_to.max(other_to) } };
+    }
+    match (one, other) {
+        (Done::Unraised { counter: one }, Done::Unraised { counter: other }) => {
+            Done::Unraised { counter: one.max(other) }
+        }
+        (unraised @ Done::Unraised { .. }, _) | (_, unraised @ Done::Unraised { .. }) => unraised,
+        (Done::Plain, _) | (_, Done::Plain) => Done::Plain,
+        (one, _) => one,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Done;
-    use quorlock_core::Name;
+    use quorlock_core::Fence;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
@@ -165,6 +262,32 @@ mod tests {
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Goal: a node that admitted only some names of a set, or raised only some of their counters, does not
+    /// count as if it had done all.
+    #[test]
+    fn a_node_agrees_to_several_names_only_if_it_agrees_to_each() {
+        let done = |done| Reply::Done(done);
+        let unraised = |counter: u64| Done::Unraised { counter: Some(Fence::new(counter)) };
+        let stamped = |to: u64| done(Done::Stamped { to: Fence::new(to) });
+        let table = [
+            (done(Done::Raised), done(Done::Raised), "Done(Raised)"),
+            (done(Done::Raised), done(unraised(7)), "Done(Unraised { counter: Some(Fence(7)) })"),
+            (done(unraised(9)), done(unraised(7)), "Done(Unraised { counter: Some(Fence(9)) })"),
+            (done(Done::Raised), Reply::Denied(Denied::Taken), "Denied(Taken)"),
+            (Reply::Denied(Denied::Gone), done(Done::Plain), "Denied(Gone)"),
+            (Reply::Denied(Denied::Gone), Reply::Denied(Denied::Taken), "Denied(Taken)"),
+            (Reply::Denied(Denied::Taken), Reply::failed(NodeError::Abandoned), "Failed(Abandoned)"),
+            (stamped(7), stamped(7), "Done(Stamped { to: Fence(7) })"),
+            (stamped(7), stamped(9), "Done(StampedUnevenly { highest: Fence(9) })"),
+            (done(Done::Unawaited), done(Done::Plain), "Done(Plain)"),
+            (done(Done::Unawaited), done(Done::Unawaited), "Done(Unawaited)"),
+        ];
+        for (one, other, merged) in table {
+            assert_eq!(format!("{:?}", merge(one.clone(), other.clone())), merged);
+            assert_eq!(format!("{:?}", merge(other, one)), merged);
         }
     }
 
@@ -182,7 +305,8 @@ mod tests {
         ];
         for (nodes, replies, woken) in table {
             let command = Command::Inspect { name: Name::new("a").unwrap() };
-            let round = RoundReplies::new(command, WakeThreshold::majority(Quorum::of(nodes).unwrap()));
+            let round =
+                RoundReplies::new(command.into(), WakeThreshold::majority(Quorum::of(nodes).unwrap()));
             let count = Arc::new(Count::default());
             let waker = Waker::from(count.clone());
             let context = Context::from_waker(&waker);

@@ -15,6 +15,8 @@ pub struct Wakeup(Arc<Inner>);
 struct Inner {
     notify: Notify,
     last: Mutex<Last>,
+    /// Notified as well; each has a number of its own.
+    listeners: Mutex<Vec<(u64, Wakeup)>>,
 }
 
 /// The last notification.
@@ -38,6 +40,7 @@ impl Wakeup {
     pub fn notify(&self) {
         *self.last() = Last::default();
         self.0.notify.notify_one();
+        self.listeners().iter().for_each(|(_, listener)| listener.notify());
     }
 
     /// Notifies the waiter of a release, identified by any number that all nodes have for it, of which
@@ -57,6 +60,7 @@ impl Wakeup {
         if is_due {
             self.0.notify.notify_one();
         }
+        self.listeners().iter().for_each(|(_, listener)| listener.notify_release(release, subscribers));
     }
 
     /// Whether `hints` hints came about the last release.
@@ -67,6 +71,18 @@ impl Wakeup {
     /// Notifies once more when `hints` hints about the last release have come.
     pub(crate) fn notify_at(&self, hints: usize) {
         self.last().again_at = Some(hints);
+    }
+
+    /// Notifies `listener` as well, until [`Wakeup::remove_listener`] with the number that this returns.
+    pub(crate) fn add_listener(&self, listener: &Wakeup) -> u64 {
+        let mut listeners = self.listeners();
+        let number = listeners.last().map_or(0, |(last, _)| last + 1);
+        listeners.push((number, listener.clone()));
+        number
+    }
+
+    pub(crate) fn remove_listener(&self, number: u64) {
+        self.listeners().retain(|(known, _)| *known != number);
     }
 
     /// How many processes got the last notification; one, as far as is known.
@@ -82,6 +98,10 @@ impl Wakeup {
         self.0.notify.notified().await;
     }
 
+    fn listeners(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Wakeup)>> {
+        self.0.listeners.lock()
+    }
+
     fn last(&self) -> std::sync::MutexGuard<'_, Last> {
         self.0.last.lock()
     }
@@ -92,6 +112,19 @@ mod tests {
     use super::*;
     use std::time::Duration;
     use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn listeners_are_notified_until_they_are_removed() {
+        let (wakeup, one, two) = (Wakeup::new(), Wakeup::new(), Wakeup::new());
+        let silence = Duration::from_millis(10);
+        let number = wakeup.add_listener(&one);
+        wakeup.add_listener(&two);
+        wakeup.remove_listener(number);
+        wakeup.notify_release(7, 3);
+        assert!(timeout(silence, one.notified()).await.is_err());
+        timeout(silence, two.notified()).await.unwrap();
+        assert_eq!(two.subscribers(), 3);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn hints_of_several_nodes_about_one_release_are_one_notification() {

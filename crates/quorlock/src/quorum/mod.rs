@@ -6,7 +6,7 @@ pub(crate) mod votes;
 use crate::context::Context;
 use crate::context::event::Event;
 use crate::error::{NodeOutcome, NodeReport};
-use crate::node::{Command, Node, NodeError, Reply, WakeThreshold};
+use crate::node::{Command, Commands, Node, NodeError, Reply, WakeThreshold};
 use crate::quorum::round::{Round, send_without_reply};
 use quorlock_core::{NodeSet, Quorum};
 use std::ops::Deref;
@@ -56,25 +56,27 @@ impl Nodes {
         }))
     }
 
-    /// Sends `command` to all nodes, each of which has one node timeout to answer.
-    pub(crate) fn ask(&self, command: Command) -> Round {
-        self.ask_within(command, self.ctx.node_timeout)
+    /// Sends `commands` to all nodes, each of which has one node timeout to answer.
+    pub(crate) fn ask(&self, commands: impl Into<Commands>) -> Round {
+        self.ask_within(commands, self.ctx.node_timeout)
     }
 
-    /// Sends `command` to all nodes. The round wakes its reader once a majority has done it, or can no
+    /// Sends `commands` to all nodes. The round wakes its reader once a majority has done them, or can no
     /// longer.
-    pub(crate) fn ask_within(&self, command: Command, limit: Duration) -> Round {
-        Round::send(&self.all, self.set(), command, limit, WakeThreshold::majority(self.quorum))
+    pub(crate) fn ask_within(&self, commands: impl Into<Commands>, limit: Duration) -> Round {
+        Round::send(&self.all, self.set(), commands.into(), limit, WakeThreshold::majority(self.quorum))
     }
 
-    /// Sends `command` to some nodes. The round wakes its reader for each reply.
-    pub(crate) fn ask_some(&self, to: NodeSet, command: Command, limit: Duration) -> Round {
-        Round::send(&self.all, to, command, limit, WakeThreshold::ONE)
+    /// Sends `commands` to some nodes. The round wakes its reader for each reply.
+    pub(crate) fn ask_some(&self, to: NodeSet, commands: impl Into<Commands>, limit: Duration) -> Round {
+        Round::send(&self.all, to, commands.into(), limit, WakeThreshold::ONE)
     }
 
-    /// Sends `command` to all nodes and waits for none.
-    pub(crate) fn send(&self, command: Command) {
-        send_without_reply(&self.all, self.set(), command);
+    /// Sends `commands` to all nodes and waits for none.
+    pub(crate) fn send(&self, commands: impl Into<Commands>) {
+        for command in commands.into() {
+            send_without_reply(&self.all, self.set(), command);
+        }
     }
 
     /// Sends `command` to one node and does not wait.

@@ -1,6 +1,6 @@
-//! One command to several nodes at the same moment, and their replies as they come.
+//! One command, or one for each of several names, to several nodes at the same moment, and their replies as they come.
 
-use crate::node::{Command, Node, NodeError, Replies, Reply, Request, RoundReplies, WakeThreshold};
+use crate::node::{Command, Commands, Node, NodeError, Replies, Reply, Request, RoundReplies, WakeThreshold};
 use pin_project_lite::pin_project;
 use quorlock_core::NodeSet;
 use std::future::poll_fn;
@@ -28,26 +28,28 @@ pin_project! {
 }
 
 impl Round {
-    /// Sends `command` to the nodes `to`. When this returns, it is on its way to all of them.
+    /// Sends `commands` to the nodes `to`. When this returns, they are on their way to all of them.
     ///
     /// [`Round::next`] sleeps until `wake_at` is reached: with fewer replies the caller cannot decide.
     pub(crate) fn send(
         nodes: &[Arc<dyn Node>],
         to: NodeSet,
-        command: Command,
+        commands: Commands,
         timeout: Duration,
         wake_at: WakeThreshold,
     ) -> Self {
-        let replies = RoundReplies::new(command, wake_at);
+        let replies = RoundReplies::new(commands, wake_at);
         for node in to.iter() {
-            nodes[node].send(Request::new(&replies, node));
+            for part in 0..replies.commands().len() {
+                nodes[node].send(Request::new(&replies, node, part));
+            }
         }
         Self { replies, open: to, taken: Replies::new().into_iter(), timeout, timer: sleep(timeout) }
     }
 
     /// What was sent.
-    pub(crate) fn command(&self) -> &Command {
-        self.replies.command()
+    pub(crate) fn commands(&self) -> &Commands {
+        self.replies.commands()
     }
 
     /// The next reply with its node's number; nodes that stay silent past the timeout fail. `None` after

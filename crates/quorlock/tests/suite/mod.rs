@@ -1,6 +1,8 @@
 //! The checks that every kind of node must pass.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
+mod primitives;
+
 use quorlock::{AcquireError, Builder, ExtendError, Fence, Holder, Locker, LossReason, ReleaseOutcome};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +32,7 @@ pub async fn conforms(builder: impl Fn() -> Builder) {
         a_token_is_enough_to_keep_the_lock(one, other),
         a_held_lock_is_listed_until_released(one, other),
     );
+    primitives::conform(one, other).await;
 }
 
 async fn excludes_until_released(one: &Locker, other: &Locker) {

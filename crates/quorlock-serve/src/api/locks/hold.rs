@@ -2,9 +2,12 @@
 
 use crate::api::callers::CanLock;
 use crate::api::locks::acquire::{AcquireRequest, acquire};
-use crate::api::request::{Acquire, LockName, Query};
+use crate::api::request;
+use crate::api::request::{HoldQuery, LockName};
 use crate::api::response::{KEEP_ALIVE, event, event_stream};
 use crate::api::state::AppState;
+use crate::auth::caller::Caller;
+use crate::json::leader::LeadershipJson;
 use crate::json::lease::{LeaseJson, Validity};
 use crate::problem::Problem;
 use crate::sessions::claims::ClaimedGuard;
@@ -15,7 +18,7 @@ use axum::http::{HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use quorlock::{Lost, Moment};
+use quorlock::{Lost, Moment, Name};
 use serde_json::json;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -32,35 +35,71 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// `deadline_boot_ms`, as in a lease), `lost` and `shutdown`; after the last two the stream ends. The
 /// lock is lost when the last deadline is over, even if comments still come. The sidecar keeps the lock
 /// alive, and releases it as soon as the connection ends.
-#[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), Acquire),
+#[utoipa::path(get, path = "/v1/locks/{name}/hold", tag = "locks", params(("name" = String, Path,), request::Acquire),
     responses((status = 200, content_type = "text/event-stream", body = String),
-    (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
+    (status = 408, description = "wait_over"), (status = 409, description = "held, names_held, no_permit, slots_differ or contended"),
     (status = 429, description = "too_many_waiters or too_many_names")))]
 pub(crate) async fn hold(
     State(app): State<Arc<AppState>>,
     method: Method,
     CanLock(caller): CanLock,
     LockName(name): LockName,
-    Query(query): Query<Acquire>,
+    HoldQuery(query): HoldQuery,
 ) -> Result<Response, Problem> {
-    // A HEAD request has no body that could keep a lock.
     if method == Method::HEAD {
-        let mut refused = Problem::wrong_method().into_response();
-        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
-        return Ok(refused);
+        return Ok(refuse_head());
     }
-    let arrived = app.locker.now();
     let wait = query.wait(DEFAULT_WAIT)?;
     let ttl = query.ttl_ms.map_or(app.ttl, Duration::from_millis);
-    let request = AcquireRequest { name, ttl, wait, owner: query.owner, reason: query.reason, is_hold: true };
-    let (guard, permit) = acquire(&app, &caller, request).await?;
-    let count = app.sessions.count_hold(guard.lease().name());
-    let guard = Some(guard);
-    let hold = Hold { app, ttl, arrived, guard, has_begun: false, left: ttl, _permit: permit, count };
+    let target = query.target(&name)?;
+    let request =
+        AcquireRequest { target, ttl, wait, owner: query.owner, reason: query.reason, is_hold: true };
+    hold_while_connected(app, &caller, request, Opening::Held(name)).await
+}
+
+/// Refuses a HEAD request, which has no body that could keep a lock.
+pub(crate) fn refuse_head() -> Response {
+    let mut refused = Problem::wrong_method().into_response();
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+    refused
+}
+
+/// Acquires what `request` wants, and streams events while it is held; the first is `opening`.
+pub(crate) async fn hold_while_connected(
+    app: Arc<AppState>,
+    caller: &Caller,
+    request: AcquireRequest,
+    opening: Opening,
+) -> Result<Response, Problem> {
+    let (arrived, ttl) = (app.locker.now(), request.ttl);
+    let (guard, permit) = acquire(&app, caller, request).await?;
+    let count = app.sessions.count_hold(guard.lease().token());
+    let (guard, opening) = (Some(guard), Some(opening));
+    let hold = Hold { app, ttl, arrived, guard, opening, left: ttl, _permit: permit, count };
     Ok(event_stream(unfold(hold, |mut hold| async {
         let event = hold.next().await?;
         Some((Ok::<_, Infallible>(event), hold))
     })))
+}
+
+/// The first event of a stream.
+#[derive(Debug)]
+pub(crate) enum Opening {
+    /// `held`: the caller holds what it asked for under this name.
+    Held(Name),
+    /// `leading`: the caller leads this election, with this value.
+    Leading(Name, String),
+}
+
+impl Opening {
+    fn event(&self, lease: impl Fn(&Name) -> LeaseJson) -> Bytes {
+        match self {
+            Self::Held(name) => event(None, "held", &lease(name)),
+            Self::Leading(name, value) => {
+                event(None, "leading", &LeadershipJson::new(lease(name), value.clone()))
+            }
+        }
+    }
 }
 
 /// A lock and the stream that it belongs to. Dropped with its connection, it releases the lock.
@@ -71,8 +110,8 @@ struct Hold {
     arrived: Moment,
     /// `None` once it is over.
     guard: Option<ClaimedGuard>,
-    /// Whether the event `held` was sent.
-    has_begun: bool,
+    /// The first event, until it was sent.
+    opening: Option<Opening>,
     /// How much time was left at the last heartbeat.
     left: Duration,
     _permit: SessionPermit,
@@ -92,11 +131,12 @@ impl Hold {
     /// The next event; `None` after the last.
     async fn next(&mut self) -> Option<Bytes> {
         let guard = self.guard.take()?;
-        if !self.has_begun {
-            self.has_begun = true;
-            let lease = LeaseJson::new(guard.lease(), self.ttl, &self.app.locker, self.arrived);
+        if let Some(opening) = self.opening.take() {
+            let lease =
+                |name: &Name| LeaseJson::new(guard.lease(), name, self.ttl, &self.app.locker, self.arrived);
+            let first = opening.event(lease);
             self.guard = Some(guard);
-            return Some(event(None, "held", &lease));
+            return Some(first);
         }
         let heartbeat = (self.ttl / 6).min(HEARTBEAT);
         // This future owns the guard while it waits: dropped with it, the guard releases the lock.

@@ -2,11 +2,12 @@
 
 use crate::api::callers::CanRead;
 use crate::api::locks::search::{MAX_LIMIT, Search};
-use crate::api::request::{LockName, Query};
+use crate::api::request::{Query, StoredName};
 use crate::api::response::json;
 use crate::api::state::AppState;
 use crate::auth::scope::Scope;
 use crate::json::lock::{LockJson, NodeLockJson};
+use crate::json::reader::ReaderJson;
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::response::Response;
@@ -58,23 +59,29 @@ pub(crate) async fn list(
 }
 
 /// Returns one lock, held or free, with what each node stores
+///
+/// A slot of a semaphore has the name that the list gives it.
 #[utoipa::path(get, path = "/v1/locks/{name}", operation_id = "one", tag = "locks", params(("name" = String, Path,)), responses(
     (status = 200, body = LockJson), (status = 503, description = "no_quorum")))]
 pub(crate) async fn show(
     State(app): State<Arc<AppState>>,
     CanRead(scope): CanRead,
-    LockName(name): LockName,
+    StoredName(name): StoredName,
 ) -> Result<Response, Problem> {
-    let seen = app.locker.named(name.as_str())?.inspect().await?;
+    let seen = app.locker.stored(name.clone()).inspect().await?;
     let token = match &seen.holder {
         Holder::Owner { token, .. } => Some(*token),
         _ => None,
     };
     let mut lock = with_local_state(&app, &seen);
-    lock.node_views = Some(seen.nodes.iter().map(|node| NodeLockJson::new(node, token)).collect());
+    lock.node_views = Some(seen.nodes.iter().map(|node| NodeLockJson::new(node, &seen.holder)).collect());
+    if scope >= Scope::Write {
+        lock.readers = ReaderJson::all_with_tokens(&seen.holder);
+    }
     // A caller of this sidecar may still have a lock that the nodes forgot: an operator needs its token
     // to free it.
-    let token = token.or_else(|| app.claims.token(&name));
+    let forgotten = || app.claims.token(&name).filter(|_| !matches!(seen.holder, Holder::Shared { .. }));
+    let token = token.or_else(forgotten);
     lock.token = token.filter(|_| scope >= Scope::Write).map(|token| token.to_string());
     Ok(json(&lock))
 }
@@ -82,8 +89,8 @@ pub(crate) async fn show(
 /// A lock, with its waiters and sessions at this sidecar.
 pub(crate) fn with_local_state(app: &AppState, seen: &Inspection) -> LockJson {
     LockJson {
-        waiters: app.waiters.count(&seen.name),
-        here: app.sessions.is_held_here(&seen.name),
+        waiters: app.waiters.count(&seen.name.topic()),
+        here: app.claims.is_held_here(&seen.name),
         ..LockJson::from(seen)
     }
 }

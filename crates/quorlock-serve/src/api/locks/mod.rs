@@ -4,15 +4,16 @@ pub(crate) mod acquire;
 pub(crate) mod hold;
 pub(crate) mod inspect;
 pub(crate) mod search;
+pub(crate) mod target;
 
 use crate::api::callers::{CanLock, CanWrite};
 use crate::api::locks::acquire::AcquireRequest;
-use crate::api::request::{self, Json, LockName, parse_token};
+use crate::api::request::{self, Json, LockName, StoredName, parse_token};
 use crate::api::response::json;
 use crate::api::state::AppState;
 use crate::auth::caller::Caller;
 use crate::http::delivery::{Delivery, Undelivered};
-use crate::json::lease::{LeaseJson, Validity};
+use crate::json::lease::{LeaseJson, Validity, several, slot};
 use crate::json::millis;
 use crate::problem::Problem;
 use crate::problem::code::ProblemCode;
@@ -20,7 +21,7 @@ use crate::sessions::is_over;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
-use quorlock::{ExtendError, Name, ReleaseOutcome, Token};
+use quorlock::{ExtendError, Name, NameSet, ReleaseOutcome, Token};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub(crate) struct Released {
 /// response was written, the lock is released.
 #[utoipa::path(post, path = "/v1/locks/{name}/acquire", tag = "locks", params(("name" = String, Path,)),
     request_body = request::Acquire, responses(
-    (status = 200, body = LeaseJson), (status = 408, description = "wait_over"), (status = 409, description = "held or contended"),
+    (status = 200, body = LeaseJson), (status = 408, description = "wait_over"), (status = 409, description = "held, names_held, no_permit, slots_differ or contended"),
     (status = 429, description = "too_many_waiters or too_many_names"), (status = 503, description = "no_quorum, too_slow, full or shutting_down")))]
 pub(crate) async fn acquire(
     State(app): State<Arc<AppState>>,
@@ -53,7 +54,7 @@ pub(crate) async fn acquire(
     let ttl = body.ttl_ms.map_or(app.ttl, Duration::from_millis);
     let arrived = app.locker.now();
     let request = AcquireRequest {
-        name: name.clone(),
+        target: body.target(&name)?,
         ttl,
         wait,
         owner: body.owner,
@@ -62,7 +63,8 @@ pub(crate) async fn acquire(
     };
     let (guard, permit) = acquire::acquire(&app, &caller, request).await?;
     // No await from here on: the session and its delivery are registered together.
-    let (lease, token) = (LeaseJson::new(guard.lease(), ttl, &app.locker, arrived), guard.lease().token());
+    let (lease, token) =
+        (LeaseJson::new(guard.lease(), &name, ttl, &app.locker, arrived), guard.lease().token());
     app.sessions.insert(guard, ttl, permit);
     if let Some(Extension(delivery)) = delivery {
         delivery.track(Undelivered::new(app.sessions.clone(), name, token));
@@ -72,28 +74,30 @@ pub(crate) async fn acquire(
 
 /// Extends a lock
 ///
-/// Any sidecar on the same nodes can do so, even after a restart.
+/// Any sidecar on the same nodes can do so, even after a restart: then send the `names` that are held
+/// together, or the `slot` of a permit.
 #[utoipa::path(post, path = "/v1/locks/{name}/extend", tag = "locks", params(("name" = String, Path,)),
     request_body = request::Extend, responses(
     (status = 200, body = LeaseJson), (status = 410, description = "lost"), (status = 503, description = "no_quorum")))]
 pub(crate) async fn extend(
     State(app): State<Arc<AppState>>,
     _: CanLock,
-    LockName(name): LockName,
+    StoredName(name): StoredName,
     Json(body): Json<request::Extend>,
 ) -> Result<Response, Problem> {
     let arrived = app.locker.now();
-    let token = parse_token(&body.token)?;
+    let (token, named) = (parse_token(&body.token)?, body.covered(&name)?);
     let ttl = body.ttl_ms.map(Duration::from_millis);
     let found = app.sessions.find(&name, token).filter(|(lease, _)| !is_over(lease));
     let Some((lease, last_ttl)) = found else {
-        return extend_unknown(&app, &name, token, ttl.unwrap_or(app.ttl)).await;
+        let names = app.claims.names(&name, token).unwrap_or(named);
+        return extend_unknown(&app, &name, names, token, ttl.unwrap_or(app.ttl)).await;
     };
     let ttl = ttl.unwrap_or(last_ttl);
     match lease.extend_by(ttl).await {
         Ok(_) => {
-            app.sessions.set_ttl(&name, token, ttl);
-            Ok(json(&LeaseJson::new(&lease, ttl, &app.locker, arrived)))
+            app.sessions.set_ttl(token, ttl);
+            Ok(json(&LeaseJson::new(&lease, &name, ttl, &app.locker, arrived)))
         }
         Err(ExtendError::Lost(lost)) => {
             if let Some(guard) = app.sessions.remove(&name, token) {
@@ -109,16 +113,20 @@ pub(crate) async fn extend(
 async fn extend_unknown(
     app: &AppState,
     name: &Name,
+    names: NameSet,
     token: Token,
     ttl: Duration,
 ) -> Result<Response, Problem> {
     let arrived = app.locker.now();
-    let extended = app.locker.named(name.as_str())?.extend_token(token, ttl).await?;
+    let extended = app.locker.stored(names.clone()).extend_token(token, ttl).await?;
     let quorum = app.locker.quorum();
     // `left` was measured during the round: counted from before it, the end is never too late.
     let validity = Validity::at(arrived, extended.left, arrived);
     Ok(json(&LeaseJson {
-        name: name.to_string(),
+        name: name.topic().to_string(),
+        names: several(names.as_slice()),
+        slot: slot(names.as_slice()),
+        mode: None,
         token: token.to_string(),
         fence: extended.fence.map(|fence| fence.get()),
         ttl_ms: millis(ttl),
@@ -138,10 +146,11 @@ async fn extend_unknown(
 pub(crate) async fn release(
     State(app): State<Arc<AppState>>,
     _: CanLock,
-    LockName(name): LockName,
+    StoredName(name): StoredName,
     Json(body): Json<request::Release>,
 ) -> Result<Response, Problem> {
-    let outcome = release_by_token(&app, &name, parse_token(&body.token)?).await?;
+    let (token, named) = (parse_token(&body.token)?, body.covered(&name)?);
+    let outcome = release_by_token(&app, &name, named, token).await;
     respond(&name, &outcome)
 }
 
@@ -153,13 +162,13 @@ pub(crate) async fn release(
 pub(crate) async fn force_release(
     State(app): State<Arc<AppState>>,
     CanWrite(caller): CanWrite,
-    LockName(name): LockName,
+    StoredName(name): StoredName,
     Json(body): Json<request::Release>,
 ) -> Result<Response, Problem> {
-    let token = parse_token(&body.token)?;
+    let (token, named) = (parse_token(&body.token)?, body.covered(&name)?);
     // In a task of its own: a caller that disconnects cannot keep its call out of the event log.
-    let forcing = tokio::spawn(force(app, name.clone(), token, caller));
-    let outcome = forcing.await.map_err(|_| Problem::internal())??;
+    let forcing = tokio::spawn(force(app, name.clone(), named, token, caller));
+    let outcome = forcing.await.map_err(|_| Problem::internal())?;
     respond(&name, &outcome)
 }
 
@@ -167,38 +176,45 @@ pub(crate) async fn force_release(
 async fn force(
     app: Arc<AppState>,
     name: Name,
+    named: NameSet,
     token: Token,
     caller: Caller,
-) -> Result<ReleaseOutcome, Problem> {
-    let lock = app.locker.named(name.as_str())?;
+) -> ReleaseOutcome {
+    let claimed = app.claims.names(&name, token);
     let guard = app.sessions.remove(&name, token);
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
-    app.claims.end(&name, token);
+    if claimed.is_some() {
+        app.claims.end(token);
+    }
+    let lock = app.locker.stored(claimed.unwrap_or(named));
     // The library logs the release; the span adds the caller.
     let secret = caller.secret.as_deref().unwrap_or("-");
     let (peer, scope) = (caller.source, caller.scope.word());
     let span = tracing::warn_span!(target: "quorlock", "force_release", %peer, scope, secret);
     let outcome = lock.force_release(token).instrument(span).await;
-    app.event_log.record_force_release(&name, &outcome, &caller);
-    app.sessions.notify_released(&name);
+    app.event_log.record_force_release(&name.topic(), &outcome, &caller);
+    app.sessions.notify_released(token);
     drop(guard);
-    Ok(outcome)
+    outcome
 }
 
-/// Releases the lock that the caller holds with `token`, acquired through this sidecar or another.
-async fn release_by_token(app: &AppState, name: &Name, token: Token) -> Result<ReleaseOutcome, Problem> {
-    let lock = app.locker.named(name.as_str())?;
+/// Releases the lock that the caller holds with `token`, acquired through this sidecar, or through another
+/// one under the names `named`.
+async fn release_by_token(app: &AppState, name: &Name, named: NameSet, token: Token) -> ReleaseOutcome {
+    let claimed = app.claims.names(name, token);
     match app.sessions.remove(name, token) {
-        Some(guard) if !is_over(guard.lease()) => return Ok(guard.release().await),
+        Some(guard) if !is_over(guard.lease()) => return guard.release().await,
         // It is over by our clock, but another sidecar may have extended it.
         Some(guard) => guard.detach(),
         None => {}
     }
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
-    app.claims.end(name, token);
-    let outcome = lock.release_token(token).await;
-    app.sessions.notify_released(name);
-    Ok(outcome)
+    if claimed.is_some() {
+        app.claims.end(token);
+    }
+    let outcome = app.locker.stored(claimed.unwrap_or(named)).release_token(token).await;
+    app.sessions.notify_released(token);
+    outcome
 }
 
 fn respond(name: &Name, outcome: &ReleaseOutcome) -> Result<Response, Problem> {

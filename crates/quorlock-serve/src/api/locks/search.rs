@@ -6,7 +6,7 @@ use crate::json::{millis, unix_ms};
 use crate::problem::Problem;
 use crate::problem::code::ProblemCode;
 use quorlock::node::Names;
-use quorlock::{Holder, Inspection, Name};
+use quorlock::{Holder, Inspection, Name, Owner};
 use serde::Deserialize;
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -155,22 +155,34 @@ impl Sort {
     }
 }
 
-/// When the holder began to acquire the lock, in milliseconds since 1970; 0 if it is not known.
+/// When the holder, or the first of several, began to acquire the lock, in milliseconds since 1970; 0 if it is not known.
 fn since(seen: &Inspection) -> u64 {
-    match &seen.holder {
-        Holder::Owner { owner, .. } => unix_ms(owner.since),
-        _ => 0,
-    }
+    owners(&seen.holder).map(|owner| unix_ms(owner.since)).min().unwrap_or_default()
+}
+
+/// The holder, or all that share the lock.
+fn owners(holder: &Holder) -> impl Iterator<Item = &Owner> {
+    let (one, readers) = match holder {
+        Holder::Owner { owner, .. } => (Some(owner), &[][..]),
+        Holder::Shared { readers } => (None, readers.as_slice()),
+        _ => (None, &[][..]),
+    };
+    one.into_iter().chain(readers.iter().map(|reader| &reader.owner))
 }
 
 /// Whether a lock matches `words`, which are in lower case.
 fn matches(seen: &Inspection, words: &str) -> bool {
     let contains = |text: &str| text.to_lowercase().contains(words);
-    if words.is_empty() || contains(seen.name.as_str()) {
+    // People write a slot as `gpu #2`.
+    let slot = seen.name.as_slot().map(|(semaphore, slot)| format!("{semaphore} #{slot}"));
+    if words.is_empty() || contains(slot.as_deref().unwrap_or(seen.name.as_str())) {
         return true;
     }
-    let Holder::Owner { owner, .. } = &seen.holder else { return false };
-    contains(&owner.who) || owner.reason.as_deref().is_some_and(contains) || owner.pid.to_string() == words
+    owners(&seen.holder).any(|owner| {
+        contains(&owner.who)
+            || owner.reason.as_deref().is_some_and(contains)
+            || owner.pid.to_string() == words
+    })
 }
 
 fn bad_request(detail: &'static str) -> Problem {

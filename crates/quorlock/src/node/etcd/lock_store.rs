@@ -103,6 +103,9 @@ impl Store {
             Command::Extend { token, ttl, .. } => self.extend(&keys, token, *ttl).await,
             Command::Release { token, .. } => self.release(&keys, token).await,
             Command::Inspect { .. } => self.inspect(&keys).await,
+            Command::Downgrade { .. } | Command::HoldOffReaders { .. } | Command::Slots { .. } => {
+                Err(NodeError::Server { message: "not on etcd yet".into() })
+            }
         }
     }
 
@@ -114,7 +117,7 @@ impl Store {
         let name = |key: Vec<u8>| {
             let key = String::from_utf8(key).ok()?;
             // What is no name was not written by us.
-            Name::new(key.strip_prefix(&prefix)?).ok()
+            Name::from_store(key.strip_prefix(&prefix)?).ok()
         };
         let names = Names::new(keys.into_iter().filter_map(name));
         Ok(if are_all { names } else { names.incomplete() })
@@ -127,7 +130,7 @@ impl Store {
 
     async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
         self.forget_refused(&acquire.token);
-        if acquire.repair {
+        if acquire.is_repair() {
             return Err(NodeError::Server { message: "a cluster needs no repair".into() });
         }
         let counters = match self.prepare(keys, acquire).await {
@@ -295,7 +298,7 @@ impl Store {
     pub(crate) fn record_unsent(&self, command: &Command) {
         if let Command::Acquire(acquire) = command
             // The token of a repair is that of a lock which is held.
-            && !acquire.repair
+            && !acquire.is_repair()
         {
             self.record_refused(acquire.token);
         }

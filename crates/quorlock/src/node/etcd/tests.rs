@@ -627,7 +627,10 @@ async fn the_token_of_a_repair_is_still_to_be_released() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
     let Command::Acquire(repair) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
-    store.record_unsent(&Command::Acquire(crate::node::Acquire { repair: true, ..repair }));
+    store.record_unsent(&Command::Acquire(crate::node::Acquire {
+        kind: crate::node::AcquireKind::Repair,
+        ..repair
+    }));
     assert!(!store.was_refused(&token(1)));
     store.record_unsent(&acquire("a", 1, 5, TTL, false));
     assert!(store.was_refused(&token(1)));

@@ -125,6 +125,7 @@ mod tests {
 
     fn tied(process: Process) -> Hold {
         Hold {
+            mode: quorlock_core::Mode::Exclusive,
             value: String::new(),
             deadline: Moment::from_boot(Duration::from_secs(20)),
             span: Duration::from_secs(20),

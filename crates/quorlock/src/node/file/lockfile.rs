@@ -113,7 +113,7 @@ impl LockFile {
     /// The name that the file belongs to, if it is held or was when last written.
     pub(crate) fn held_name(&self) -> Result<Option<Name>, NodeError> {
         let state = self.image()?.state;
-        Ok(state.record.hold.is_some().then_some(state.name))
+        Ok(state.record.is_held().then_some(state.name))
     }
 
     fn image(&self) -> Result<Image, NodeError> {

@@ -35,6 +35,15 @@ pub(crate) fn file_name(name: &Name) -> String {
     encoded
 }
 
+/// The file of the semaphore whose slot has the file `file`, if it is that of a slot. A slot whose name is
+/// too long to be read from the file has none.
+pub(crate) fn semaphore_file(file: &str) -> Option<String> {
+    let slot = file.strip_prefix("quorlock%3Aslot%3A")?.strip_suffix(SUFFIX)?;
+    let (semaphore, number) = slot.rsplit_once("%3A")?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| format!("{semaphore}{SUFFIX}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +51,15 @@ mod tests {
 
     fn file(text: &str) -> String {
         file_name(&Name::new(text).unwrap())
+    }
+
+    #[test]
+    fn the_file_of_a_slot_leads_to_that_of_its_semaphore() {
+        for semaphore in ["gpu", "a:b", "a:7", "a b"] {
+            let name = Name::new(semaphore).unwrap();
+            assert_eq!(semaphore_file(&file_name(&Name::of_slot(&name, 12))), Some(file_name(&name)));
+        }
+        assert_eq!(semaphore_file("a.lock"), None);
     }
 
     #[test]

@@ -9,9 +9,10 @@
 use crate::node::file::bytes::{Reader, Writer};
 use crate::node::record::{BootId, Hold, Process, Record};
 use quorlock_core::hash::fnv1a;
-use quorlock_core::{Fence, Moment, Name};
+use quorlock_core::{Fence, Mode, Moment, Name};
 
-pub(crate) const SLOT_BYTES: usize = 4096;
+/// Room for over a hundred shared holders with short labels. What is not written takes no disk space.
+pub(crate) const SLOT_BYTES: usize = 32 * 1024;
 pub(crate) const SLOTS: usize = 3;
 pub(crate) const FILE_BYTES: usize = SLOT_BYTES * SLOTS;
 
@@ -118,10 +119,12 @@ impl<'a> Frame<'a> {
         Some(State {
             sequence: self.numbers.u64()?,
             anchor: self.numbers.u64()?,
-            name: Name::new(self.payload.text()?).ok()?,
+            name: Name::from_store(self.payload.text()?).ok()?,
             record: Record {
                 counter: self.payload.option(|from| Fence::try_from(from.u64()?).ok())?,
-                hold: self.payload.option(decode_hold)?,
+                no_readers_until: self.payload.option(|from| Some(Moment::from_boot(from.duration()?)))?,
+                slots: self.payload.option(Reader::u32)?,
+                holds: decode_holds(&mut self.payload)?,
             },
         })
     }
@@ -185,22 +188,42 @@ fn encode_payload(name: &Name, record: &Record) -> Vec<u8> {
     let mut payload = Writer::default();
     payload.text(name.as_str());
     payload.option(record.counter.as_ref(), |out, counter| out.u64(counter.get()));
-    payload.option(record.hold.as_ref(), |out, hold| {
-        out.text(&hold.value);
-        out.duration(hold.deadline.since_boot());
-        out.duration(hold.span);
-        out.u128(hold.boot.0);
-        out.option(hold.tied.as_ref(), |out, process| {
-            out.u32(process.pid);
-            out.u64(process.started);
-            out.u64(process.space);
-        });
-    });
+    payload.option(record.no_readers_until.as_ref(), |out, until| out.duration(until.since_boot()));
+    payload.option(record.slots.as_ref(), |out, slots| out.u32(*slots));
+    // A node keeps few hundred at most.
+    payload.u32(u32::try_from(record.holds.len()).unwrap_or(u32::MAX));
+    for hold in &record.holds {
+        encode_hold(&mut payload, hold);
+    }
     payload.into_bytes()
 }
 
+fn encode_hold(out: &mut Writer, hold: &Hold) {
+    out.u32(u32::from(hold.mode == Mode::Shared));
+    out.text(&hold.value);
+    out.duration(hold.deadline.since_boot());
+    out.duration(hold.span);
+    out.u128(hold.boot.0);
+    out.option(hold.tied.as_ref(), |out, process| {
+        out.u32(process.pid);
+        out.u64(process.started);
+        out.u64(process.space);
+    });
+}
+
+fn decode_holds(from: &mut Reader<'_>) -> Option<Vec<Hold>> {
+    let count = usize::try_from(from.u32()?).ok()?;
+    (count <= Record::MAX_READERS).then(|| (0..count).map(|_| decode_hold(from)).collect())?
+}
+
 fn decode_hold(from: &mut Reader<'_>) -> Option<Hold> {
+    let mode = match from.u32()? {
+        0 => Mode::Exclusive,
+        1 => Mode::Shared,
+        _ => return None,
+    };
     Some(Hold {
+        mode,
         value: from.text()?.to_owned(),
         deadline: Moment::from_boot(from.duration()?),
         span: from.duration()?,

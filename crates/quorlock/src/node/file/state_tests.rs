@@ -11,13 +11,15 @@ fn name() -> Name {
 fn record(counter: u64, value: &str, tied: bool) -> Record {
     Record {
         counter: Some(Fence::new(counter)),
-        hold: Some(Hold {
+        holds: vec![Hold {
+            mode: Mode::Exclusive,
             value: value.to_owned(),
             deadline: Moment::from_boot(Duration::from_secs(counter)),
             span: Duration::from_secs(7),
             boot: BootId(u128::MAX - 5),
             tied: tied.then_some(Process { pid: 1, started: 2, space: 3 }),
-        }),
+        }],
+        ..Record::default()
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::context::clock::Clock;
 use crate::node::file::failed;
 use crate::node::file::hold::is_over;
-use crate::node::file::lockfile::{LockFile, Mode};
+use crate::node::file::lockfile::{LockFile, Mode, peek};
+use crate::node::file::path::file_name;
 use crate::node::file::state::{Image, SLOT_BYTES, State};
-use crate::node::record::{Place, Record};
+use crate::node::record::{Place, Record, with_taken};
 use crate::node::{Command, Done, NodeError, Reply};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
@@ -43,6 +44,7 @@ impl Store {
     pub(crate) fn execute(&mut self, command: &Command) -> Executed {
         let done = match command {
             Command::Inspect { name } => self.inspect(name, command),
+            Command::Slots { name, count, .. } => self.slots(name, *count, command),
             _ => self.change(command),
         };
         done.unwrap_or_else(|error| Executed { reply: Reply::failed(error), freed: false })
@@ -58,10 +60,23 @@ impl Store {
         Ok(Executed { reply, freed: false })
     }
 
+    /// Which slots of a semaphore are taken, as their files say without their locks.
+    fn slots(&mut self, name: &Name, count: u32, command: &Command) -> Result<Executed, NodeError> {
+        let executed = self.change(command)?;
+        let now = self.clock.now();
+        let is_taken = |slot| {
+            let path = self.dir.join(file_name(&Name::of_slot(name, slot)));
+            let holds = peek(&path).map(|image| image.state.record.holds).unwrap_or_default();
+            holds.iter().any(|hold| !is_over(hold, now, &self.here))
+        };
+        let taken = (0..count).map(is_taken).collect();
+        Ok(Executed { reply: with_taken(executed.reply, taken), ..executed })
+    }
+
     fn change(&mut self, command: &Command) -> Result<Executed, NodeError> {
         let name = command.name();
         let mode = match command {
-            Command::Acquire(_) => Mode::Create,
+            Command::Acquire(_) | Command::Slots { .. } => Mode::Create,
             _ => Mode::Change,
         };
         let Some(file) = LockFile::open(&self.dir, name, mode, self.lock_timeout)? else {
@@ -71,7 +86,7 @@ impl Store {
         let image = file.load(name)?;
         let before = &image.state.record;
         let (reply, after) = self.apply(before, command);
-        let freed = before.hold.is_some() && after.hold.is_none();
+        let freed = before.is_held() && !after.is_held();
         if after != *before {
             let confirmed = matches!(reply, Reply::Done(Done::Raised | Done::Stamped { .. }));
             self.write(&file, &image, after, confirmed)?;
@@ -84,7 +99,7 @@ impl Store {
         let mut record = before.clone();
         // Read under the file's lock, so that commands and moments have the same order.
         let now = self.clock.now();
-        record.hold.take_if(|hold| is_over(hold, now, &self.here));
+        record.drop_ended(|hold| is_over(hold, now, &self.here));
         let reply = record.execute(command, now, &self.here);
         (reply, record)
     }
@@ -105,7 +120,7 @@ impl Store {
         }
         let next = State { sequence: last.sequence + 1, anchor, name: last.name.clone(), record };
         let slot = next.encode().ok_or_else(|| {
-            let limit = format!("the owner's label does not fit into {SLOT_BYTES} bytes");
+            let limit = format!("the labels of all holders do not fit into {SLOT_BYTES} bytes");
             failed("write", &file.path, io::Error::other(limit))
         })?;
         file.write(&slot, image.next_slot(anchor))?;

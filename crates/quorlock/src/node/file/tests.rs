@@ -37,14 +37,21 @@ async fn an_extend_ties_unties_or_leaves_it() {
     let node = open(dir.path());
     let tied = || {
         let image = lockfile::peek(&dir.path().join("x.lock")).unwrap();
-        image.state.record.hold.unwrap().tied.map(|process| process.pid)
+        image.state.record.holds[0].tied.map(|process| process.pid)
     };
     ask(&node, &acquire("x", 1, 5, LONG, true)).await;
     assert_eq!(tied(), Some(std::process::id()));
     ask(&node, &extend("x", 1, LONG, false)).await;
     assert_eq!(tied(), None);
     let (name, token) = (name("x"), token(1));
-    let keep = Command::Extend { name, token, ttl: LONG, tie: Tie::AsBefore };
+    let keep = Command::Extend {
+        name,
+        token,
+        ttl: LONG,
+        tie: Tie::AsBefore,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    };
     ask(&node, &keep).await;
     assert_eq!(tied(), None);
     ask(&node, &extend("x", 1, LONG, true)).await;

@@ -52,7 +52,8 @@ fn acquire(lock: &str, by: u8, proposal: u64) -> Acquire {
         label: Label::new(Arc::new(signature), Wall::from_micros(1_763_240_000_000_000)),
         ttl: Duration::from_secs(20),
         tied: false,
-        repair: false,
+        mode: quorlock_core::Mode::Exclusive,
+        kind: crate::node::AcquireKind::Vote,
     }
 }
 
@@ -66,6 +67,7 @@ fn release(lock: &str, by: u8) -> Command {
         token: token(by),
         quiet: false,
         stored_after_token: None,
+        may_be_shared: false,
         forced: false,
     }
 }

@@ -72,7 +72,7 @@ impl Watches {
         if wakeups.by_file.is_empty() {
             return;
         }
-        wakeups.by_file.get(&file_name(name)).into_iter().for_each(Wakeup::notify);
+        wakeups.by_file.get(&file_name(&name.topic())).into_iter().for_each(Wakeup::notify);
     }
 
     /// Makes the thread end soon.
@@ -123,7 +123,7 @@ impl Watches {
         peek(&self.dir.join(file)).map_or(true, |image| {
             // Read after the file: in one boot no deadline is further ahead than its span.
             let now: Moment = self.clock.now();
-            image.state.record.hold.is_none_or(|hold| is_over(&hold, now, here))
+            image.state.record.holds.iter().all(|hold| is_over(hold, now, here))
         })
     }
 }

@@ -28,6 +28,7 @@ pub(super) use with_inotify::Changes;
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod with_inotify {
     use super::{Duration, Path, Touched};
+    use crate::node::file::path::semaphore_file;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     use rustix::fd::OwnedFd;
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -80,6 +81,8 @@ mod with_inotify {
             let Ok(event) = reader.next() else { break };
             touched.all |= event.events().contains(ReadFlags::QUEUE_OVERFLOW);
             let file = event.file_name().and_then(|file| file.to_str().ok());
+            // Waiters for a semaphore watch the file of its own name.
+            touched.files.extend(file.and_then(semaphore_file));
             touched.files.extend(file.map(str::to_owned));
         }
         touched

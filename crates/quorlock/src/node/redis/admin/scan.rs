@@ -61,7 +61,7 @@ fn parse_step(step: &Value) -> Option<(Bytes, Vec<Name>)> {
     let [Value::Text(cursor), Value::Array(keys)] = parts.as_slice() else { return None };
     let names = keys.iter().filter_map(|key| {
         let name = key.text()?.strip_prefix(FENCE_KEY.as_bytes())?.strip_suffix(KEY_END.as_bytes())?;
-        Name::new(std::str::from_utf8(name).ok()?).ok()
+        Name::from_store(std::str::from_utf8(name).ok()?).ok()
     });
     Some((cursor.clone(), names.collect()))
 }

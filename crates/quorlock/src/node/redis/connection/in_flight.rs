@@ -9,14 +9,15 @@ use crate::node::redis::link::Link;
 use crate::node::redis::link::epoch::Reading;
 use crate::node::redis::link::voting_right::VotingRight;
 use crate::node::redis::pipeline::pending::{
-    Pending, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
+    Pending, PendingReaders, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
 };
+use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::encode::{FREE_CHANNEL, KEY_END};
 use crate::node::redis::protocol::replies;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::{classify, is_unknown_script, protocol};
 use crate::node::redis::protocol::server_info::{ServerInfo, check_sync};
-use crate::node::{Done, NodeError, Reply};
+use crate::node::{Content, Done, NodeError, Reply};
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 
@@ -148,7 +149,14 @@ impl InFlight {
                 self.dispatch_freed(&last, link)
             }
             (Pending::Hint, Value::Integer(_) | Value::Error(_)) => {}
-            (Pending::Update(update), _) => return dispatch_update(update, &last, link),
+            (Pending::Update(update), _) => return self.dispatch_update(update, &last, link),
+            (Pending::Readers(readers), _) => return dispatch_readers(readers, &last, link),
+            (Pending::Plain(request), Value::Okay | Value::Integer(_)) => {
+                request.answer(Reply::Done(Done::Plain));
+            }
+            (Pending::Plain(request), Value::Error(text)) => {
+                request.answer(Reply::failed(classify(text)));
+            }
             (Pending::Inspect(request), _) => {
                 let partial_reply = std::mem::take(&mut self.partial_reply);
                 let [stored, left] = partial_reply.as_slice() else {
@@ -156,7 +164,13 @@ impl InFlight {
                 };
                 let reply = replies::view(stored, left, &last);
                 let shape = check_shape(&reply);
-                request.answer(reply);
+                match reply {
+                    // Shared holders have a type of their own, and so have values of other programs.
+                    Reply::Done(Done::Seen(view)) if matches!(stored, Value::Error(_)) => {
+                        link.lock().outbox.readers(request, *view);
+                    }
+                    reply => request.answer(reply),
+                }
                 return shape;
             }
             (Pending::ServerInfo, Value::Error(text)) => return Err(classify(text)),
@@ -174,6 +188,33 @@ impl InFlight {
             _ => return Err(protocol("an answer of another shape")),
         }
         Ok(())
+    }
+
+    /// Answers a command that a script executed, or sends it again if the server has forgotten the script.
+    fn dispatch_update(
+        &mut self,
+        mut update: PendingUpdate,
+        answer: &Value,
+        link: &Link,
+    ) -> Result<(), NodeError> {
+        if let Value::Error(text) = answer
+            && is_missing_script(text, link)
+            && !update.call.sends_script
+        {
+            update.call.sends_script = true;
+            link.lock().outbox.push_update(update);
+            return Ok(());
+        }
+        let PendingUpdate { request, call, .. } = update;
+        let reply = replies::update(answer, call.kind, call.call_id);
+        let shape = check_shape(&reply);
+        match call.kind {
+            UpdateKind::Vote if shape.is_ok() => {
+                self.cast(PendingVote { request, raises: false }, reply, link);
+            }
+            _ => request.answer(reply),
+        }
+        shape
     }
 
     /// Keeps a vote, which `reply` answers. It counts once the epoch after it is known.
@@ -251,21 +292,29 @@ fn is_missing_script(text: &[u8], link: &Link) -> bool {
     is_unknown_script(text) && !link.ctx.injected.is_on(InjectedBug::NoScript)
 }
 
-/// Answers an extend or a stamp, or sends it again if the server has forgotten the script.
-fn dispatch_update(mut update: PendingUpdate, answer: &Value, link: &Link) -> Result<(), NodeError> {
-    match answer {
-        Value::Error(text) if is_missing_script(text, link) && !update.call.sends_script => {
-            update.call.sends_script = true;
-            link.lock().outbox.push_update(update);
-            Ok(())
-        }
-        answer => {
-            let reply = replies::update(answer, update.call.kind, update.call.call_id);
-            let shape = check_shape(&reply);
-            update.request.answer(reply);
-            shape
-        }
+/// Completes an inspection by the shared holders.
+fn dispatch_readers(mut readers: PendingReaders, answer: &Value, link: &Link) -> Result<(), NodeError> {
+    if let Value::Error(text) = answer
+        && is_missing_script(text, link)
+        && !readers.update.call.sends_script
+    {
+        readers.update.call.sends_script = true;
+        link.lock().outbox.push_readers(readers);
+        return Ok(());
     }
+    let (PendingUpdate { request, call, .. }, mut view) = (readers.update, readers.view);
+    let reply = match replies::readers(answer, call.call_id) {
+        Ok(readers) => {
+            if !readers.is_empty() {
+                view.content = Content::Shared(readers);
+            }
+            Reply::Done(Done::Seen(Box::new(view)))
+        }
+        Err(failed) => failed,
+    };
+    let shape = check_shape(&reply);
+    request.answer(reply);
+    shape
 }
 
 /// An answer of another shape belongs to another command: whatever follows it on the connection may, too.

@@ -284,13 +284,21 @@ mod tests {
         let link = Arc::new(Link::new("a".into(), Context::default(), address, login, |_, _| {}));
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([1; 16]));
         let round = RoundReplies::new(
-            Command::Release { name, token, quiet: false, stored_after_token: None, forced: false },
+            Command::Release {
+                name,
+                token,
+                quiet: false,
+                stored_after_token: None,
+                may_be_shared: false,
+                forced: false,
+            }
+            .into(),
             WakeThreshold::ONE,
         );
         let probe = Arc::new(StateProbe { link: link.clone(), saw_unacked: AtomicBool::new(false) });
         let waker = probe.clone().into();
         assert!(round.poll_take(&std::task::Context::from_waker(&waker)).is_pending());
-        let release = Pending::Release(PendingRelease::new(Request::new(&round, 0)).unwrap());
+        let release = Pending::Release(PendingRelease::new(Request::new(&round, 0, 0)).unwrap());
         link.on_disconnected([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
         assert!(probe.saw_unacked.load(Ordering::Relaxed));
     }

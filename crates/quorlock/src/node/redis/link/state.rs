@@ -12,7 +12,7 @@ use crate::node::redis::pipeline::outbox::Outbox;
 use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingVerify};
 use crate::node::redis::pipeline::unacked_releases::UnackedReleases;
 use crate::node::redis::protocol::verify::{Syncs, VerifyRequest};
-use crate::node::{Command, NodeError, Request, Wakeup};
+use crate::node::{AcquireKind, Command, NodeError, Request, Wakeup};
 use quorlock_core::Moment;
 use std::collections::{BTreeMap, VecDeque};
 use std::task::Waker;
@@ -138,7 +138,7 @@ impl LinkState {
                     // The server keeps the name and does not count it: clients that do not know of
                     // quarantines see that it is taken.
                     Err(NodeError::Quarantined { .. }) => Ok(()),
-                    Err(_) if vote.repair => Ok(()),
+                    Err(_) if vote.is_repair() => Ok(()),
                     admitted => admitted,
                 }
             }
@@ -163,17 +163,20 @@ impl LinkState {
     /// Keeps a release that cannot be sent now, unless the acquire before it was not sent either.
     pub(crate) fn keep_unacked(&mut self, command: &Command, ctx: &Context) {
         match command {
-            Command::Release { name, token, forced, .. } if *forced || !self.unacked.is_unsent(*token) => {
+            Command::Release { name, token, forced, may_be_shared, .. }
+                if *forced || !self.unacked.is_unsent(name, *token) =>
+            {
                 let mut release = PendingRelease::without_reply(name.clone(), *token);
                 release.call.forced = *forced;
+                release.call.may_be_shared = *may_be_shared;
                 self.keep(release, ctx);
             }
-            // The token of a repair is that of a lock which the server may hold already.
+            // The token of a repair or an upgrade is that of a lock which the server may hold already.
             Command::Acquire(vote)
-                if (!vote.repair || ctx.injected.is_on(InjectedBug::RepairUnsent))
+                if (vote.kind == AcquireKind::Vote || ctx.injected.is_on(InjectedBug::RepairUnsent))
                     && !matches!(self.phase, Phase::Ready) =>
             {
-                self.unacked.record_unsent(vote.token);
+                self.unacked.record_unsent(&vote.name, vote.token);
             }
             _ => {}
         }
@@ -344,16 +347,16 @@ impl LinkState {
                 if let Pending::Vote(vote) = pending
                     && let Some(undo) = vote.undo()
                 {
-                    self.unacked.record_unsent(undo.call.token);
+                    self.unacked.record_unsent(undo.name(), undo.call.token);
                 }
             }
         }
         if !matches!(phase, Phase::Connecting) {
             for waiting in self.waiting.drain(..) {
                 if let Command::Acquire(vote) = waiting.request.command()
-                    && !vote.repair
+                    && vote.kind == AcquireKind::Vote
                 {
-                    self.unacked.record_unsent(vote.token);
+                    self.unacked.record_unsent(&vote.name, vote.token);
                 }
                 failed.push(waiting.into_pending());
             }
@@ -392,6 +395,7 @@ mod tests {
                 token,
                 quiet: false,
                 stored_after_token: None,
+                may_be_shared: false,
                 forced: false,
             };
             state.accept(Request::without_reply(release), &ctx).unwrap()

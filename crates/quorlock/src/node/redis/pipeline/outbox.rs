@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::node::redis::pipeline::fence_ttl_cache::FenceTtlCache;
 use crate::node::redis::pipeline::pending::{
-    Pending, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
+    Pending, PendingReaders, PendingRelease, PendingUpdate, PendingVerify, PendingVote,
 };
 use crate::node::redis::pipeline::release_batch::{self, ReleaseBatch};
 use crate::node::redis::protocol::commands::{self, UpdateCall, UpdateKind};
@@ -12,8 +12,8 @@ use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::scripts::Hashes;
 use crate::node::redis::protocol::server_info::FSYNC;
 use crate::node::redis::protocol::verify::VerifyRequest;
-use crate::node::{Command, FastRelease, NodeError, Request};
-use quorlock_core::{Fence, Token};
+use crate::node::{Acquire, AcquireKind, Command, FastRelease, NodeError, Request, View};
+use quorlock_core::{Fence, Mode};
 use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
@@ -24,6 +24,11 @@ const EPOCH_SKIPS: usize = 16;
 /// The first call id; the scripts answer 0 and -1 themselves. It is above 1, which plain commands such as
 /// `ZADD` and `EXISTS` answer, so that none of their replies is taken for that of a script.
 const FIRST_CALL_ID: u64 = 2;
+
+/// Whether plain commands do it: the vote for an exclusive hold.
+fn is_plain(vote: &Acquire) -> bool {
+    vote.mode == Mode::Exclusive && vote.kind == AcquireKind::Vote
+}
 
 /// What the next write will carry.
 #[derive(Debug, Default)]
@@ -64,13 +69,11 @@ impl Outbox {
                     self.release(release);
                 }
             }
-            Command::Acquire(ref acquire) if acquire.repair => {
-                let token = acquire.token;
-                self.update(request, token, UpdateKind::Repair);
-                // A server that lost the lock may have lost everything: the epoch shows that.
-                self.open_votes |= guarded;
+            // A server that lost the lock may have lost everything: the epoch shows that.
+            Command::Acquire(ref acquire) if acquire.is_repair() => {
+                self.update(request, UpdateKind::Repair, guarded);
             }
-            Command::Acquire(ref vote) => {
+            Command::Acquire(ref vote) if is_plain(vote) => {
                 let raises = vote.proposal != Fence::NONE;
                 if self.batch.contains(&vote.name) {
                     self.encode_batch();
@@ -79,10 +82,18 @@ impl Outbox {
                 self.open_votes |= guarded;
                 self.pending.push_back(Pending::Vote(PendingVote { request, raises }));
             }
-            Command::Stamp { token, at_least, .. } => {
-                self.update(request, token, UpdateKind::Stamp { at_least });
+            Command::Acquire(_) => self.update(request, UpdateKind::Vote, guarded),
+            Command::Stamp { .. } => self.update(request, UpdateKind::Stamp, false),
+            Command::Extend { .. } => self.update(request, UpdateKind::Extend, false),
+            Command::Downgrade { .. } => self.update(request, UpdateKind::Downgrade, false),
+            Command::Slots { .. } => {
+                self.encode_batch();
+                self.update(request, UpdateKind::Slots, false);
             }
-            Command::Extend { token, ttl, .. } => self.update(request, token, UpdateKind::Extend { ttl }),
+            Command::HoldOffReaders { ref name, ttl } => {
+                commands::hold_off_readers(&mut self.out, name, ttl);
+                self.pending.push_back(Pending::Plain(request));
+            }
             Command::Inspect { ref name } => {
                 self.encode_batch();
                 commands::inspect(&mut self.out, name);
@@ -91,20 +102,43 @@ impl Outbox {
         }
     }
 
-    fn update(&mut self, request: Request, token: Token, kind: UpdateKind) {
-        let call_id = FIRST_CALL_ID + self.calls;
-        self.calls += 1;
-        let call = UpdateCall { token, kind, call_id, sends_script: false };
-        self.push_update(PendingUpdate { request, call });
+    fn update(&mut self, request: Request, kind: UpdateKind, is_guarded: bool) {
+        let update = PendingUpdate { request, call: self.next_call(kind), is_guarded };
+        self.push_update(update);
     }
 
-    /// Encodes an extend, a stamp or a repair.
+    fn next_call(&mut self, kind: UpdateKind) -> UpdateCall {
+        let call_id = FIRST_CALL_ID + self.calls;
+        self.calls += 1;
+        UpdateCall { kind, call_id, sends_script: false }
+    }
+
+    /// Encodes a command that a script of its own executes.
     pub(crate) fn push_update(&mut self, update: PendingUpdate) {
+        self.encode_update(&update);
+        self.open_votes |= update.is_guarded;
+        self.pending.push_back(Pending::Update(update));
+    }
+
+    fn encode_update(&mut self, update: &PendingUpdate) {
         if self.batch.contains(update.request.command().name()) {
             self.encode_batch();
         }
         commands::update(&mut self.out, &self.hashes, update.request.command(), &update.call);
-        self.pending.push_back(Pending::Update(update));
+    }
+
+    /// Asks for the shared holders of a name, to complete the inspection `request`, which found `view`.
+    pub(crate) fn readers(&mut self, request: Request, view: View) {
+        let call = self.next_call(UpdateKind::Readers);
+        self.push_readers(PendingReaders {
+            update: PendingUpdate { request, call, is_guarded: false },
+            view,
+        });
+    }
+
+    pub(crate) fn push_readers(&mut self, readers: PendingReaders) {
+        self.encode_update(&readers.update);
+        self.pending.push_back(Pending::Readers(readers));
     }
 
     /// Adds a release to the batch.

@@ -2,8 +2,8 @@
 
 use crate::node::redis::protocol::commands::{ReleaseCall, UpdateCall};
 use crate::node::redis::protocol::resp::Value;
-use crate::node::{Command, NodeError, Reply, Request};
-use quorlock_core::{Moment, Name, Token};
+use crate::node::{AcquireKind, Command, NodeError, Reply, Request, View};
+use quorlock_core::{Mode, Moment, Name, Token};
 use tokio::sync::oneshot;
 
 /// One command that expects one or more replies.
@@ -25,6 +25,10 @@ pub(crate) enum Pending {
     Hint,
     Update(PendingUpdate),
     Inspect(Request),
+    /// The shared holders of a name, to complete an inspection.
+    Readers(PendingReaders),
+    /// Answered when a plain command was executed.
+    Plain(Request),
     /// Answered by a push, or by an error where the user may not subscribe.
     Subscribe,
     /// Answered when the server has recorded that we wait; a failure costs time and nothing else.
@@ -50,7 +54,11 @@ impl PendingVote {
     /// The release that undoes it, without a caller that waits for it.
     pub(crate) fn undo(&self) -> Option<PendingRelease> {
         match self.request.command() {
-            Command::Acquire(vote) => Some(PendingRelease::without_reply(vote.name.clone(), vote.token)),
+            Command::Acquire(vote) if vote.kind == AcquireKind::Vote => {
+                let mut undo = PendingRelease::without_reply(vote.name.clone(), vote.token);
+                undo.call.may_be_shared = vote.mode == Mode::Shared;
+                Some(undo)
+            }
             _ => None,
         }
     }
@@ -75,9 +83,9 @@ impl PendingRelease {
     /// The release that `request` asks for; the request itself if it asks for something else.
     pub(crate) fn new(request: Request) -> Result<Self, Request> {
         match *request.command() {
-            Command::Release { token, quiet, ref stored_after_token, forced, .. } => {
-                let is_fast = stored_after_token.is_some() && !forced;
-                let call = ReleaseCall { token, renews_fence_ttl: false, quiet, forced };
+            Command::Release { token, quiet, ref stored_after_token, forced, may_be_shared, .. } => {
+                let is_fast = stored_after_token.is_some() && !forced && !may_be_shared;
+                let call = ReleaseCall { token, renews_fence_ttl: false, quiet, may_be_shared, forced };
                 Ok(Self { request, call, until: None, batch: 0, sends_script: false, is_fast })
             }
             _ => Err(request),
@@ -86,9 +94,9 @@ impl PendingRelease {
 
     /// A release that no caller waits for: an undo of our own.
     pub(crate) fn without_reply(name: Name, token: Token) -> Self {
-        let (quiet, stored_after_token, forced) = (false, None, false);
-        let call = ReleaseCall { token, renews_fence_ttl: false, quiet, forced };
-        let command = Command::Release { name, token, quiet, stored_after_token, forced };
+        let (quiet, stored_after_token, may_be_shared, forced) = (false, None, false, false);
+        let call = ReleaseCall { token, renews_fence_ttl: false, quiet, may_be_shared, forced };
+        let command = Command::Release { name, token, quiet, stored_after_token, may_be_shared, forced };
         let request = Request::without_reply(command);
         Self { request, call, until: None, batch: 0, sends_script: false, is_fast: false }
     }
@@ -103,11 +111,22 @@ impl PendingRelease {
     }
 }
 
-/// An extend, a stamp or a repair.
+/// A command that a script of its own executes.
 #[derive(Debug)]
 pub(crate) struct PendingUpdate {
     pub(crate) request: Request,
     pub(crate) call: UpdateCall,
+    /// Whether the epoch is read behind it: a vote counts only with that, and a repair may show that the
+    /// server has forgotten.
+    pub(crate) is_guarded: bool,
+}
+
+/// An inspection that lacks the shared holders.
+#[derive(Debug)]
+pub(crate) struct PendingReaders {
+    pub(crate) update: PendingUpdate,
+    /// What is known already.
+    pub(crate) view: View,
 }
 
 #[derive(Debug, Default)]
@@ -151,7 +170,9 @@ impl Pending {
             | Pending::Update(PendingUpdate { request, .. })
             | Pending::Release(PendingRelease { request, .. })
             | Pending::CompareAndDelete(PendingRelease { request, .. })
+            | Pending::Readers(PendingReaders { update: PendingUpdate { request, .. }, .. })
             | Pending::Inspect(request)
+            | Pending::Plain(request)
             | Pending::AnswerOnly(request) => request.answer(Reply::failed(cause.clone())),
             // The callers may have been dropped, which does no harm.
             Pending::Verify(verify) => drop(verify.done.map(|done| done.send(Err(cause.clone())))),

@@ -1,7 +1,7 @@
 //! Releases that the server has not acknowledged, kept to be sent again.
 
 use crate::node::redis::pipeline::pending::PendingRelease;
-use quorlock_core::{Moment, Token};
+use quorlock_core::{Moment, Name, Token};
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ const UNACKED_LIMIT: usize = 4096;
 #[derive(Debug, Default)]
 pub(crate) struct UnackedReleases {
     releases: VecDeque<PendingRelease>,
-    /// Tokens of acquires that were refused without being sent, so that the releases that follow them
+    /// Names, by their numbers, and tokens of acquires that were refused without being sent, so that the releases that follow them
     /// displace none that matters. At most as many as releases; when there are more, all are dropped.
-    unsent: HashSet<Token>,
+    unsent: HashSet<(u64, Token)>,
 }
 
 impl UnackedReleases {
@@ -30,17 +30,17 @@ impl UnackedReleases {
         self.releases.push_back(release);
     }
 
-    /// Records that an acquire with `token` was never sent.
-    pub(crate) fn record_unsent(&mut self, token: Token) {
+    /// Records that an acquire of `name` with `token` was never sent.
+    pub(crate) fn record_unsent(&mut self, name: &Name, token: Token) {
         if self.unsent.len() >= UNACKED_LIMIT {
             self.unsent.clear();
         }
-        self.unsent.insert(token);
+        self.unsent.insert((name.number(), token));
     }
 
-    /// Whether the server cannot hold `token`, because it never received it.
-    pub(crate) fn is_unsent(&self, token: Token) -> bool {
-        self.unsent.contains(&token)
+    /// Whether the server cannot hold `name` with `token`, because it never received that.
+    pub(crate) fn is_unsent(&self, name: &Name, token: Token) -> bool {
+        self.unsent.contains(&(name.number(), token))
     }
 
     /// Called when a connection begins: from now on commands are sent.
@@ -66,7 +66,6 @@ impl UnackedReleases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quorlock_core::Name;
 
     fn release(number: usize) -> PendingRelease {
         let name = Name::new(format!("n{number}")).unwrap();

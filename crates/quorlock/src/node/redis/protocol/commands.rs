@@ -2,8 +2,8 @@
 
 use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, WAITING_KEY, millis};
 use crate::node::redis::protocol::scripts::{Hashes, Script};
-use crate::node::{Acquire, Command};
-use quorlock_core::{Fence, Name, Token};
+use crate::node::{Acquire, Command, View};
+use quorlock_core::{Fence, Mode, Name, Token};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -76,6 +76,8 @@ pub(crate) struct ReleaseCall {
     pub(crate) renews_fence_ttl: bool,
     /// Whether waiters get no hint.
     pub(crate) quiet: bool,
+    /// Whether it may be held shared.
+    pub(crate) may_be_shared: bool,
     /// Whether the server must refuse to take the lock back.
     pub(crate) forced: bool,
 }
@@ -83,7 +85,7 @@ pub(crate) struct ReleaseCall {
 impl ReleaseCall {
     /// How many keys its flags need.
     fn flag_keys(&self) -> usize {
-        usize::from(self.renews_fence_ttl) + 2 * usize::from(self.forced)
+        usize::from(self.renews_fence_ttl) + usize::from(self.may_be_shared) + 2 * usize::from(self.forced)
     }
 }
 
@@ -105,26 +107,33 @@ pub(crate) fn releases<'a>(
         if release.renews_fence_ttl {
             command = command.fence_key(name);
         }
+        if release.may_be_shared {
+            command = command.readers_key(name);
+        }
         if release.forced {
             command = command.taken_key(name, &release.token).arg(EPOCH_KEY);
         }
     }
     for (_, release) in batch {
         let token = &release.token;
-        command = match (release.renews_fence_ttl, release.quiet, release.forced) {
-            (false, false, false) => command.token(token),
-            (renews, quiet, forced) => {
-                let flag = |set, flag| if set { flag } else { &b""[..] };
-                command.parts(&[token.as_bytes(), flag(renews, b"+"), flag(quiet, b"-"), flag(forced, b"!")])
+        let flags = [
+            (release.renews_fence_ttl, &b"+"[..]),
+            (release.quiet, b"-"),
+            (release.may_be_shared, b"s"),
+            (release.forced, b"!"),
+        ];
+        command = match flags.map(|(is_set, flag)| if is_set { flag } else { b"" }) {
+            [b"", b"", b"", b""] => command.token(token),
+            [renews, quiet, shared, forced] => {
+                command.parts(&[token.as_bytes(), renews, quiet, shared, forced])
             }
         };
     }
 }
 
-/// An extend, a stamp or a repair as its script takes it.
+/// A command that a script of its own executes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UpdateCall {
-    pub(crate) token: Token,
     pub(crate) kind: UpdateKind,
     /// Comes back with the answer, to prove that it belongs to this call.
     pub(crate) call_id: u64,
@@ -132,46 +141,119 @@ pub(crate) struct UpdateCall {
     pub(crate) sends_script: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// Which script executes a command, and how its answer is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UpdateKind {
-    Extend {
-        ttl: Duration,
-    },
-    Stamp {
-        at_least: Fence,
-    },
+    Extend,
+    Stamp,
     /// Gives a held lock back to a server that does not have it.
     Repair,
+    /// The vote for a shared hold, or for an exclusive one by a client that holds the name shared.
+    Vote,
+    Downgrade,
+    /// The shared holders of a name.
+    Readers,
+    Slots,
 }
 
-/// Updates the lock that `command` names.
+/// Encodes `command` as the script takes it.
 pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call: &UpdateCall) {
-    let (which, number) = match (call.kind, command) {
-        (UpdateKind::Repair, Command::Acquire(repair)) => return self::repair(out, hashes, call, repair),
-        // Only an acquire repairs.
-        (UpdateKind::Repair, _) => return,
-        (UpdateKind::Extend { ttl }, _) => (Script::Extend, millis(ttl)),
-        (UpdateKind::Stamp { at_least }, _) => (Script::Stamp, at_least.get()),
-    };
-    let is_extend = which == Script::Extend;
-    let mut call_bytes = script(out, hashes, which, call.sends_script, 2 + usize::from(is_extend), 3)
-        .arg(command.name().as_str())
-        .fence_key(command.name());
-    if is_extend {
-        call_bytes = call_bytes.taken_key(command.name(), &call.token);
+    let start = |out, script, keys, args| self::script(out, hashes, script, call.sends_script, keys, args);
+    match command {
+        Command::Acquire(acquire) if acquire.mode == Mode::Shared => {
+            let purpose = if acquire.is_repair() { "r" } else { "v" };
+            start(out, Script::Share, 5, 6)
+                .arg(acquire.name.as_str())
+                .fence_key(&acquire.name)
+                .readers_key(&acquire.name)
+                .writer_key(&acquire.name)
+                .taken_key(&acquire.name, &acquire.token)
+                .token(&acquire.token)
+                .number(millis(acquire.ttl))
+                .number(call.call_id)
+                .number(acquire.proposal.get())
+                .arg(acquire.label.to_string())
+                .arg(purpose);
+        }
+        Command::Acquire(acquire) if acquire.is_repair() => {
+            start(out, Script::Repair, 4, 4)
+                .arg(acquire.name.as_str())
+                .fence_key(&acquire.name)
+                .taken_key(&acquire.name, &acquire.token)
+                .readers_key(&acquire.name)
+                .number(millis(acquire.ttl))
+                .number(call.call_id)
+                .arg(acquire.value())
+                .number(acquire.proposal.get());
+        }
+        Command::Acquire(acquire) => {
+            start(out, Script::Upgrade, 3, 5)
+                .arg(acquire.name.as_str())
+                .fence_key(&acquire.name)
+                .readers_key(&acquire.name)
+                .token(&acquire.token)
+                .number(millis(acquire.ttl))
+                .number(call.call_id)
+                .number(acquire.proposal.get())
+                .arg(acquire.label.to_string());
+        }
+        Command::Extend { name, token, ttl, mode, may_be_shared, .. } => {
+            let may_be_shared = usize::from(*may_be_shared);
+            let mut command = start(out, Script::Extend, 3 + may_be_shared, 3 + may_be_shared)
+                .arg(name.as_str())
+                .fence_key(name)
+                .taken_key(name, token);
+            if may_be_shared > 0 {
+                command = command.readers_key(name);
+            }
+            command = command.token(token).number(millis(*ttl)).number(call.call_id);
+            if may_be_shared > 0 {
+                command.arg(mode.kind());
+            }
+        }
+        Command::Stamp { name, token, at_least } => {
+            start(out, Script::Stamp, 3, 3)
+                .arg(name.as_str())
+                .fence_key(name)
+                .readers_key(name)
+                .token(token)
+                .number(at_least.get())
+                .number(call.call_id);
+        }
+        Command::Downgrade { name, token, at_most } => {
+            start(out, Script::Downgrade, 2, 4)
+                .arg(name.as_str())
+                .readers_key(name)
+                .token(token)
+                .number(call.call_id)
+                .free_channel(name.as_str())
+                .number(at_most.get());
+        }
+        Command::Inspect { name } => {
+            start(out, Script::Readers, 2, 2)
+                .arg(name.as_str())
+                .readers_key(name)
+                .number(call.call_id)
+                .number(View::MAX_READERS as u64);
+        }
+        Command::Slots { name, count, replace } => {
+            let mut command = start(out, Script::Slots, 1 + *count as usize, 3).slots_key(name);
+            for slot in 0..*count {
+                command = command.arg(Name::of_slot(name, slot).as_str());
+            }
+            command.number(call.call_id).number(u64::from(*count)).arg(if *replace { "1" } else { "0" });
+        }
+        // Plain commands, or a batch of their own.
+        Command::Release { .. } | Command::HoldOffReaders { .. } => {}
     }
-    call_bytes.token(&call.token).number(number).number(call.call_id);
 }
 
-fn repair(out: &mut Vec<u8>, hashes: &Hashes, call: &UpdateCall, repair: &Acquire) {
-    script(out, hashes, Script::Repair, call.sends_script, 3, 4)
-        .arg(repair.name.as_str())
-        .fence_key(&repair.name)
-        .taken_key(&repair.name, &call.token)
-        .number(millis(repair.ttl))
-        .number(call.call_id)
-        .arg(repair.value())
-        .number(repair.proposal.get());
+/// Keeps further readers out, or lets them in again.
+pub(crate) fn hold_off_readers(out: &mut Vec<u8>, name: &Name, ttl: Duration) {
+    match millis(ttl) {
+        0 => Encoder::command(out, 2).arg("DEL").writer_key(name),
+        ttl => Encoder::command(out, 5).arg("SET").writer_key(name).arg("1").arg("PX").number(ttl),
+    };
 }
 
 /// Three plain commands: what is stored, for how long, and the counter.
@@ -247,7 +329,8 @@ mod tests {
             }),
             ttl: Duration::from_secs(3),
             tied: false,
-            repair: false,
+            mode: Mode::Exclusive,
+            kind: crate::node::AcquireKind::Vote,
         };
         let set = encoded(&["SET", "a", &vote.value(), "NX", "PX", "3000"]);
         let raise = encoded(&["ZADD", "quorlock:fence:{a}", "GT", "CH", "1763240000000000", "f"]);
@@ -261,11 +344,12 @@ mod tests {
     fn a_release_says_what_else_is_to_be_done() {
         let hashes = Hashes::default();
         let token = Token::from_random([7; 16]);
-        for flags in ["", "+", "-", "!", "+-", "+!", "-!", "+-!"] {
+        for flags in ["", "+", "-", "s", "!", "+-", "+!", "-!", "+-!", "+-s!"] {
             let call = ReleaseCall {
                 token,
                 renews_fence_ttl: flags.contains('+'),
                 quiet: flags.contains('-'),
+                may_be_shared: flags.contains('s'),
                 forced: flags.contains('!'),
             };
             let (name, expected) = (Name::new("a").unwrap(), format!("{token}{flags}"));
@@ -273,6 +357,9 @@ mod tests {
             let taken = format!("quorlock:taken:{{a}}:{token}");
             if call.renews_fence_ttl {
                 words.push("quorlock:fence:{a}");
+            }
+            if call.may_be_shared {
+                words.push("quorlock:readers:{a}");
             }
             if call.forced {
                 words.extend([taken.as_str(), "quorlock:epoch"]);

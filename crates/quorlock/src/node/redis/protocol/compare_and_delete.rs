@@ -76,7 +76,12 @@ pub(crate) fn encode_waiters_check(out: &mut Vec<u8>) {
 /// Notifies the waiters of `name` that the release of `token` freed it. It is rare, so the script is sent
 /// whole.
 pub(crate) fn hint(out: &mut Vec<u8>, name: &Name, token: &Token) {
-    Encoder::command(out, 5).arg("EVAL").arg(HINT).arg("0").free_channel(name.as_str()).arg(token.as_bytes());
+    Encoder::command(out, 5)
+        .arg("EVAL")
+        .arg(HINT)
+        .arg("0")
+        .free_channel(name.topic().as_str())
+        .arg(token.as_bytes());
 }
 
 impl Encoder<'_> {
@@ -114,7 +119,14 @@ mod tests {
         let label =
             Label::new(Arc::new(Signature::new("ann@web1", 42, Some("nightly"))), Wall::from_micros(5));
         let stored_after_token = Some((Fence::new(9), label));
-        let release = Command::Release { name, token, quiet: false, stored_after_token, forced: false };
+        let release = Command::Release {
+            name,
+            token,
+            quiet: false,
+            stored_after_token,
+            may_be_shared: false,
+            forced: false,
+        };
         let value = format!("{token} 9 ann@web1 42 5 nightly");
         let encoded = |command| words(|out| assert!(encode(out, command, &release)));
         assert_eq!(encoded(FastRelease::Delifeq), ["DELIFEQ", "a", &value]);
@@ -124,7 +136,14 @@ mod tests {
     #[test]
     fn a_release_of_a_token_alone_takes_the_script() {
         let (name, token) = (Name::new("a").unwrap(), Token::from_random([7; 16]));
-        let release = Command::Release { name, token, quiet: false, stored_after_token: None, forced: false };
+        let release = Command::Release {
+            name,
+            token,
+            quiet: false,
+            stored_after_token: None,
+            may_be_shared: false,
+            forced: false,
+        };
         assert!(words(|out| assert!(!encode(out, FastRelease::Delifeq, &release))).is_empty());
     }
 

@@ -10,6 +10,13 @@ pub(crate) const FENCE_KEY: &str = "quorlock:fence:{";
 pub(crate) const FREE_CHANNEL: &str = "quorlock:free:{";
 /// What the key of a token that was released by force starts with; the name, `}:` and the token follow.
 const TAKEN_KEY: &str = "quorlock:taken:{";
+/// What the key with the labels of a name's shared holders starts with; the name and [`KEY_END`] follow.
+const READERS_KEY: &str = "quorlock:readers:{";
+/// What the key starts with that exists while a client waits to hold a name exclusively that others share;
+/// the name and [`KEY_END`] follow.
+const WRITER_KEY: &str = "quorlock:writer:{";
+/// What the key with the number of a semaphore's slots starts with; its name and [`KEY_END`] follow.
+const SLOTS_KEY: &str = "quorlock:slots:{";
 /// What ends a key or channel of one name.
 pub(crate) const KEY_END: &str = "}";
 /// The key that exists while a client waits for any name.
@@ -65,6 +72,18 @@ impl<'a> Encoder<'a> {
 
     pub(crate) fn fence_key(self, name: &Name) -> Self {
         self.parts(&[FENCE_KEY.as_bytes(), name.as_str().as_bytes(), KEY_END.as_bytes()])
+    }
+
+    pub(crate) fn readers_key(self, name: &Name) -> Self {
+        self.parts(&[READERS_KEY.as_bytes(), name.as_str().as_bytes(), KEY_END.as_bytes()])
+    }
+
+    pub(crate) fn writer_key(self, name: &Name) -> Self {
+        self.parts(&[WRITER_KEY.as_bytes(), name.as_str().as_bytes(), KEY_END.as_bytes()])
+    }
+
+    pub(crate) fn slots_key(self, name: &Name) -> Self {
+        self.parts(&[SLOTS_KEY.as_bytes(), name.as_str().as_bytes(), KEY_END.as_bytes()])
     }
 
     pub(crate) fn free_channel(self, name: &str) -> Self {

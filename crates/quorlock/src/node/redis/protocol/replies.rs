@@ -3,8 +3,8 @@
 use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::classify;
-use crate::node::{Content, Denied, Done, NodeError, Reply, View};
-use quorlock_core::Fence;
+use crate::node::{Content, Denied, Done, NodeError, Reply, SlotsView, View};
+use quorlock_core::{Fence, StoredLock};
 use std::time::Duration;
 
 /// A vote that was cast.
@@ -36,24 +36,53 @@ pub(crate) fn release(answer: &Value) -> Reply {
     }
 }
 
-/// The reply to an extend or a repair, which is its `call_id`, or to a stamp, which is its call id and the
-/// number.
+/// The reply to a command that a script of its own executes. It begins with the `call_id`.
 pub(crate) fn update(answer: &Value, kind: UpdateKind, call_id: u64) -> Reply {
-    match (answer, kind) {
-        (Value::Integer(_), UpdateKind::Extend { .. }) if answer.number() == Some(call_id) => {
+    let is_ours = |seen: &Value| seen.number() == Some(call_id);
+    match (kind, answer) {
+        (UpdateKind::Extend | UpdateKind::Downgrade, Value::Integer(_)) if is_ours(answer) => {
             Reply::Done(Done::Plain)
         }
-        (Value::Integer(_), UpdateKind::Repair) if answer.number() == Some(call_id) => {
-            Reply::Done(Done::Raised)
-        }
-        (Value::Array(fields), UpdateKind::Stamp { .. }) => match fields.as_slice() {
-            [seen, Value::Text(_)] if seen.number() == Some(call_id) => match fields[1].number() {
-                Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
-                None => odd("a stamp"),
-            },
-            _ => odd("a stamp"),
+        (UpdateKind::Repair, Value::Integer(_)) if is_ours(answer) => Reply::Done(Done::Raised),
+        (_, Value::Array(fields)) => match fields.split_first() {
+            Some((seen, rest)) if is_ours(seen) => fields_of(kind, rest),
+            _ => odd("a script"),
         },
-        (answer, _) => refusal(answer),
+        _ => refusal(answer),
+    }
+}
+
+/// What a script answered behind the call id.
+fn fields_of(kind: UpdateKind, fields: &[Value]) -> Reply {
+    match (kind, fields) {
+        (UpdateKind::Stamp, [Value::Text(_)]) => match fields[0].number() {
+            Some(to) => Reply::Done(Done::Stamped { to: Fence::new(to) }),
+            None => odd("a stamp"),
+        },
+        (UpdateKind::Vote | UpdateKind::Repair, [Value::Integer(1)]) => Reply::Done(Done::Raised),
+        (UpdateKind::Vote, [Value::Integer(0)]) => Reply::Done(Done::Unraised { counter: None }),
+        (UpdateKind::Repair, [Value::Integer(0)]) => Reply::Done(Done::Raised),
+        (UpdateKind::Slots, [Value::Integer(_), Value::Text(taken)]) => {
+            let recorded = fields[0].number().and_then(|recorded| u32::try_from(recorded).ok());
+            let taken = taken.iter().map(|slot| *slot != b'0').collect();
+            Reply::Done(Done::Slots(Box::new(SlotsView { recorded: recorded.unwrap_or_default(), taken })))
+        }
+        _ => odd("a script"),
+    }
+}
+
+/// The shared holders that a script answered; `None` if something else is stored, or if the answer belongs to
+/// another call.
+pub(crate) fn readers(answer: &Value, call_id: u64) -> Result<Vec<StoredLock>, Reply> {
+    match answer {
+        Value::Error(text) => Err(Reply::failed(classify(text))),
+        Value::Array(fields) => match fields.split_first() {
+            Some((seen, readers)) if seen.number() == Some(call_id) => {
+                Ok(readers.iter().filter_map(|reader| StoredLock::parse(reader.text()?)).collect())
+            }
+            _ => Err(odd("a script")),
+        },
+        _ => Err(odd("a script")),
     }
 }
 

@@ -11,11 +11,26 @@ pub(crate) enum Script {
     Stamp,
     Verify,
     Repair,
+    Share,
+    Upgrade,
+    Downgrade,
+    Readers,
+    Slots,
 }
 
 impl Script {
-    pub(crate) const ALL: [Script; 5] =
-        [Script::Release, Script::Extend, Script::Stamp, Script::Verify, Script::Repair];
+    pub(crate) const ALL: [Script; 10] = [
+        Script::Release,
+        Script::Extend,
+        Script::Stamp,
+        Script::Verify,
+        Script::Repair,
+        Script::Share,
+        Script::Upgrade,
+        Script::Downgrade,
+        Script::Readers,
+        Script::Slots,
+    ];
 
     pub(crate) fn body(self) -> &'static str {
         match self {
@@ -24,6 +39,11 @@ impl Script {
             Script::Stamp => include_str!("lua/stamp.lua"),
             Script::Verify => include_str!("lua/verify.lua"),
             Script::Repair => include_str!("lua/repair.lua"),
+            Script::Share => include_str!("lua/share.lua"),
+            Script::Upgrade => include_str!("lua/upgrade.lua"),
+            Script::Downgrade => include_str!("lua/downgrade.lua"),
+            Script::Readers => include_str!("lua/readers.lua"),
+            Script::Slots => include_str!("lua/slots.lua"),
         }
     }
 }

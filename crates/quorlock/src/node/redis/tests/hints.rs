@@ -71,6 +71,7 @@ async fn a_quiet_release_sends_no_hint_and_every_release_reports_whether_there_a
         token: token(by),
         quiet: true,
         stored_after_token: None,
+        may_be_shared: false,
         forced: false,
     };
     ask(&holder, vote("a", 1, 7)).await;

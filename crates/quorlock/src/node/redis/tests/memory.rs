@@ -35,7 +35,7 @@ async fn init_lifts_the_quarantine_for_every_link() {
 async fn a_repair_reaches_a_quarantined_server_and_its_release_too() {
     let server = Server::start(&[]);
     let node = connect(&server.url(), guarded());
-    let repair = Command::Acquire(Acquire { repair: true, ..acquire("a", 1, 7) });
+    let repair = Command::Acquire(Acquire { kind: crate::node::AcquireKind::Repair, ..acquire("a", 1, 7) });
     assert!(matches!(ask(&node, repair.clone()).await, Reply::Done(Done::Raised)));
     assert!(matches!(ask(&node, repair).await, Reply::Denied(Denied::Taken)));
     assert!(matches!(ask(&node, release("a", 1)).await, Reply::Done(Done::Plain | Done::Unawaited)));

@@ -29,7 +29,14 @@ async fn a_vote_sent_with_the_release_before_it_finds_the_name_free() {
 #[tokio::test]
 async fn a_change_sent_with_the_release_before_it_finds_the_name_gone() {
     let changes = [
-        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose },
+        Command::Extend {
+            name: name("a"),
+            token: token(1),
+            ttl: NODE_TIMEOUT,
+            tie: Tie::Loose,
+            mode: quorlock_core::Mode::Exclusive,
+            may_be_shared: false,
+        },
         Command::Stamp { name: name("a"), token: token(1), at_least: Fence::new(9) },
     ];
     for change in changes {

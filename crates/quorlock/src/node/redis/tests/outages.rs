@@ -258,6 +258,7 @@ async fn connections_cut_at_any_moment_lose_no_answer_and_no_release() {
                         token: attempt.token,
                         quiet: false,
                         stored_after_token: None,
+                        may_be_shared: false,
                         forced: false,
                     };
                     if let Reply::Done(_) = ask(&node, Command::Acquire(attempt)).await {

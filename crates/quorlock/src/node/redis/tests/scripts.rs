@@ -14,7 +14,14 @@ fn stamp(lock: &str, by: u8, at_least: u64) -> Command {
 }
 
 fn extend(lock: &str, by: u8) -> Command {
-    Command::Extend { name: name(lock), token: token(by), ttl: NODE_TIMEOUT, tie: Tie::Loose }
+    Command::Extend {
+        name: name(lock),
+        token: token(by),
+        ttl: NODE_TIMEOUT,
+        tie: Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    }
 }
 
 fn stamped(reply: Reply) -> u64 {
@@ -222,6 +229,7 @@ async fn the_expiry_of_a_counter_is_renewed_after_an_hour_on_one_connection() {
         token: token(1),
         quiet: true,
         stored_after_token: None,
+        may_be_shared: false,
         forced: false,
     };
     let mut cycle = async || {

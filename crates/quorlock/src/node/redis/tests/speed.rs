@@ -31,6 +31,7 @@ async fn speed_of_acquire_and_release() {
                             token: token(1),
                             quiet: false,
                             stored_after_token: None,
+                            may_be_shared: false,
                             forced: false,
                         };
                         assert!(matches!(

@@ -24,6 +24,7 @@ fn plain(lock: &str, by: u8) -> PendingRelease {
         token: vote.token,
         quiet: false,
         stored_after_token,
+        may_be_shared: false,
         forced: false,
     };
     PendingRelease::new(Request::without_reply(command)).unwrap()
@@ -127,11 +128,17 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     assert!(node.link.lock().outbox.is_empty());
     assert!(node.link.lock().work(&node.link.ctx).has_unacked, "it is kept as any that failed");
 
-    let extend =
-        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
-    let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
-    let call = UpdateCall { token: token(1), kind, call_id: 2, sends_script: true };
-    let change = PendingUpdate { request: Request::without_reply(extend), call };
+    let extend = Command::Extend {
+        name: name("a"),
+        token: token(1),
+        ttl: NODE_TIMEOUT,
+        tie: crate::node::Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    };
+    let kind = UpdateKind::Extend;
+    let call = UpdateCall { kind, call_id: 2, sends_script: true };
+    let change = PendingUpdate { request: Request::without_reply(extend), call, is_guarded: false };
     in_flight.pending.push_back(Pending::Update(change));
     in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
@@ -185,11 +192,17 @@ async fn an_epoch_read_for_other_votes_ends_the_connection() {
 #[tokio::test]
 async fn an_answer_of_another_shape_to_any_question_ends_the_connection() {
     let node = connect("redis://127.0.0.1:1", calm());
-    let kind = UpdateKind::Extend { ttl: NODE_TIMEOUT };
-    let extend =
-        Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: crate::node::Tie::Loose };
-    let call = UpdateCall { token: token(1), kind, call_id: 7, sends_script: false };
-    let change = PendingUpdate { request: Request::without_reply(extend), call };
+    let kind = UpdateKind::Extend;
+    let extend = Command::Extend {
+        name: name("a"),
+        token: token(1),
+        ttl: NODE_TIMEOUT,
+        tie: crate::node::Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    };
+    let call = UpdateCall { kind, call_id: 7, sends_script: false };
+    let change = PendingUpdate { request: Request::without_reply(extend), call, is_guarded: false };
     let mut in_flight = InFlight::default();
     in_flight.pending.push_back(Pending::Update(change));
     assert!(in_flight.on_value(Value::Integer(6), &node.link).is_err(), "another extend's");
@@ -209,8 +222,14 @@ async fn freed_unconfirmed(quiet: bool, answers: [Value; 2]) -> (Reply, bool) {
     let node = connect("redis://127.0.0.1:1", calm());
     let vote = acquire("a", 1, 7);
     let stored_after_token = Some((vote.proposal, vote.label));
-    let command =
-        Command::Release { name: vote.name, token: vote.token, quiet, stored_after_token, forced: false };
+    let command = Command::Release {
+        name: vote.name,
+        token: vote.token,
+        quiet,
+        stored_after_token,
+        may_be_shared: false,
+        forced: false,
+    };
     let (request, reply) = Request::channel(command);
     let mut in_flight = InFlight::default();
     in_flight

@@ -69,6 +69,8 @@ async fn an_extend_lengthens_and_never_shortens() {
         token: token(by),
         ttl: Duration::from_secs(seconds),
         tie: Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
     };
     assert!(matches!(ask(&node, extend(1, 1)).await, Reply::Done(Done::Plain)));
     assert!(view(&node, "a").await.left.unwrap() > Duration::from_secs(10));
@@ -104,7 +106,14 @@ async fn what_other_programs_stored_is_never_touched() {
         let commands = [
             vote(lock, 1, 7),
             release(lock, 1),
-            Command::Extend { name: name(lock), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose },
+            Command::Extend {
+                name: name(lock),
+                token: token(1),
+                ttl: NODE_TIMEOUT,
+                tie: Tie::Loose,
+                mode: quorlock_core::Mode::Exclusive,
+                may_be_shared: false,
+            },
             Command::Stamp { name: name(lock), token: token(1), at_least: Fence::new(9) },
         ];
         for command in commands {
@@ -191,7 +200,14 @@ async fn scripts_that_the_server_forgot_are_sent_again() {
         ask(&node, vote(lock, 1, 7)).await;
     }
     server.run_command("SCRIPT FLUSH");
-    let extend = Command::Extend { name: name("a"), token: token(1), ttl: NODE_TIMEOUT, tie: Tie::Loose };
+    let extend = Command::Extend {
+        name: name("a"),
+        token: token(1),
+        ttl: NODE_TIMEOUT,
+        tie: Tie::Loose,
+        mode: quorlock_core::Mode::Exclusive,
+        may_be_shared: false,
+    };
     assert!(matches!(ask(&node, extend).await, Reply::Done(Done::Plain)));
     server.run_command("SCRIPT FLUSH");
     let nodes: Nodes = [node.clone()];

@@ -5,7 +5,7 @@ use crate::node::redis::link::state::Phase;
 use crate::node::{Denied, Done};
 
 fn repair(lock: &str, by: u8) -> Command {
-    Command::Acquire(Acquire { repair: true, ..acquire(lock, by, 7) })
+    Command::Acquire(Acquire { kind: crate::node::AcquireKind::Repair, ..acquire(lock, by, 7) })
 }
 
 /// Goal: a vote that is on its way while the node learns that the server has forgotten does not count.
