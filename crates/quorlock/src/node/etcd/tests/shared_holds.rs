@@ -207,3 +207,35 @@ async fn readers_that_end_first_are_shown_first() {
     let shown = inspect(&node, "a").await;
     assert_eq!(shown, "shared by ann2@web fence 2, ann3@web fence 3, ann1@web fence 1 counter 3");
 }
+
+/// Goal: a release between the request of a watch and its beginning is a hint, too: a slot has another queue
+/// than its semaphore.
+#[tokio::test]
+async fn a_watch_reports_what_happened_before_it_began() {
+    let etcd = Etcd::start(1);
+    let store = store(&etcd.url());
+    let slot = Name::of_slot(&name("gpu"), 1);
+    for (held, watched) in [(slot, "gpu"), (name("a"), "a")] {
+        let Command::Acquire(permit) = acquire("x", 1, 5, TTL, false) else { unreachable!() };
+        let permit = Command::Acquire(crate::node::Acquire { name: held.clone(), ..permit });
+        store.execute(&permit).await.unwrap();
+        let since = store.api.cluster.revision();
+        write(&etcd, "other", "");
+        let Command::Release { token, quiet, stored_after_token, may_be_shared, forced, .. } =
+            release("x", 1)
+        else {
+            unreachable!()
+        };
+        let freed = Command::Release { name: held, token, quiet, stored_after_token, may_be_shared, forced };
+        store.execute(&freed).await.unwrap();
+        let (wakeup, watched) = (Wakeup::new(), name(watched));
+        let watch = watch::Watch::begin(&store, &watched, since, SOON).await.unwrap();
+        let notify = watch::notify(Some(watch), store.clone(), watched, wakeup.clone(), SOON);
+        tokio::select! {
+            () = notify => {}
+            notified = tokio::time::timeout(SOON / 6, wakeup.notified()) => {
+                notified.expect("it happened after the watch was asked for");
+            }
+        }
+    }
+}
