@@ -30,14 +30,11 @@ impl Store {
     /// Whether we may read and write: both branches of a transaction are checked, and the one that writes
     /// is not taken.
     async fn check_permissions(&self) -> Result<(), NodeError> {
-        let [lock, counter] = ["lock", "fence"].map(|kind| format!("{}/{kind}/", self.prefix).into_bytes());
-        let never = is_above(&lock, b"\xff");
-        let txn = Txn::default()
-            .when(never)
-            .then(put(&lock, b"", 0))
-            .then(put(&counter, b"", 0))
-            .otherwise(read(&lock))
-            .otherwise(read(&counter));
+        let keys = ["lock", "fence", "writer", "slots"].map(|kind| format!("{}/{kind}/", self.prefix));
+        let never = is_above(keys[0].as_bytes(), b"\xff");
+        let txn = keys.iter().fold(Txn::default().when(never), |txn, key| {
+            txn.then(put(key.as_bytes(), b"", 0)).otherwise(read(key.as_bytes()))
+        });
         self.api.execute(&txn).await.map(drop)
     }
 }

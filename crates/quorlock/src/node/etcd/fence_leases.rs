@@ -4,7 +4,7 @@ use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
 use crate::node::NodeError;
 use crate::node::etcd::client::api::Api;
-use crate::node::etcd::lock_store::positive;
+use crate::node::etcd::keys::positive;
 use quorlock_core::hash::fnv1a;
 use quorlock_core::{Moment, Wall};
 use std::sync::Arc;

@@ -5,7 +5,10 @@ mod examine;
 mod executor;
 mod fence_leases;
 mod health;
+mod keys;
 mod lock_store;
+mod shared_holds;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod watch;

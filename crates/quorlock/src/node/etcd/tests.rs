@@ -1,11 +1,14 @@
 //! The etcd node on real clusters.
 
+mod shared_holds;
+
 use super::*;
 use crate::context::mutex::Mutex;
 use crate::node::contract::{
     HandClock, Losers, TTL, Unraised, acquire, ask, contract_without_time, extend, inspect, name, release,
     stamp, token,
 };
+use crate::node::contract_modes::upgrade;
 use crate::node::etcd::client::json;
 use crate::node::url::Place;
 use crate::node::{Command, Denied, Done, Reply};
@@ -90,9 +93,9 @@ async fn extending_never_shortens_and_leaves_one_lease_for_each_lock() {
 async fn a_release_ends_an_acquire_that_is_still_on_its_way() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
-    let lock = store.lock_key(&name("a"));
+    let lock = store.keys(&name("a")).lock;
     let Command::Acquire(late) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
-    let lease = store.lease(&late.name, &token(1));
+    let lease = store.keys(&late.name).lease(&token(1));
     store.api.grant(lease, TTL).await.unwrap();
     store.execute(&release("a", 1)).await.unwrap();
     let put = json::Txn::default().then(json::put(&lock, late.value().as_bytes(), lease));
@@ -209,7 +212,7 @@ async fn every_extension_is_a_new_lease_and_takes_the_counter_along() {
     let store = store(&etcd.url());
     store.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
     let entry = async |key: &[u8]| store.api.read(key).await.unwrap().unwrap();
-    let (lock, counter) = (store.lock_key(&name("a")), b"quorlock/fence/a");
+    let (lock, counter) = (store.keys(&name("a")).lock, b"quorlock/fence/a");
     let (first, weekly) = (entry(&lock).await.lease, entry(counter).await.lease);
     // As it was weeks ago.
     let old = json::Txn::default().then(json::put(counter, &entry(counter).await.value, 0));
@@ -249,7 +252,7 @@ async fn a_release_is_done_only_if_the_lock_was_there() {
     let store = store(&etcd.url());
     store.execute(&acquire("a", 2, 5, TTL, false)).await.unwrap();
     // The lease of an attempt that came to nothing.
-    let lease = store.lease(&name("a"), &token(1));
+    let lease = store.keys(&name("a")).lease(&token(1));
     store.api.grant(lease, TTL).await.unwrap();
     let reply = store.execute(&release("a", 1)).await.unwrap();
     assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{reply:?}");
@@ -321,7 +324,7 @@ async fn a_watch_that_could_not_begin_is_begun_later() {
 async fn an_extension_brings_nothing_back_that_was_released() {
     let etcd = Etcd::start(1);
     let (holder, other) = (store(&etcd.url()), store(&etcd.url()));
-    let lock = holder.lock_key(&name("a"));
+    let lock = holder.keys(&name("a")).lock;
     for round in 0..60 {
         holder.execute(&acquire("a", round, 5 + u64::from(round), TTL, false)).await.unwrap();
         let (extension, taken) = (extend("a", round, TTL, false), release("a", round));
@@ -456,7 +459,7 @@ async fn a_lock_that_comes_between_look_and_change_stays() {
         let reply = store.execute(&command).await.unwrap();
         assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{command:?}: {reply:?}");
         if !is_held {
-            assert!(store.was_refused(&token(1)), "it has nothing to undo");
+            assert!(store.was_refused(&name("a"), &token(1)), "it has nothing to undo");
             until("its lease is gone, that of the counter stays", SOON, async || leases(&etcd) == 1).await;
         }
         let left = direct.api.read(b"quorlock/lock/a").await.unwrap().expect("it is still there");
@@ -526,7 +529,7 @@ async fn no_answer_of_another_cluster_counts() {
     assert_eq!(api.left(5).await.map_err(kind), Err("other_cluster"));
     assert_eq!(api.status().await.map(drop).map_err(kind), Err("other_cluster"));
     assert_eq!(api.members().await.map_err(kind), Err("other_cluster"));
-    let watch = watch::Watch::begin(&store, &name("a"), Duration::from_secs(5)).await;
+    let watch = watch::Watch::begin(&store, &name("a"), 0, Duration::from_secs(5)).await;
     assert_eq!(watch.map(drop).map_err(kind), Err("other_cluster"));
     for command in
         [acquire("b", 2, 5, TTL, false), extend("a", 1, TTL, false), stamp("a", 1, 9), release("a", 1)]
@@ -623,7 +626,7 @@ async fn clients_that_need_the_lease_of_a_week_at_one_moment_share_it() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_repair_is_still_to_be_released() {
+async fn the_token_of_a_repair_or_an_upgrade_is_still_to_be_released() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
     let Command::Acquire(repair) = acquire("a", 1, 5, TTL, false) else { unreachable!() };
@@ -631,9 +634,11 @@ async fn the_token_of_a_repair_is_still_to_be_released() {
         kind: crate::node::AcquireKind::Repair,
         ..repair
     }));
-    assert!(!store.was_refused(&token(1)));
+    assert!(!store.was_refused(&name("a"), &token(1)));
+    store.record_unsent(&upgrade("a", 1, 5));
+    assert!(!store.was_refused(&name("a"), &token(1)));
     store.record_unsent(&acquire("a", 1, 5, TTL, false));
-    assert!(store.was_refused(&token(1)));
+    assert!(store.was_refused(&name("a"), &token(1)) && !store.was_refused(&name("b"), &token(1)));
     store.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
     let reply = store.execute(&release("a", 1)).await.unwrap();
     assert!(matches!(reply, Reply::Done(_)), "it was sent after all: {reply:?}");

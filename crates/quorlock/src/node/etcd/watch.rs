@@ -1,4 +1,5 @@
-//! Hints: the deletion of a name's key, by its holder or by the end of its lease, notifies its waiter.
+//! Hints: the deletion of a key that holds a name, by its holder or by the end of its lease, notifies the
+//! waiter for the name.
 
 use crate::node::etcd::client::api::Api;
 use crate::node::etcd::client::cluster::Header;
@@ -23,13 +24,15 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(60);
 /// The longest line of a watch that is read.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// A watch over one name, from the moment at which it was made.
+/// A watch over one name.
 pub(crate) struct Watch {
     api: Arc<Api>,
     body: Incoming,
     /// The member that reports the changes.
     endpoint: usize,
     read: BytesMut,
+    /// Whether something was reported before all was watched.
+    has_news: bool,
 }
 
 /// One line of a watch.
@@ -50,12 +53,25 @@ struct WatchResult {
 }
 
 impl Watch {
-    /// Watches `name`. What happens after this returned is reported.
-    pub(crate) async fn begin(store: &Store, name: &Name, limit: Duration) -> Result<Self, NodeError> {
+    /// Watches `name`. What happens after the revision `since` is reported, or what happens after this
+    /// returned if that is 0.
+    pub(crate) async fn begin(
+        store: &Store,
+        name: &Name,
+        since: u64,
+        limit: Duration,
+    ) -> Result<Self, NodeError> {
         let begun = async {
-            let Opened { body, endpoint, .. } = store.api.watch(&store.lock_key(name)).await?;
-            let mut watch = Self { api: store.api.clone(), body, endpoint, read: BytesMut::new() };
-            while !watch.line().await?.created {}
+            let ranges = store.keys(name).watched();
+            let Opened { body, endpoint, .. } = store.api.watch(&ranges, since).await?;
+            let (api, read) = (store.api.clone(), BytesMut::new());
+            let mut watch = Self { api, body, endpoint, read, has_news: false };
+            let mut begun = 0;
+            while begun < ranges.len() {
+                let line = watch.line().await?;
+                begun += usize::from(line.created);
+                watch.has_news |= !line.events.is_empty();
+            }
             Ok(watch)
         };
         let begun = timeout(limit, begun).await;
@@ -70,6 +86,9 @@ impl Watch {
     /// Notifies `wakeup` of every deletion, until this watch reports nothing more.
     async fn listen(mut self, wakeup: &Wakeup, member_changes: &mut watch::Receiver<Vec<u64>>) {
         let before = member_changes.borrow_and_update()[self.endpoint];
+        if self.has_news {
+            wakeup.notify();
+        }
         loop {
             tokio::select! {
                 biased;
@@ -112,8 +131,8 @@ impl Watch {
     }
 }
 
-/// Notifies `wakeup` whenever `name` was deleted, for as long as it is polled. `watch` comes first, if it
-/// could be begun; one that broke, or may be cut off, is begun again.
+/// Notifies `wakeup` whenever a holder of `name` or of one of its slots was deleted, for as long as it is
+/// polled. `watch` comes first, if it could be begun; one that broke, or may be cut off, is begun again.
 pub(crate) async fn notify(
     mut watch: Option<Watch>,
     store: Store,
@@ -134,7 +153,7 @@ pub(crate) async fn notify(
         }
         sleep(delay).await;
         delay = (delay * 2).min(DELAYS.1);
-        watch = Watch::begin(&store, &name, limit).await.ok();
+        watch = Watch::begin(&store, &name, 0, limit).await.ok();
         if watch.is_some() {
             // Whatever happened in between was not reported.
             wakeup.notify();

@@ -4,7 +4,7 @@ use crate::node::NodeError;
 use crate::node::etcd::client::cluster::{Cluster, Headed, Header};
 use crate::node::etcd::client::errors::{ApiError, CallError};
 use crate::node::etcd::client::http::{Answered, Call, Http, Opened};
-use crate::node::etcd::client::json::{self, Answer, Entry, Range, Txn, number};
+use crate::node::etcd::client::json::{self, Answer, Entry, KeyRange, Range, Txn, number};
 use crate::node::etcd::client::members::Checks;
 use crate::node::server_text::server_text;
 use bytes::Bytes;
@@ -74,12 +74,8 @@ impl Api {
 
     /// The keys that begin with `prefix`, at most `limit`, and whether these are all.
     pub(crate) async fn keys(&self, prefix: &[u8], limit: usize) -> Result<(Vec<Vec<u8>>, bool), NodeError> {
-        let request = json!({
-            "key": json::text(prefix),
-            "range_end": json::text(prefix_end(prefix)),
-            "limit": limit.to_string(),
-            "keys_only": true,
-        });
+        let request = json!({ "limit": limit.to_string(), "keys_only": true });
+        let request = KeyRange::with_prefix(prefix).in_json(request);
         let found: Range = self.ask("/v3/kv/range", &request).await?;
         Ok((found.kvs.into_iter().map(|entry| entry.key).collect(), !found.more))
     }
@@ -175,10 +171,16 @@ impl Api {
         self.cluster.accept(header, self.http.member(endpoint), at_least)
     }
 
-    /// What happens to `key` from now on, as a text that does not end; read by the watch module.
-    pub(crate) async fn watch(&self, key: &[u8]) -> Result<Opened, NodeError> {
-        let request = json!({ "create_request": { "key": json::text(key), "filters": ["NOPUT"] } });
-        let call = Call { path: "/v3/watch", body: encoded(&request), auth_token: self.auth_token().await? };
+    /// What happens to the keys of `ranges` after the revision `since`, or from now on if that is 0, as a
+    /// text that does not end; read by the watch module. Each range is confirmed by a line.
+    pub(crate) async fn watch(&self, ranges: &[KeyRange], since: u64) -> Result<Opened, NodeError> {
+        let start = if since == 0 { 0 } else { since + 1 };
+        let request = |range: &KeyRange| {
+            let what = json!({ "filters": ["NOPUT"], "start_revision": start.to_string() });
+            json!({ "create_request": range.in_json(what) }).to_string()
+        };
+        let body = ranges.iter().map(request).collect::<Vec<_>>().join("\n").into();
+        let call = Call { path: "/v3/watch", body, auth_token: self.auth_token().await? };
         let opened = self.http.open(&call).await?;
         if opened.status != StatusCode::OK {
             return Err(NodeError::Server {
@@ -300,18 +302,6 @@ pub(crate) fn protocol(reason: impl Into<Arc<str>>) -> NodeError {
     NodeError::Protocol { reason: reason.into() }
 }
 
-/// The first key after all that begin with `prefix`, which must not be empty.
-fn prefix_end(prefix: &[u8]) -> Vec<u8> {
-    let mut end = prefix.to_vec();
-    while let Some(last) = end.pop() {
-        if last < u8::MAX {
-            end.push(last + 1);
-            break;
-        }
-    }
-    end
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -326,11 +316,5 @@ mod tests {
         for path in ["/v3/maintenance/status", "/v3/lease/timetolive", "/v3/cluster/member/list"] {
             assert!(!is_agreed_on(path), "{path}");
         }
-    }
-
-    #[test]
-    fn all_keys_that_begin_with_a_prefix_are_before_its_end() {
-        assert_eq!(prefix_end(b"a/"), b"a0");
-        assert_eq!(prefix_end(b"a\xff\xff"), b"b");
     }
 }

@@ -35,6 +35,37 @@ pub(crate) struct Range {
     pub(crate) kvs: Vec<Entry>,
     /// Whether there is more than was asked for.
     pub(crate) more: bool,
+    /// How many entries there are, even if fewer were asked for.
+    #[serde(deserialize_with = "number")]
+    count: usize,
+}
+
+/// The keys from `from` on that come before `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRange {
+    pub(crate) from: Vec<u8>,
+    pub(crate) end: Vec<u8>,
+}
+
+impl KeyRange {
+    /// The keys that begin with `prefix`, which must not be empty.
+    pub(crate) fn with_prefix(prefix: &[u8]) -> Self {
+        let mut end = prefix.to_vec();
+        while let Some(last) = end.pop() {
+            if last < u8::MAX {
+                end.push(last + 1);
+                break;
+            }
+        }
+        Self { from: prefix.to_vec(), end }
+    }
+
+    /// `object`, which is about these keys.
+    pub(crate) fn in_json(&self, mut object: Value) -> Value {
+        object["key"] = text(&self.from).into();
+        object["range_end"] = text(&self.end).into();
+        object
+    }
 }
 
 /// The answer to a transaction.
@@ -57,7 +88,21 @@ pub(crate) struct Response {
 impl Answer {
     /// The entry that step number `at` read, if there is one.
     pub(crate) fn read(&self, at: usize) -> Option<&Entry> {
-        self.responses.get(at)?.response_range.as_ref()?.kvs.first()
+        self.range(at)?.kvs.first()
+    }
+
+    /// All entries that step number `at` read.
+    pub(crate) fn read_all(&self, at: usize) -> &[Entry] {
+        self.range(at).map_or(&[], |range| &range.kvs)
+    }
+
+    /// How many entries step number `at` counted.
+    pub(crate) fn count(&self, at: usize) -> usize {
+        self.range(at).map_or(0, |range| range.count)
+    }
+
+    fn range(&self, at: usize) -> Option<&Range> {
+        self.responses.get(at)?.response_range.as_ref()
     }
 
     /// The answer to the transaction that was step number `at`.
@@ -110,6 +155,16 @@ pub(crate) fn is_unchanged(key: &[u8], revision: u64) -> Value {
     json!({ "key": text(key), "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string() })
 }
 
+/// Nothing is stored in `range`.
+pub(crate) fn are_free(range: &KeyRange) -> Value {
+    are_unchanged(range, 0)
+}
+
+/// Every key in `range` was last changed at `revision`, and there is one; there is none, if that is 0.
+pub(crate) fn are_unchanged(range: &KeyRange, revision: u64) -> Value {
+    range.in_json(json!({ "target": "MOD", "result": "EQUAL", "mod_revision": revision.to_string() }))
+}
+
 /// The value under `key` is greater than `value`, byte by byte.
 pub(crate) fn is_above(key: &[u8], value: &[u8]) -> Value {
     json!({ "key": text(key), "target": "VALUE", "result": "GREATER", "value": text(value) })
@@ -117,6 +172,22 @@ pub(crate) fn is_above(key: &[u8], value: &[u8]) -> Value {
 
 pub(crate) fn read(key: &[u8]) -> Value {
     json!({ "request_range": { "key": text(key) } })
+}
+
+/// Reads up to `limit` entries, those that were changed longest ago first.
+pub(crate) fn read_oldest(range: &KeyRange, limit: usize) -> Value {
+    let order = json!({ "limit": limit.to_string(), "sort_order": "ASCEND", "sort_target": "MOD" });
+    json!({ "request_range": range.in_json(order) })
+}
+
+/// Reads up to `limit` keys without their values.
+pub(crate) fn read_keys(range: &KeyRange, limit: usize) -> Value {
+    json!({ "request_range": range.in_json(json!({ "limit": limit.to_string(), "keys_only": true })) })
+}
+
+/// Counts the keys.
+pub(crate) fn count(range: &KeyRange) -> Value {
+    json!({ "request_range": range.in_json(json!({ "count_only": true })) })
 }
 
 /// Writes `value`, which ends with `lease` unless that is 0.
@@ -161,16 +232,23 @@ mod tests {
             r#"{"header":{"revision":"7"},"succeeded":true,"responses":[{"response_put":{}},
                 {"response_range":{"kvs":[{"key":"YQ==","mod_revision":"7","lease":"-3","version":"1"}]}},
                 {"response_txn":{"responses":[{"response_range":{"kvs":[{"value":"Yg=="}]}}]}},
-                {"response_range":{"count":"0"}}]}"#,
+                {"response_range":{"count":"3"}}]}"#,
         )
         .unwrap();
         let entry = Entry { key: b"a".to_vec(), mod_revision: 7, lease: -3, ..Entry::default() };
         assert!(answer.succeeded);
         assert_eq!((answer.read(0), answer.read(1), answer.read(3)), (None, Some(&entry), None));
+        assert_eq!((answer.read_all(1), answer.count(1), answer.count(3)), (&[entry][..], 0, 3));
         let inner = answer.inner(2).unwrap();
         assert!(!inner.succeeded && inner.read(0).unwrap().value == b"b");
         assert_eq!(serde_json::from_str::<Entry>(r#"{"lease":5}"#).unwrap().lease, 5);
         assert!(serde_json::from_str::<Entry>(r#"{"lease":"x"}"#).is_err());
         assert!(serde_json::from_str::<Entry>(r#"{"key":"?"}"#).is_err());
+    }
+
+    #[test]
+    fn all_keys_that_begin_with_a_prefix_are_before_its_end() {
+        assert_eq!(KeyRange::with_prefix(b"a/").end, b"a0");
+        assert_eq!(KeyRange::with_prefix(b"a\xff\xff").end, b"b");
     }
 }

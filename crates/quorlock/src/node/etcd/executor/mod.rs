@@ -86,7 +86,10 @@ impl Worker {
         let mut watched = self.watched.lock();
         if watched.len() < MAX_WATCHES || watched.contains(name) {
             watched.insert(name.clone());
-            let _ = self.send(Job::Work(name.clone(), Work::Watch(wakeup.clone())));
+            // A slot of the semaphore `name` has a queue of its own, and may be released before the watch
+            // begins.
+            let since = self.store.api.cluster.revision();
+            let _ = self.send(Job::Work(name.clone(), Work::Watch { wakeup: wakeup.clone(), since }));
         }
     }
 

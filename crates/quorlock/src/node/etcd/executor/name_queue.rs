@@ -12,7 +12,11 @@ use tokio::time::{Instant, timeout_at};
 #[derive(Debug)]
 pub(crate) enum Work {
     Request(QueuedRequest),
-    Watch(Wakeup),
+    Watch {
+        wakeup: Wakeup,
+        /// The revision whose successors are reported.
+        since: u64,
+    },
     Unwatch,
 }
 

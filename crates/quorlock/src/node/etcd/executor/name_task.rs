@@ -57,7 +57,7 @@ impl NameTask {
             let due = self.failed.front().map(|failed| failed.due);
             match queue.next(stays || self.watch.is_some(), due).await {
                 Next::Work(Work::Request(queued)) => self.answer(queued).await,
-                Next::Work(Work::Watch(wakeup)) => self.begin_watch(wakeup).await,
+                Next::Work(Work::Watch { wakeup, since }) => self.begin_watch(wakeup, since).await,
                 Next::Work(Work::Unwatch) => self.end_watch(),
                 Next::Due => drop(self.retry_failed().await),
                 Next::Over => return,
@@ -74,8 +74,8 @@ impl NameTask {
             return request.answer(Reply::failed(NodeError::Timeout { after }));
         }
         // It undoes what was never done, so it need not wait for failed releases.
-        if let Command::Release { token, .. } = request.command()
-            && self.store.was_refused(token)
+        if let Command::Release { name, token, .. } = request.command()
+            && self.store.was_refused(name, token)
         {
             return request.answer(Reply::Denied(Denied::Taken));
         }
@@ -131,10 +131,10 @@ impl NameTask {
         Ok(())
     }
 
-    async fn begin_watch(&mut self, wakeup: Wakeup) {
+    async fn begin_watch(&mut self, wakeup: Wakeup, since: u64) {
         self.end_watch();
         // If the watch cannot begin now, it begins later, and the waiter polls in the meantime.
-        let watch = Watch::begin(&self.store, &self.name, self.request_timeout).await.ok();
+        let watch = Watch::begin(&self.store, &self.name, since, self.request_timeout).await.ok();
         let notify = notify(watch, self.store.clone(), self.name.clone(), wakeup, self.request_timeout);
         self.watch = Some(tokio::spawn(notify).abort_handle());
     }
