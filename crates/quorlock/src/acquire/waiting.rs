@@ -1,0 +1,163 @@
+//! What an acquire call does between two attempts: it finds out who holds the lock, and waits for a hint or the
+//! next poll.
+
+use crate::acquire::attempt::Cause;
+use crate::acquire::hint_backoff::stagger;
+use crate::acquire::hint_subscription::HintSubscription;
+use crate::acquire::reader_hold_off::ReaderHoldOff;
+use crate::acquire::{Acquirer, Hinted, POLL_CAP};
+use crate::context::event::Event;
+use crate::context::injected_bug::InjectedBug;
+use crate::error::Holder;
+use crate::inspect::{Answers, Inspection, inspect_all};
+use crate::node::Wakeup;
+use quorlock_core::Mode;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+
+impl Acquirer<'_> {
+    /// Waits before the next attempt: for a hint or the next poll while another client holds the lock,
+    /// else a short delay.
+    pub(super) async fn pause(&mut self) {
+        let retry_state = self.retry_state.get_or_insert_default();
+        let hinted = retry_state.hinted.take();
+        let Some(refusal) = retry_state.last_refusal.as_ref().filter(|refusal| refusal.cause == Cause::Held)
+        else {
+            return self.back_off().await;
+        };
+        // Another client used the hint first, and its release will send the next one: no need to inspect.
+        let is_taken = hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some();
+        if hinted == Some(Hinted::Ahead) {
+            // Tries once more when a majority has executed the release.
+            let (majority, wakeup) = (self.nodes.quorum.needed(), self.wakeup().clone());
+            let retry_state = self.retry_state.get_or_insert_default();
+            if wakeup.has_hints(majority) {
+                retry_state.hinted = Some(Hinted::ByMajority);
+                return;
+            }
+            retry_state.awaits_majority = true;
+            wakeup.notify_at(majority);
+        }
+        let mut ends = POLL_CAP;
+        if !is_taken || self.slots.is_some() {
+            // Subscribed before the inspection: a release between the two sends a hint.
+            let subscribes_late = self.nodes.ctx.injected.is_on(InjectedBug::HintsAfterLook);
+            if !subscribes_late {
+                self.subscribe();
+            }
+            let Some(left) = self.inspect_holders().await else {
+                // No client has a majority: several contend, or the lock was just released.
+                return self.back_off().await;
+            };
+            ends = left;
+            if subscribes_late {
+                self.subscribe();
+            }
+        }
+        let random = self.random();
+        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
+        if timeout(delay, self.wakeup().notified()).await.is_ok() {
+            self.after_hint().await;
+        }
+    }
+
+    /// Subscribes to the hints of all nodes, once.
+    fn subscribe(&mut self) {
+        let (nodes, queues, queue) = (self.nodes, self.queues, self.queue);
+        let is_queued = self.is_woken_by_queue();
+        let retry_state = self.retry_state.get_or_insert_default();
+        let wakeup = &retry_state.wakeup;
+        retry_state.subscription.get_or_insert_with(|| match is_queued {
+            true => HintSubscription::of_queue(nodes, queue),
+            false => HintSubscription::of_names(nodes, queues, &self.params.names, wakeup),
+        });
+    }
+
+    /// Whether hints reach this call by the wakeup of its queue. Tasks that do not take turns, and those
+    /// that want several names, have wakeups of their own.
+    fn is_woken_by_queue(&self) -> bool {
+        self.params.mode == Mode::Exclusive && (self.params.names.is_single() || self.slots.is_some())
+    }
+
+    /// What notifies this call of hints.
+    fn wakeup(&self) -> &Wakeup {
+        match &self.retry_state {
+            Some(retry_state) if !self.is_woken_by_queue() => &retry_state.wakeup,
+            _ => self.queue.wakeup(),
+        }
+    }
+
+    /// Waits until the clients that contend should be done.
+    pub(super) async fn back_off(&mut self) {
+        let random = self.random();
+        let delay = self.retry_state.get_or_insert_default().retry.next(random);
+        sleep(delay.min(self.left())).await;
+    }
+
+    /// After a hint, waits while clients that have waited longer should try first.
+    async fn after_hint(&mut self) {
+        let (random, majority) = (self.random(), self.nodes.quorum.needed());
+        let wakeup = self.wakeup().clone();
+        // Readers that try at the same moment do not disturb each other.
+        let subscribers = if self.params.mode == Mode::Shared { 1 } else { wakeup.subscribers() };
+        let retry_state = self.retry_state.get_or_insert_default();
+        retry_state.poll.reset();
+        let mut delay = stagger(subscribers, retry_state.missed_hints, random);
+        if !self.params.names.is_single() {
+            // Clients that want several names disturb each other even where neither gets all of its names.
+            delay += retry_state.retry.next(random);
+        }
+        // The second notification of a release is no other hint.
+        let is_second = std::mem::take(&mut retry_state.awaits_majority) && wakeup.has_hints(majority);
+        retry_state.missed_hints += usize::from(!is_second);
+        if !delay.is_zero() {
+            let left = self.left();
+            sleep(delay.min(left)).await;
+        }
+        let is_known = wakeup.has_hints(majority);
+        let hinted = if is_known { Hinted::ByMajority } else { Hinted::Ahead };
+        self.retry_state.get_or_insert_default().hinted = Some(hinted);
+    }
+
+    /// Asks the nodes who holds the lock, for the wait and for the error. Returns when the next poll is due
+    /// at the latest; `None` if no client is known to keep it from us.
+    async fn inspect_holders(&mut self) -> Option<Duration> {
+        let random = self.random();
+        if let Some(slots) = &mut self.slots {
+            let limit = self.limits.wait.saturating_sub(self.nodes.ctx.clock.now().since(self.start));
+            let looked = timeout(limit, slots.look(self.nodes, random)).await;
+            return matches!(looked, Ok(Ok(false))).then_some(POLL_CAP);
+        }
+        let inspection = inspect_all(self.nodes, &self.params.names, Answers::Majority);
+        if let Ok(found) = timeout(self.left(), inspection).await {
+            let found = found.ok();
+            for held in found.iter().flatten().filter(|found| found.is_held()) {
+                self.emit_waiting(held);
+            }
+            self.hold_off_readers(found.as_deref().unwrap_or_default());
+            self.retry_state.get_or_insert_default().last_inspection = found;
+        }
+        let found = self.retry_state.as_ref()?.last_inspection.as_ref()?;
+        let lefts = found.iter().filter(|found| found.is_held()).map(|found| found.left);
+        lefts.map(|left| left.map_or(POLL_CAP, |left| left + Duration::from_millis(1))).max()
+    }
+
+    /// While this call waits to hold names exclusively that others share, no further client may share them.
+    fn hold_off_readers(&mut self, found: &[Inspection]) {
+        let is_shared = found.iter().any(|found| matches!(found.holder, Holder::Shared { .. }));
+        if is_shared && self.takes_turns() {
+            let (nodes, names) = (self.nodes, self.params.names.clone());
+            let retry_state = self.retry_state.get_or_insert_default();
+            retry_state.hold_off.get_or_insert_with(|| ReaderHoldOff::new(nodes, names)).renew();
+        }
+    }
+
+    fn emit_waiting(&self, held: &Inspection) {
+        let holder = match &held.holder {
+            Holder::Owner { owner, .. } => Some(owner.clone()),
+            Holder::Shared { readers } => readers.first().map(|reader| reader.owner.clone()),
+            Holder::Foreign(_) | Holder::Nobody | Holder::Unknown | Holder::Waiting => None,
+        };
+        self.nodes.ctx.emit(&Event::Waiting { name: held.name.clone(), holder, left: held.left });
+    }
+}
