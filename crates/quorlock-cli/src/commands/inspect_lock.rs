@@ -4,7 +4,7 @@ use crate::args::{HeldLock, SlotArgs};
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
 use crate::output::{lock_json, lock_view};
-use quorlock::{Inspection, Lock, Locker, Semaphore, Token};
+use quorlock::{Inspection, Lock, Locker, Token};
 use serde_json::Value;
 use std::iter;
 use std::time::SystemTime;
@@ -33,14 +33,10 @@ impl Found {
             None => locker.named(name)?,
         };
         let lock = lock.inspect().await?;
-        let slots = match args.slots {
-            Some(slots) => slots,
-            None if args.slot.is_some() || lock.is_held() || name.len() > Semaphore::MAX_NAME => 0,
-            None => FIRST_SLOTS,
-        };
-        let permits = match slots {
-            0 => Vec::new(),
-            _ => locker.semaphore(name, slots)?.permits().await?,
+        let permits = match args.slots {
+            Some(slots) => locker.semaphore(name, slots)?.permits().await?,
+            None if args.slot.is_some() || lock.is_held() => Vec::new(),
+            None => first_permits(locker, name).await,
         };
         Ok(Self { lock, slots: args.slots, permits })
     }
@@ -64,6 +60,15 @@ impl Found {
         object["slots"] = self.slots.into();
         object["permits"] = lock_json::locks_json(&self.permits, now, show_token).into();
         object
+    }
+}
+
+/// The taken ones of the first slots of `name`, if it is a semaphore. A client that may not read their
+/// keys sees none: the user asked for a lock.
+async fn first_permits(locker: &Locker, name: &str) -> Vec<Inspection> {
+    match locker.semaphore(name, FIRST_SLOTS) {
+        Ok(semaphore) => semaphore.permits().await.unwrap_or_default(),
+        Err(_) => Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::output::duration::show;
 use crate::output::exit_code::Exit;
 use crate::output::sanitize::sanitize_lines;
-use crate::output::{json, shell_quote, subject};
+use crate::output::{json, lock_view, shell_quote, subject};
 use quorlock::{
     AcquireError, ConfigError, ExtendError, HeldName, Holder, InspectError, ListError, Name, NameError,
     NameSet, NodeOutcome, NodeReport,
@@ -193,13 +193,12 @@ fn no_permit(kind: &'static str, lock: &NameSet, slots: u32) -> Failure {
 /// A holder, how long it has the lock, and why.
 fn holder_text(holder: &Holder, left: Option<Duration>) -> String {
     let for_another = left.map(|left| format!(" for another {}", show(left))).unwrap_or_default();
-    match holder {
-        Holder::Owner { owner, .. } => {
-            let reason = owner.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-            format!("{} (pid {}){for_another}{reason}", owner.who, owner.pid)
-        }
-        other => format!("{other}{for_another}"),
-    }
+    let reason = match holder {
+        Holder::Owner { owner, .. } => owner.reason.as_deref(),
+        _ => None,
+    };
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{}{for_another}{reason}", lock_view::holder_text(holder))
 }
 
 impl From<InspectError> for Failure {

@@ -93,6 +93,13 @@ pub(crate) fn free_text(lock: &Inspection) -> String {
 pub(crate) fn holder_text(holder: &Holder) -> String {
     match holder {
         Holder::Owner { owner, .. } => owner_text(owner),
+        Holder::Shared { readers } => match readers.as_slice() {
+            [one] => format!("{}, which shares it", owner_text(&one.owner)),
+            [one, ..] => {
+                format!("{} clients that share it, such as {}", readers.len(), owner_text(&one.owner))
+            }
+            [] => holder.to_string(),
+        },
         other => other.to_string(),
     }
 }
