@@ -94,7 +94,7 @@ pub(crate) fn holder_text(holder: &Holder) -> String {
     match holder {
         Holder::Owner { owner, .. } => owner_text(owner),
         Holder::Shared { readers } => match readers.as_slice() {
-            [one] => format!("{}, which shares it", owner_text(&one.owner)),
+            [one] => format!("{} (shared)", owner_text(&one.owner)),
             [one, ..] => {
                 format!("{} clients that share it, such as {}", readers.len(), owner_text(&one.owner))
             }

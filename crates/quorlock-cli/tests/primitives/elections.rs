@@ -105,3 +105,18 @@ fn the_name_of_the_host_is_published_unless_another_value_is_given() {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(home.run(&["leader", "scheduler", "--json"]).json()["value"], host.trim());
 }
+
+/// Goal: a candidate without nodes says so and goes on; when the nodes are back, it leads.
+#[test]
+fn a_candidate_without_a_majority_says_so_and_goes_on() {
+    let mut servers = Servers::start(3);
+    let home = Home::on(&servers);
+    servers[0].kill();
+    servers[1].kill();
+    let args = ["elect", "scheduler", "--quiet", "--ttl", "1s", "--longest-ttl", "1s", "-c", LEAD];
+    let mut candidate = home.start(&args);
+    candidate.says("still campaigning, but lock `scheduler` needs 2 of 3 nodes");
+    servers[0].restart();
+    servers[1].restart();
+    candidate.says("leads");
+}

@@ -36,7 +36,7 @@ fn all_slots_taken_is_75_another_number_of_slots_is_2() {
     let home = Home::new();
     let _one = working(&home, &["gpu", "--slots", "1"]);
     let done = home.run(&["run", "gpu", "--slots", "1", "-n", "--", "true"]).exits(75);
-    done.complains(&["semaphore `gpu` has no free slot", "quorlock status --slots 1 gpu", "--wait"]);
+    done.complains(&["semaphore `gpu` has no free slot", "quorlock status gpu --slots 1", "--wait"]);
     let error = home.run(&["run", "gpu", "--slots", "1", "-n", "--json", "--", "true"]).json_aside();
     assert_eq!((&error["error"]["kind"], &error["error"]["slots"]), (&"no_permit".into(), &1.into()));
     assert_eq!(home.run(&["run", "gpu", "--slots", "1", "--skip", "--", "echo", "ran"]).text(), "");

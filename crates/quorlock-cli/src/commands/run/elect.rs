@@ -19,10 +19,10 @@ use std::fs;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How long one campaign lasts. The next one follows at once; between them we can say that nodes are
-/// missing.
-const CAMPAIGN: Duration = Duration::from_secs(60);
-/// How long to wait after a campaign failed.
+/// How long one campaign lasts. The next one follows at once; between them we can report that too few
+/// nodes vote.
+const CAMPAIGN: Duration = Duration::from_secs(15);
+/// How long to wait after too few nodes could vote.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The validated arguments of a candidate.
@@ -122,12 +122,15 @@ async fn campaign(
             },
         };
         match failure.exit {
-            Exit::Busy | Exit::Contended => {}
+            Exit::Busy | Exit::Contended => {
+                is_reported = false;
+                continue;
+            }
             Exit::NoQuorum if is_reported => {}
-            Exit::NoQuorum => output.warn(format_args!("{}; still campaigning", failure.message())),
+            Exit::NoQuorum => output.warn(format_args!("still campaigning, but {}", failure.message())),
             _ => return Err(failure),
         }
-        is_reported = failure.exit == Exit::NoQuorum;
+        is_reported = true;
         tokio::select! {
             biased;
             signal = signals.termination() => return Err(interrupted(&what(), signal)),
