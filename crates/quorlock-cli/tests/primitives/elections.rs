@@ -106,17 +106,26 @@ fn the_name_of_the_host_is_published_unless_another_value_is_given() {
     assert_eq!(home.run(&["leader", "scheduler", "--json"]).json()["value"], host.trim());
 }
 
-/// Goal: a candidate without nodes says so and goes on; when the nodes are back, it leads.
+/// Goal: a leader that cannot reach a majority ends its command in time, reports what is wrong, and
+/// leads again in a higher term when the nodes are back.
 #[test]
-fn a_candidate_without_a_majority_says_so_and_goes_on() {
-    let mut servers = Servers::start(3);
+fn a_leader_without_a_majority_ends_its_command_and_leads_again_later() {
+    let servers = Servers::start(3);
     let home = Home::on(&servers);
-    servers[0].kill();
-    servers[1].kill();
-    let args = ["elect", "scheduler", "--quiet", "--ttl", "1s", "--longest-ttl", "1s", "-c", LEAD];
-    let mut candidate = home.start(&args);
-    candidate.says("still campaigning, but lock `scheduler` needs 2 of 3 nodes");
-    servers[0].restart();
-    servers[1].restart();
+    let lead = format!(
+        "trap 'echo ended >> ends; exit' TERM; {}",
+        LEAD.replace("exec sleep 600", "sleep 600 & wait")
+    );
+    let mut candidate = home.start(&["elect", "scheduler", "--quiet", "--ttl", "1500ms", "-c", &lead]);
     candidate.says("leads");
+    servers[0].pause();
+    servers[1].pause();
+    candidate.says("was lost");
+    candidate.says("still campaigning, but lock `scheduler` needs 2 of 3 nodes");
+    assert_eq!((terms(&home).len(), home.file("ends").exists()), (1, true));
+    servers[0].resume();
+    servers[1].resume();
+    candidate.says("leads");
+    until_blocking("the second term is written", SOON, || terms(&home).len() == 2);
+    assert!(terms(&home)[0] < terms(&home)[1]);
 }

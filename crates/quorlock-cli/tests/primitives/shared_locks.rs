@@ -74,7 +74,7 @@ fn each_reader_is_shown_and_one_can_be_removed_by_its_token() {
 }
 
 #[test]
-fn a_reader_that_would_wait_for_itself_as_a_writer_is_told_so() {
+fn a_reader_that_would_wait_for_itself_as_a_writer_gets_help() {
     let home = Home::new();
     let bin = crate::harness::program().display();
     let again = format!("{bin} run a -n -- true");

@@ -21,7 +21,7 @@ use tokio::time::sleep;
 
 /// How long one campaign lasts. The next one follows at once; between them we can report that too few
 /// nodes vote.
-const CAMPAIGN: Duration = Duration::from_secs(15);
+const CAMPAIGN: Duration = Duration::from_secs(10);
 /// How long to wait after too few nodes could vote.
 const RETRY: Duration = Duration::from_secs(1);
 
