@@ -9,7 +9,7 @@ use crate::output::exit_code::Exit;
 use crate::output::{Output, subject};
 use crate::process::signals::{Received, Signals, is_termination};
 use quorlock::{Guard, LeaseState, Lost};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -42,14 +42,7 @@ pub(super) async fn supervise(
     let mut kill_at: Option<Instant> = None;
     let mut ended: Option<Exit> = None;
     let mut is_asked_to_end = false;
-    let end = |exit, lost, is_asked_to_end, unstoppable| CommandEnd {
-        exit,
-        lost,
-        held: start.elapsed(),
-        is_asked_to_end,
-        unstoppable,
-    };
-    loop {
+    let unstoppable = loop {
         if ended.is_some() {
             // The lock may have ended before the command while we were stopped.
             let is_late = matches!(guard.state(), LeaseState::Lost(_)) || child.is_overdue();
@@ -64,22 +57,21 @@ pub(super) async fn supervise(
             }
             let is_over = lost.is_none() || config.on_lost == OnLost::Warn || !child.has_descendants();
             if is_over {
-                return end(ended, lost, is_asked_to_end, Vec::new());
+                break Vec::new();
             }
         }
         // KILL was sent, and we may not kill the processes that still run: waiting would not end
         // them.
         if lost.is_some() && kill_at.is_none() && config.on_lost != OnLost::Warn && child.is_out_of_reach() {
-            return end(ended, lost, is_asked_to_end, child.unstoppable());
+            break child.unstoppable();
         }
         tokio::select! {
             biased;
             received = signals.next() => match received {
                 Received::Signal(signal) => {
-                    is_asked_to_end |= is_termination(signal);
-                    if !child.forward(signal) {
-                        output.warn(format_args!("the command runs as another user and does not get signal {}", signal.as_raw()));
-                    }
+                    // Many servers reload their configuration on HUP.
+                    is_asked_to_end |= is_termination(signal) && signal != Signal::HUP;
+                    forward(child, signal, output);
                 }
                 Received::ChildChanged => for change in child.poll_changes() {
                     match change {
@@ -103,6 +95,15 @@ pub(super) async fn supervise(
                 kill_at = None;
             }
         }
+    };
+    CommandEnd { exit: ended, lost, held: start.elapsed(), is_asked_to_end, unstoppable }
+}
+
+/// Forwards a signal to the command.
+fn forward(child: &Child, signal: Signal, output: Output) {
+    if !child.forward(signal) {
+        let number = signal.as_raw();
+        output.warn(format_args!("the command runs as another user and does not get signal {number}"));
     }
 }
 
