@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     let done = log.as_ref().map_err(Failure::clone).and_then(|_| dispatch(&cli, output));
     let exit = done.unwrap_or_else(|failure| {
         match &cli.command {
-            Command::Run(_) => run::print_failure(&failure, output),
+            Command::Run(_) | Command::Elect(_) => run::print_failure(&failure, output),
             _ => output.error(&failure),
         }
         failure.exit
@@ -72,6 +72,8 @@ fn dispatch(cli: &Cli, output: Output) -> Result<Exit, Failure> {
         Command::Acquire(args) => commands::acquire::acquire(args, settings()?, output),
         Command::Extend(args) => commands::extend::extend(args, settings()?, output),
         Command::Release(args) => commands::release::release(args, &settings()?, output),
+        Command::Elect(args) => run::elect(args, settings()?, output),
+        Command::Leader(args) => commands::leader::leader(args, &settings()?, output),
         Command::Status(args) => commands::status::status(args, &settings()?, output),
         Command::Watch(args) => watch::watch(args, &settings()?, output),
         Command::ForceRelease(args) => commands::force_release::force_release(args, &settings()?, output),

@@ -1,4 +1,4 @@
-//! The console blocks of the README do what they show.
+//! The console blocks of the README and of the page on the command line do what they show.
 #![allow(clippy::unwrap_used)]
 
 mod harness;
@@ -14,9 +14,12 @@ struct Step {
     shown: Vec<String>,
 }
 
+/// The pages, and how many journeys each has.
+const PAGES: [(&str, usize); 2] = [("README.md", 6), ("docs/command-line.md", 4)];
+
 #[test]
-fn the_journeys_of_the_readme_work_as_shown() {
-    let blocks = journeys();
+fn the_journeys_of_each_page_work_as_shown() {
+    let blocks: Vec<Vec<Step>> = PAGES.into_iter().flat_map(journeys).collect();
     std::thread::scope(|scope| {
         for block in &blocks {
             scope.spawn(move || walk(block));
@@ -27,16 +30,17 @@ fn the_journeys_of_the_readme_work_as_shown() {
 /// Goal: readers paste one journey after the other into the same shell, in any order and again, and
 /// none disturbs the next.
 #[test]
-fn the_journeys_of_the_readme_work_one_after_the_other_in_one_shell() {
-    let all = journeys().into_iter().chain(journeys().into_iter().rev());
-    walk(&all.flatten().collect::<Vec<_>>());
+fn the_journeys_of_each_page_work_one_after_the_other_in_one_shell() {
+    for page in PAGES {
+        let all = journeys(page).into_iter().chain(journeys(page).into_iter().rev());
+        walk(&all.flatten().collect::<Vec<_>>());
+    }
 }
 
-fn journeys() -> Vec<Vec<Step>> {
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).unwrap();
-    let blocks = blocks(&readme);
-    assert_eq!(blocks.len(), 6, "six journeys");
+fn journeys((page, count): (&str, usize)) -> Vec<Vec<Step>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let blocks = blocks(&std::fs::read_to_string(root.join(page)).unwrap());
+    assert_eq!(blocks.len(), count, "journeys of {page}");
     blocks
 }
 

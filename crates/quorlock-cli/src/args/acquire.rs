@@ -1,7 +1,7 @@
 //! `quorlock acquire`: acquire a lock and print its token.
 
 use crate::output::duration;
-use clap::Args;
+use clap::{Args, value_parser};
 use std::time::Duration;
 
 /// Acquire a lock and print its token
@@ -17,6 +17,7 @@ Examples:
   export QUORLOCK_TOKEN
   ./first-half  && quorlock extend deploy
   ./second-half && quorlock release deploy
+  quorlock acquire gpu --slots 4 --json        (has the number of the slot)
 
 Exit codes: 0 acquired, 2 usage, 69 no quorum, 75 busy or wait over, 128+n stopped by signal n while waiting.")]
 pub(crate) struct Acquire {
@@ -24,7 +25,31 @@ pub(crate) struct Acquire {
     pub(crate) name: String,
 
     #[command(flatten)]
+    pub(crate) sharing: Sharing,
+
+    #[command(flatten)]
     pub(crate) options: AcquireOptions,
+}
+
+/// Which other clients a lock excludes.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Sharing {
+    /// Share the lock with other clients that give --shared, and exclude those that do not
+    ///
+    /// For readers; a writer leaves it out. A writer that waits keeps further readers out, so that
+    /// it gets its turn.
+    #[arg(long, conflicts_with = "slots")]
+    pub(crate) shared: bool,
+
+    /// Hold this lock, too: all names or none. Repeat it for up to 16 names
+    #[arg(long, value_name = "NAME", conflicts_with = "slots")]
+    pub(crate) also: Vec<String>,
+
+    /// Let N clients hold it at the same time, each in a slot of its own: a semaphore
+    ///
+    /// 1 to 1024. All clients must give the same number; it can be changed while no slot is taken.
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    pub(crate) slots: Option<u32>,
 }
 
 /// How a lock is acquired; the same for every command that acquires one.

@@ -2,7 +2,7 @@
 
 use crate::output::duration;
 use crate::output::failure::Failure;
-use clap::Args;
+use clap::{Args, value_parser};
 use quorlock::Token;
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use std::time::Duration;
 Examples:
   quorlock extend deploy --token 0f3a...       (or with QUORLOCK_TOKEN in the environment)
   quorlock extend deploy --ttl 20s --json
+  quorlock extend disk --also network --token 0f3a...
 
 Exit codes: 0 extended, 2 usage, 69 no quorum (it is held until its old deadline), 79 it is not held under that token.")]
 pub(crate) struct Extend {
-    /// The lock
-    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) lock: HeldLock,
 
     #[command(flatten)]
     pub(crate) token: TokenArg,
@@ -34,15 +35,35 @@ pub(crate) struct Extend {
 #[command(after_long_help = "\
 Examples:
   quorlock release deploy --token 0f3a...      (or with QUORLOCK_TOKEN in the environment)
+  quorlock release gpu --slot 3 --token 0f3a...
 
 Exit codes: 0 released, 2 usage, 69 no quorum (its ttl frees it), 79 it was gone already: its ttl ran out or another
 client removed it, so another client may have changed what it protected.")]
 pub(crate) struct Release {
-    /// The lock
-    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) lock: HeldLock,
 
     #[command(flatten)]
     pub(crate) token: TokenArg,
+}
+
+/// Which lock a token holds.
+#[derive(Args, Debug)]
+pub(crate) struct HeldLock {
+    /// The lock
+    pub(crate) name: String,
+
+    /// Another name that was acquired together with NAME. Give each of them
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["slot", "slots"])]
+    pub(crate) also: Vec<String>,
+
+    /// The slot of the semaphore NAME, as `quorlock acquire --slots N --json` printed it
+    #[arg(long, value_name = "I", value_parser = value_parser!(u32).range(0..=1023), conflicts_with = "slots")]
+    pub(crate) slot: Option<u32>,
+
+    /// Find the slot of the semaphore NAME, which has N slots, by the token
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1024))]
+    pub(crate) slots: Option<u32>,
 }
 
 /// The proof that a lock is ours.
@@ -87,17 +108,23 @@ pub(crate) fn parse_token(text: &str) -> Result<Token, Failure> {
 ///
 /// Only for a holder that is gone for good or must be stopped. The holder is not asked, and goes on
 /// working until it notices. Name the holder by its token, which `quorlock status NAME
-/// --show-token` prints. If another client holds the lock by now, nothing happens.
+/// --show-token` prints. If another client holds the lock by now, nothing happens. Of several
+/// clients that share the lock, only the named one loses it.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   quorlock status deploy --show-token
   quorlock force-release deploy --token 0f3a... --yes
+  quorlock force-release gpu --slot 3 --token 0f3a... --yes
 
 Exit codes: 0 released, 1 you answered no, 2 usage, 69 no quorum, 79 it is not held under that token.")]
 pub(crate) struct ForceRelease {
     /// The lock
     pub(crate) name: String,
+
+    /// The slot, if NAME is a semaphore
+    #[arg(long, value_name = "I", value_parser = value_parser!(u32).range(0..=1023))]
+    pub(crate) slot: Option<u32>,
 
     /// The token of the current holder
     #[arg(long, value_name = "TOKEN")]

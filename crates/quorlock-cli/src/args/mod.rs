@@ -7,25 +7,25 @@ mod choose;
 mod completions_man;
 mod config;
 mod dev;
-mod doctor;
+mod election;
 mod global;
-mod init;
 mod inspect;
+mod nodes;
 mod run;
 mod serve;
 
-pub(crate) use acquire::Acquire;
+pub(crate) use acquire::{Acquire, Sharing};
 pub(crate) use bench::{Bench, Names};
-pub(crate) use by_token::{Extend, ForceRelease, Release, parse_token};
+pub(crate) use by_token::{Extend, ForceRelease, HeldLock, Release, parse_token};
 pub(crate) use choose::Choose;
 pub(crate) use completions_man::{Completions, Man};
 pub(crate) use config::Config;
 pub(crate) use dev::Dev;
-pub(crate) use doctor::Doctor;
+pub(crate) use election::{Elect, Leader};
 pub(crate) use global::Global;
-pub(crate) use init::Init;
-pub(crate) use inspect::{Status, Watch};
-pub(crate) use run::{OnLost, Run};
+pub(crate) use inspect::{SlotArgs, Status, Watch};
+pub(crate) use nodes::{Doctor, Init};
+pub(crate) use run::{CommandArgs, OnLost, Run};
 pub(crate) use serve::Serve;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -49,7 +49,7 @@ Nodes come from --nodes, else QUORLOCK_NODES, else quorlock.toml in this directo
 configuration file, else /etc/quorlock/config.toml, else file:.
 
 Exit codes (stable): the command's own, 128+n if signal n ended it, 126 if it cannot be run, 127 if it was not found; \
-2 usage or configuration, 69 no quorum, 75 busy, contended or wait over, 79 lock lost.
+1 no leader, 2 usage or configuration, 69 no quorum, 75 busy, contended or wait over, 79 lock lost.
 
 Log: QUORLOCK_LOG=debug writes a log to stderr. It takes a level (error, warn, info, debug, trace), or levels by target \
 such as quorlock=trace.
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Acquire(Acquire),
     Extend(Extend),
     Release(Release),
+    Elect(Elect),
+    Leader(Leader),
     Status(Status),
     Watch(Watch),
     ForceRelease(ForceRelease),

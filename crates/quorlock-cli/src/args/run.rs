@@ -1,6 +1,6 @@
 //! `quorlock run`: hold a lock while a command runs.
 
-use super::acquire::AcquireOptions;
+use super::acquire::{AcquireOptions, Sharing};
 use crate::output::duration;
 use clap::{Args, ValueEnum, ValueHint};
 use serde::Deserialize;
@@ -15,8 +15,9 @@ use std::time::Duration;
 ///
 /// The environment of the command has QUORLOCK_NAME, QUORLOCK_TOKEN, QUORLOCK_FENCE (send it with
 /// every write to what the lock protects) and QUORLOCK_EXPIRES_AT (when the lock ends unless it is
-/// extended, as Unix time in seconds). If QUORLOCK_NODES has a password in it, the command does not
-/// get it.
+/// extended, as Unix time in seconds). QUORLOCK_MODE is `exclusive` or `shared`, QUORLOCK_NAMES has
+/// all names, one per line, and QUORLOCK_SLOT is the number of the slot with --slots. If
+/// QUORLOCK_NODES has a password in it, the command does not get it.
 ///
 /// A command that runs as another user cannot be stopped: write `sudo quorlock run NAME -- CMD`,
 /// not `quorlock run NAME -- sudo CMD`.
@@ -26,16 +27,14 @@ pub(crate) struct Run {
     /// The lock: any text without control or invisible characters
     pub(crate) name: String,
 
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
-    pub(crate) command: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) command: CommandArgs,
+
+    #[command(flatten)]
+    pub(crate) sharing: Sharing,
 
     #[command(flatten)]
     pub(crate) options: AcquireOptions,
-
-    /// Run STRING through sh
-    #[arg(short = 'c', long = "shell", value_name = "STRING", conflicts_with = "command")]
-    pub(crate) shell: Option<OsString>,
 
     /// If another client holds the lock, exit 0 without running the command. For cron jobs on
     /// several machines
@@ -61,13 +60,25 @@ pub(crate) struct Run {
     #[arg(short = 'E', long, value_name = "N")]
     pub(crate) conflict_exit_code: Option<u8>,
 
-    /// Time from TERM to KILL if the lock is lost [default: a sixth of the ttl, at most 5s]
-    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
-    pub(crate) kill_grace: Option<Duration>,
-
     /// What to do with the command if the lock is lost [default: term]
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_lost: Option<OnLost>,
+}
+
+/// What runs under a lock.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CommandArgs {
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+
+    /// Run STRING through sh
+    #[arg(short = 'c', long = "shell", value_name = "STRING", conflicts_with = "command")]
+    pub(crate) shell: Option<OsString>,
+
+    /// Time from TERM to KILL if the lock is lost [default: a sixth of the ttl, at most 5s]
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) kill_grace: Option<Duration>,
 }
 
 const USAGE: &str = "\
@@ -79,7 +90,10 @@ Examples:
   quorlock run nightly-report -- ./report.sh
   quorlock run deploy --wait 5m --reason 'release 12' -- ./deploy
   quorlock run cleanup --skip --at-least 1m -- ./cleanup
-  quorlock run migrate -c 'cd /srv/app && ./migrate'";
+  quorlock run migrate -c 'cd /srv/app && ./migrate'
+  quorlock run config --shared -- ./report     (together with other readers, never with a writer)
+  quorlock run disk --also network -- ./test   (both names or none)
+  quorlock run gpu --slots 4 -- ./train        (at most 4 at the same time; QUORLOCK_SLOT is 0 to 3)";
 
 /// What to do with the command if the lock is lost.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, ValueEnum)]

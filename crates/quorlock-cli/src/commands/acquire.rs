@@ -1,15 +1,15 @@
 //! `quorlock acquire`: acquire a lock, print its token, and leave the lock to its ttl.
 
 use crate::args::Acquire;
-use crate::commands::acquire_lock::{LockObserver, acquire_lock};
+use crate::commands::acquire_lock::{LockObserver, Target};
 use crate::output::duration::show;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::{Output, json, shell_quote};
+use crate::output::{Output, json, shell_quote, subject};
 use crate::process::runtime;
 use crate::process::signals::Signals;
 use crate::settings::Settings;
-use quorlock::{Guard, Lock, Locker};
+use quorlock::{Guard, Locker};
 use serde_json::{Value, json};
 
 /// Acquires the lock and prints its token.
@@ -32,15 +32,14 @@ async fn acquire_and_print(
     let observer = LockObserver::new(output);
     let builder = settings.builder().max_attempts(u32::MAX).observer(observer.clone());
     let locker = settings.build(builder)?;
-    let lock = lock(args, &locker)?;
-    let acquired = acquire_lock(&lock, args.options.no_wait, &mut signals).await;
+    let acquired = target(args, &locker)?.acquire(args.options.no_wait, &mut signals).await;
     // Even after a failure: what an attempt set on some nodes must be undone before we end.
     locker.flush().await;
     let guard = acquired?;
     if !guard.is_held() {
         return Err(expired(&guard));
     }
-    let mut object = to_json(&guard, &locker, &observer);
+    let mut object = to_json(&args.name, &guard, &locker, &observer);
     if let Some(notice) = notice {
         object["notice"] = notice.into();
     }
@@ -57,37 +56,42 @@ async fn acquire_and_print(
     Ok(Exit::Success)
 }
 
-fn lock(args: &Acquire, locker: &Locker) -> Result<Lock, Failure> {
-    let lock = locker.named(&args.name)?.watchdog(false).outlives_process(true);
+fn target(args: &Acquire, locker: &Locker) -> Result<Target, Failure> {
+    let target = Target::new(locker, &args.name, &args.sharing)?;
+    let target = target.with(|lock| lock.watchdog(false).outlives_process(true));
     Ok(match &args.options.reason {
-        Some(reason) => lock.reason(reason.as_str()),
-        None => lock,
+        Some(reason) => target.with(|lock| lock.reason(reason.as_str())),
+        None => target,
     })
 }
 
 fn expired(guard: &Guard) -> Failure {
-    Failure::new(Exit::Lost, "lost", format!("lock `{}` was granted, but its time is over", guard.name()))
+    let lock = subject::phrase(guard.names());
+    Failure::new(Exit::Lost, "lost", format!("{lock} was granted, but its time is over"))
         .help("give a longer --ttl, or check the nodes with `quorlock doctor`")
 }
 
-fn to_json(guard: &Guard, locker: &Locker, observer: &LockObserver) -> Value {
-    json!({
-        "name": guard.name().as_str(),
+fn to_json(name: &str, guard: &Guard, locker: &Locker, observer: &LockObserver) -> Value {
+    let mut object = json!({
+        "name": name,
+        "mode": guard.mode(),
         "token": guard.token().as_str(),
         "fence": guard.fence().get(),
         "remaining_ms": json::millis(guard.remaining()),
         "votes": guard.votes(),
         "nodes": locker.quorum().nodes(),
         "waited_ms": observer.waited_ms(),
-    })
+    });
+    json::add_slot(&mut object, guard.names());
+    object
 }
 
 /// Prints how to go on, without the token: stdout may be a variable, stderr a log.
 fn print_next_steps(guard: &Guard, output: Output) {
-    let (name, left) = (guard.name(), show(guard.remaining()));
-    let extend = shell_quote::quorlock_command("extend", name, None);
-    let release = shell_quote::quorlock_command("release", name, None);
+    let (lock, left) = (subject::phrase(guard.names()), show(guard.remaining()));
+    let extend = shell_quote::quorlock_command("extend", guard.names(), None);
+    let release = shell_quote::quorlock_command("release", guard.names(), None);
     output.info_on_terminal(format_args!(
-        "lock `{name}` is valid for {left}; with the token in QUORLOCK_TOKEN or --token, extend with `{extend}`, release with `{release}`"
+        "{lock} is valid for {left}; with the token in QUORLOCK_TOKEN or --token, extend with `{extend}`, release with `{release}`"
     ));
 }

@@ -1,37 +1,86 @@
 //! Acquires the lock of a command, with progress messages, and stops at once on a signal.
 
-use crate::output::Output;
+use crate::args::Sharing;
 use crate::output::duration::show;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
+use crate::output::{Output, subject};
 use crate::process::signals::Signals;
-use quorlock::{AcquireError, Event, Guard, Holder, Lock, Observer};
+use quorlock::{AcquireError, Event, Guard, Holder, Lock, Locker, Observer, Permit, Semaphore};
 use rustix::process::Signal;
-use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::{env, iter, slice};
 use tokio::sync::Notify;
 
-/// Acquires the lock. With `no_wait` it does not wait for another holder.
-///
-/// # Errors
-/// The lock was not acquired, or a signal came first.
-pub(crate) async fn acquire_lock(
-    lock: &Lock,
-    no_wait: bool,
-    signals: &mut Signals,
-) -> Result<Guard, Failure> {
-    let acquiring = async { if no_wait { lock.try_acquire().await } else { lock.acquire().await } };
-    tokio::select! {
-        biased;
-        signal = signals.termination() => Err(interrupted(lock, signal)),
-        acquired = acquiring => acquired.map_err(not_acquired),
+/// What a command acquires.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Lock(Lock),
+    Semaphore(Semaphore),
+}
+
+impl Target {
+    /// What `name` and the flags of the user describe.
+    ///
+    /// # Errors
+    /// A name cannot be used, or there are too many.
+    pub(crate) fn new(locker: &Locker, name: &str, sharing: &Sharing) -> Result<Self, Failure> {
+        if let Some(slots) = sharing.slots {
+            return Ok(Target::Semaphore(locker.semaphore(name, slots)?));
+        }
+        let lock = match sharing.also.as_slice() {
+            [] => locker.named(name)?,
+            also => locker.all(iter::once(name).chain(also.iter().map(String::as_str)))?,
+        };
+        Ok(Target::Lock(if sharing.shared { lock.shared() } else { lock }))
+    }
+
+    /// Changes the settings of the lock or of the permits.
+    pub(crate) fn with(self, change: impl FnOnce(Lock) -> Lock) -> Self {
+        match self {
+            Target::Lock(lock) => Target::Lock(change(lock)),
+            Target::Semaphore(semaphore) => Target::Semaphore(semaphore.with(change)),
+        }
+    }
+
+    /// Acquires it. With `no_wait` it does not wait for another holder.
+    ///
+    /// # Errors
+    /// It was not acquired, or a signal came first.
+    pub(crate) async fn acquire(&self, no_wait: bool, signals: &mut Signals) -> Result<Guard, Failure> {
+        tokio::select! {
+            biased;
+            signal = signals.termination() => Err(interrupted(&self.phrase(), signal)),
+            acquired = self.acquire_unless_held(no_wait) => acquired.map_err(not_acquired),
+        }
+    }
+
+    async fn acquire_unless_held(&self, no_wait: bool) -> Result<Guard, AcquireError> {
+        match (self, no_wait) {
+            (Target::Lock(lock), false) => lock.acquire().await,
+            (Target::Lock(lock), true) => lock.try_acquire().await,
+            (Target::Semaphore(semaphore), false) => semaphore.acquire().await.map(Permit::into_guard),
+            (Target::Semaphore(semaphore), true) => semaphore.try_acquire().await.map(Permit::into_guard),
+        }
+    }
+
+    fn phrase(&self) -> String {
+        match self {
+            Target::Lock(lock) => subject::phrase(lock.names()),
+            Target::Semaphore(semaphore) => format!("semaphore `{}`", semaphore.name()),
+        }
     }
 }
 
-fn not_acquired(error: AcquireError) -> Failure {
+/// Why a lock was not acquired; if we would wait for ourselves, the help says so.
+pub(crate) fn not_acquired(error: AcquireError) -> Failure {
     let ours = env::var("QUORLOCK_TOKEN").unwrap_or_default();
-    let is_own = matches!(&error, AcquireError::Held { holder: Holder::Owner { token, .. }, .. } if token.as_str() == ours);
+    let is_own = match &error {
+        AcquireError::Held { holder, .. } => has_token(holder, &ours),
+        AcquireError::NamesHeld { held, .. } => held.iter().any(|held| has_token(&held.holder, &ours)),
+        _ => false,
+    };
     let failure = Failure::from(error);
     if is_own {
         return failure
@@ -40,8 +89,17 @@ fn not_acquired(error: AcquireError) -> Failure {
     failure
 }
 
-fn interrupted(lock: &Lock, signal: Signal) -> Failure {
-    Failure::new(Exit::from(signal), "interrupted", format!("stopped waiting for lock `{}`", lock.name()))
+fn has_token(holder: &Holder, ours: &str) -> bool {
+    match holder {
+        Holder::Owner { token, .. } => token.as_str() == ours,
+        Holder::Shared { readers } => readers.iter().any(|reader| reader.token.as_str() == ours),
+        _ => false,
+    }
+}
+
+/// A signal came while we waited for `what`.
+pub(crate) fn interrupted(what: &str, signal: Signal) -> Failure {
+    Failure::new(Exit::from(signal), "interrupted", format!("stopped waiting for {what}"))
 }
 
 /// Observes the one lock of a command: prints that it waits, and records how it was acquired.
@@ -95,9 +153,8 @@ impl Observer for LockObserver {
             {
                 let left =
                     left.map(|left| format!(" ({} left unless extended)", show(left))).unwrap_or_default();
-                self.0
-                    .output
-                    .info_on_terminal(format_args!("waiting for lock `{name}`, held by {holder}{left}"));
+                let lock = subject::phrase(slice::from_ref(name));
+                self.0.output.info_on_terminal(format_args!("waiting for {lock}, held by {holder}{left}"));
             }
             _ => {}
         }

@@ -3,13 +3,13 @@
 use crate::args::{ForceRelease, parse_token};
 use crate::output::exit_code::Exit;
 use crate::output::failure::{Failure, unconfirmed};
-use crate::output::{Output, is_interactive, json, lock_view, shell_quote};
+use crate::output::{Output, is_interactive, json, lock_view, shell_quote, subject};
 use crate::process::runtime;
 use crate::settings::Settings;
-use quorlock::node::{Content, View};
-use quorlock::{Holder, Inspection, Lock, ReleaseOutcome, Token};
+use quorlock::{Holder, Inspection, Lock, ReleaseOutcome};
 use serde_json::json;
 use std::io::{self, Write};
+use std::slice;
 use std::time::SystemTime;
 
 /// Releases the lock if its holder has the given token, and prints who held it.
@@ -30,9 +30,12 @@ pub(crate) fn force_release(
         let _inside = runtime.enter();
         settings.build(settings.read_only_builder())?
     };
-    let lock = locker.named(&args.name)?;
+    let lock = match args.slot {
+        Some(slot) => locker.slot(&args.name, slot)?,
+        None => locker.named(&args.name)?,
+    };
     let inspected = runtime.block_on(lock.inspect())?;
-    let holder = holder_with(&inspected, token).ok_or_else(|| other_holder(&inspected))?;
+    let holder = lock_view::holder_with(&inspected, token).ok_or_else(|| other_holder(&inspected))?;
     if !args.yes {
         confirm(&inspected, &holder)?;
     }
@@ -44,48 +47,47 @@ pub(crate) fn force_release(
     });
     // A majority that never had the lock answers no, while the minority that had it releases it.
     let outcome = match outcome {
-        ReleaseOutcome::AlreadyGone if holder != inspected.holder => ReleaseOutcome::Released,
+        ReleaseOutcome::AlreadyGone if !is_on_majority(&inspected, &holder) => ReleaseOutcome::Released,
         outcome => outcome,
     };
     print(&lock, &holder, outcome, output)
 }
 
-/// The holder with `token`, even if it has the lock on less than a majority.
-fn holder_with(inspected: &Inspection, token: Token) -> Option<Holder> {
-    if lock_view::token_of(&inspected.holder) == Some(token) {
-        return Some(inspected.holder.clone());
-    }
-    inspected.nodes.iter().find_map(|node| match &node.view {
-        Ok(View { content: Content::Lock(stored), .. }) if stored.token == token => {
-            Some(Holder::Owner { token, fence: stored.fence, owner: stored.owner.clone() })
+fn is_on_majority(inspected: &Inspection, holder: &Holder) -> bool {
+    match &inspected.holder {
+        Holder::Shared { readers } => {
+            readers.iter().any(|reader| Some(reader.token) == lock_view::token_of(holder))
         }
-        _ => None,
-    })
+        of_majority => of_majority == holder,
+    }
 }
 
 fn other_holder(inspected: &Inspection) -> Failure {
-    let name = &inspected.name;
+    let lock = subject::phrase(slice::from_ref(&inspected.name));
     let failure = match &inspected.holder {
         Holder::Nobody => {
-            Failure::new(Exit::Lost, "not_held", format!("lock `{name}` is not held under that token"))
+            Failure::new(Exit::Lost, "not_held", format!("{lock} is not held under that token"))
                 .help("it was released, or its time ran out: there is nothing to do")
         }
         holder => {
             let holder = lock_view::holder_since_text(holder, SystemTime::now());
-            let message = format!("lock `{name}` is not held under that token; now held by {holder}");
-            let status = shell_quote::quorlock_command("status --show-token", name, None);
+            let message = format!("{lock} is not held under that token; now held by {holder}");
+            let names = slice::from_ref(&inspected.name);
+            let status = shell_quote::quorlock_command("status --show-token", names, None);
             Failure::new(Exit::Lost, "not_held", message)
                 .help(format!("the holder that you named is gone; `{status}` shows who has it now"))
         }
     };
-    failure.detail("name", name.as_str()).detail("holder", json::holder(&inspected.holder))
+    let name = subject::given_name(&inspected.name);
+    failure.detail("name", name).detail("holder", json::holder(&inspected.holder))
 }
 
 /// Asks on the terminal. Anything but yes declines.
 fn confirm(inspected: &Inspection, holder: &Holder) -> Result<(), Failure> {
     let text = lock_view::holder_since_text(holder, SystemTime::now());
     let mut err = anstream::stderr();
-    let _ = writeln!(err, "quorlock: lock `{}` is held by {text}", inspected.name);
+    let lock = subject::phrase(slice::from_ref(&inspected.name));
+    let _ = writeln!(err, "quorlock: {lock} is held by {text}");
     if let Holder::Owner { owner, .. } = holder
         && let Some(reason) = &owner.reason
     {
@@ -102,22 +104,24 @@ fn confirm(inspected: &Inspection, holder: &Holder) -> Result<(), Failure> {
 }
 
 fn print(lock: &Lock, holder: &Holder, outcome: ReleaseOutcome, output: Output) -> Result<Exit, Failure> {
-    let name = lock.name();
+    let (name, text) = (subject::given_name(lock.name()), subject::phrase(lock.names()));
     match outcome {
         ReleaseOutcome::Released => {}
-        ReleaseOutcome::Unconfirmed { nodes } => return Err(unconfirmed(name, &nodes)),
+        ReleaseOutcome::Unconfirmed { nodes } => return Err(unconfirmed(lock.names(), &nodes)),
         _ => {
-            let message = format!("lock `{name}` was gone before it could be taken away");
-            return Err(Failure::new(Exit::Lost, "already_gone", message).detail("name", name.as_str()));
+            let message = format!("{text} was gone before it could be taken away");
+            return Err(Failure::new(Exit::Lost, "already_gone", message).detail("name", name));
         }
     }
-    output.print_json(&json!({
-        "name": name.as_str(),
+    let mut object = json!({
+        "name": name,
         "outcome": "released",
         "holder": json::holder(holder),
         "fence": lock_view::fence_of(holder),
-    }));
+    });
+    json::add_slot(&mut object, lock.names());
+    output.print_json(&object);
     let holder = lock_view::holder_since_text(holder, SystemTime::now());
-    output.info(format_args!("lock `{name}` was taken away; it was held by {holder}"));
+    output.info(format_args!("{text} was taken away; it was held by {holder}"));
     Ok(Exit::Success)
 }

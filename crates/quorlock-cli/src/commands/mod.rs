@@ -23,6 +23,8 @@ pub(crate) mod doctor;
 pub(crate) mod extend;
 pub(crate) mod force_release;
 pub(crate) mod init;
+pub(crate) mod inspect_lock;
+pub(crate) mod leader;
 pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod serve;

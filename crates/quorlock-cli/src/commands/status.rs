@@ -1,12 +1,14 @@
 //! `quorlock status`: who holds what.
 
 use crate::args::Status;
+use crate::commands::inspect_lock::Found;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::{Output, lock_view, shell_quote};
+use crate::output::{Output, lock_json, lock_view, shell_quote};
 use crate::process::runtime;
 use crate::settings::Settings;
-use quorlock::Locker;
+use quorlock::{Holder, Inspection, Locker, Token};
+use std::slice;
 use std::time::SystemTime;
 
 /// Prints one lock, or all that are held.
@@ -14,32 +16,48 @@ pub(crate) fn status(args: &Status, settings: &Settings, output: Output) -> Resu
     runtime::start()?.block_on(async {
         let locker = settings.build(settings.read_only_builder())?;
         match &args.name {
-            Some(name) => print_lock(&locker, name, args.show_token, output).await,
+            Some(name) => {
+                print_found(&Found::inspect(&locker, name, args.slots).await?, args.show_token, output)
+            }
             None => print_all(&locker, output).await,
         }
     })
 }
 
-async fn print_lock(locker: &Locker, name: &str, token: bool, output: Output) -> Result<Exit, Failure> {
-    let lock = locker.named(name)?.inspect().await?;
+fn print_found(found: &Found, show_token: bool, output: Output) -> Result<Exit, Failure> {
     let now = SystemTime::now();
-    output.print(&lock_view::lock_json(&lock, now, token), || {
-        let text = lock_view::lock_text(&lock, now);
-        match lock_view::token_of(&lock.holder).filter(|_| token) {
-            Some(token) => {
-                let command = shell_quote::quorlock_command("force-release", &lock.name, Some(token));
-                format!("{text}\n\n{command}")
-            }
-            None => text,
-        }
+    output.print(&found.to_json(now, show_token), || {
+        let text = found.text(now);
+        let commands = if show_token { force_releases(found) } else { Vec::new() };
+        if commands.is_empty() { text } else { format!("{text}\n\n{}", commands.join("\n")) }
     })?;
     Ok(Exit::Success)
+}
+
+/// The command for each holder that takes its lock away.
+fn force_releases(found: &Found) -> Vec<String> {
+    let locks = if found.is_semaphore() { &found.permits } else { slice::from_ref(&found.lock) };
+    let command = |lock: &Inspection, token| {
+        shell_quote::quorlock_command("force-release", slice::from_ref(&lock.name), Some(token))
+    };
+    locks
+        .iter()
+        .flat_map(|lock| tokens(&lock.holder).into_iter().map(move |token| command(lock, token)))
+        .collect()
+}
+
+fn tokens(holder: &Holder) -> Vec<Token> {
+    match holder {
+        Holder::Owner { token, .. } => vec![*token],
+        Holder::Shared { readers } => readers.iter().map(|reader| reader.token).collect(),
+        _ => Vec::new(),
+    }
 }
 
 async fn print_all(locker: &Locker, output: Output) -> Result<Exit, Failure> {
     let listing = locker.list().await?;
     let now = SystemTime::now();
-    output.print(&lock_view::listing_json(&listing, now), || lock_view::listing_text(&listing, now))?;
+    output.print(&lock_json::listing_json(&listing, now), || lock_view::listing_text(&listing, now))?;
     if !listing.complete {
         output.warn("there are more locks than could be listed; name the one that you need");
     }

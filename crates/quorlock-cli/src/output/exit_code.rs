@@ -10,6 +10,8 @@ pub(crate) enum Exit {
     Success,
     /// `doctor --strict` found a warning or an error, or the user answered no.
     Warnings,
+    /// The election has no leader.
+    NoLeader,
     /// Bad flag, name, duration, URL or configuration file.
     Usage,
     /// Too few nodes can vote.
@@ -35,7 +37,7 @@ impl Exit {
     pub(crate) fn code(self) -> u8 {
         match self {
             Exit::Success => 0,
-            Exit::Warnings => 1,
+            Exit::Warnings | Exit::NoLeader => 1,
             Exit::Usage => 2,
             Exit::NoQuorum => 69,
             Exit::Busy | Exit::Contended => 75,

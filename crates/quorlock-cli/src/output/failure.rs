@@ -3,12 +3,14 @@
 use crate::output::duration::show;
 use crate::output::exit_code::Exit;
 use crate::output::sanitize::sanitize_lines;
-use crate::output::{json, shell_quote};
+use crate::output::{json, lock_view, shell_quote, subject};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, Holder, InspectError, ListError, Name, NameError, NodeOutcome,
-    NodeReport,
+    AcquireError, ConfigError, ExtendError, HeldName, Holder, InspectError, ListError, Name, NameError,
+    NameSet, NodeOutcome, NodeReport,
 };
 use serde_json::{Map, Value, json};
+use std::slice;
+use std::time::Duration;
 
 /// Why a command failed.
 #[derive(Clone, Debug)]
@@ -86,7 +88,10 @@ impl Failure {
 
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
-        Self::new(Exit::Usage, "config", error.to_string())
+        match error {
+            ConfigError::Name(error) => error.into(),
+            error => Self::new(Exit::Usage, "config", error.to_string()),
+        }
     }
 }
 
@@ -100,28 +105,13 @@ impl From<AcquireError> for Failure {
     fn from(error: AcquireError) -> Self {
         let (kind, message) = (error.kind(), error.to_string());
         match error {
-            AcquireError::Held { lock, holder, left, .. } => {
-                let for_another = left.map(|left| format!(" for another {}", show(left)));
-                let for_another = for_another.unwrap_or_default();
-                let message = match &holder {
-                    Holder::Owner { owner, .. } => {
-                        let reason = owner.reason.as_deref().map(|reason| format!(": {reason}"));
-                        let (who, pid) = (&owner.who, owner.pid);
-                        format!(
-                            "lock `{lock}` is held by {who} (pid {pid}){for_another}{}",
-                            reason.unwrap_or_default()
-                        )
-                    }
-                    other => format!("lock `{lock}` is held by {other}{for_another}"),
-                };
-                let status = shell_quote::quorlock_command("status", lock.first(), None);
-                let exit = if holder == Holder::Unknown { Exit::Contended } else { Exit::Busy };
-                Self::new(exit, kind, message)
-                    .help(format!("wait longer with --wait, or see who has it with `{status}`"))
-                    .detail("name", lock.to_string())
-                    .detail("holder", json::holder(&holder))
-                    .detail("remaining_ms", left.map(json::millis))
-            }
+            AcquireError::Held { lock, holder, left, .. } => held(kind, &lock, &holder, left),
+            AcquireError::NamesHeld { lock, held, .. } => names_held(kind, &lock, &held),
+            AcquireError::NoPermit { lock, slots, .. } => no_permit(kind, &lock, slots),
+            AcquireError::SlotsDiffer { lock, recorded } => Self::new(Exit::Usage, kind, message)
+                .help(format!("give --slots {recorded}, as the clients that have a slot do"))
+                .detail("name", lock.to_string())
+                .detail("recorded", recorded),
             AcquireError::Contended { lock, attempts, waited } => {
                 let took = show(waited);
                 Self::new(
@@ -148,10 +138,73 @@ impl From<AcquireError> for Failure {
     }
 }
 
+/// Another client has the lock.
+fn held(kind: &'static str, lock: &NameSet, holder: &Holder, left: Option<Duration>) -> Failure {
+    let message = format!("lock `{lock}` is held by {}", holder_text(holder, left));
+    let status = shell_quote::quorlock_command("status", slice::from_ref(lock.first()), None);
+    let exit = if *holder == Holder::Unknown { Exit::Contended } else { Exit::Busy };
+    Failure::new(exit, kind, message)
+        .help(format!("wait longer with --wait, or see who has it with `{status}`"))
+        .detail("name", lock.to_string())
+        .detail("holder", json::holder(holder))
+        .detail("remaining_ms", left.map(json::millis))
+}
+
+/// Other clients have some of several names.
+fn names_held(kind: &'static str, lock: &NameSet, held: &[HeldName]) -> Failure {
+    let one =
+        |held: &HeldName| format!("`{}` is held by {}", held.name, holder_text(&held.holder, held.left));
+    let listed: Vec<String> = held.iter().map(one).collect();
+    let message = format!("locks `{lock}` cannot be held together: {}", listed.join("; "));
+    // At least one holder is known to have a majority, or it is not certain that any client works.
+    let is_busy = held.iter().any(|held| held.holder != Holder::Unknown);
+    let status = held.first().map_or(lock.first(), |held| &held.name);
+    let status = shell_quote::quorlock_command("status", slice::from_ref(status), None);
+    let objects: Vec<Value> = held.iter().map(held_json).collect();
+    let names: Vec<&str> = lock.iter().map(Name::as_str).collect();
+    Failure::new(if is_busy { Exit::Busy } else { Exit::Contended }, kind, message)
+        .help(format!("wait longer with --wait, or see who has it with `{status}`"))
+        .detail("names", names)
+        .detail("held", objects)
+}
+
+fn held_json(held: &HeldName) -> Value {
+    json!({
+        "name": held.name.as_str(),
+        "holder": json::holder(&held.holder),
+        "remaining_ms": held.left.map(json::millis),
+    })
+}
+
+/// All slots of a semaphore are taken.
+fn no_permit(kind: &'static str, lock: &NameSet, slots: u32) -> Failure {
+    let verb = format!("status --slots {slots}");
+    let status = shell_quote::quorlock_command(&verb, slice::from_ref(lock.first()), None);
+    let message = match slots {
+        1 => format!("semaphore `{lock}` has no free slot: the only one is taken"),
+        _ => format!("semaphore `{lock}` has no free slot: all {slots} are taken"),
+    };
+    Failure::new(Exit::Busy, kind, message)
+        .help(format!("wait longer with --wait, or see who has them with `{status}`"))
+        .detail("name", lock.to_string())
+        .detail("slots", slots)
+}
+
+/// A holder, how long it has the lock, and why.
+fn holder_text(holder: &Holder, left: Option<Duration>) -> String {
+    let for_another = left.map(|left| format!(" for another {}", show(left))).unwrap_or_default();
+    let reason = match holder {
+        Holder::Owner { owner, .. } => owner.reason.as_deref(),
+        _ => None,
+    };
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{}{for_another}{reason}", lock_view::holder_text(holder))
+}
+
 impl From<InspectError> for Failure {
     fn from(error: InspectError) -> Self {
-        let message =
-            format!("lock `{}` cannot be inspected: {} nodes must answer", error.lock, error.quorum);
+        let lock = subject::phrase(slice::from_ref(&error.lock));
+        let message = format!("{lock} cannot be inspected: {} nodes must answer", error.quorum);
         no_quorum("no_quorum", message, &error.nodes)
     }
 }
@@ -179,7 +232,8 @@ impl From<ExtendError> for Failure {
             ExtendError::NoQuorum { lock, nodes, .. } => no_quorum(
                 "no_quorum",
                 format!(
-                    "lock `{lock}` was not extended: too few nodes extended it; it is held until its old deadline"
+                    "{} was not extended: too few nodes extended it; it is held until its old deadline",
+                    subject::phrase(lock.as_slice())
                 ),
                 &nodes,
             ),
@@ -190,9 +244,10 @@ impl From<ExtendError> for Failure {
 }
 
 /// Too few nodes confirmed a release.
-pub(crate) fn unconfirmed(name: &Name, nodes: &[NodeReport]) -> Failure {
-    let message = format!("the release of lock `{name}` is not confirmed; at the latest its ttl frees it");
-    no_quorum("unconfirmed", message, nodes).detail("name", name.as_str()).detail("outcome", "unconfirmed")
+pub(crate) fn unconfirmed(names: &[Name], nodes: &[NodeReport]) -> Failure {
+    let (lock, name) = (subject::phrase(names), names.first().map(subject::given_name));
+    let message = format!("the release of {lock} is not confirmed; at the latest its ttl frees it");
+    no_quorum("unconfirmed", message, nodes).detail("name", name).detail("outcome", "unconfirmed")
 }
 
 /// Too few nodes took part; each one's cause is on a line of its own.

@@ -1,10 +1,9 @@
-//! A lock as the nodes see it, for people and for programs.
+//! A lock as the nodes see it, for people.
 
 use crate::output::duration::show;
-use crate::output::{json, relative_time, table};
+use crate::output::{relative_time, subject, table};
 use quorlock::node::{Content, View};
-use quorlock::{Holder, Inspection, Listing, NodeView, Token};
-use serde_json::{Value, json};
+use quorlock::{Fence, Holder, Inspection, Listing, NodeView, Owner, StoredLock, Token};
 use std::slice;
 use std::time::{Duration, SystemTime};
 
@@ -28,17 +27,27 @@ pub(crate) fn listing_text(listing: &Listing, now: SystemTime) -> String {
     }
 }
 
-/// All held locks for programs.
-pub(crate) fn listing_json(listing: &Listing, now: SystemTime) -> Value {
-    let locks: Vec<Value> = listing.held.iter().map(|lock| lock_json(lock, now, false)).collect();
-    json!({ "locks": locks, "complete": listing.complete })
+/// The slots of a semaphore that are taken, for people. If it is not known how many it has, the
+/// first 16 were inspected.
+pub(crate) fn permits_text(
+    semaphore: &str,
+    slots: Option<u32>,
+    permits: &[Inspection],
+    now: SystemTime,
+) -> String {
+    let taken = permits.len();
+    let of = slots.map_or("its first 16".to_owned(), |slots| slots.to_string());
+    let summary = format!("semaphore `{semaphore}`: {taken} of {of} slots taken");
+    if permits.is_empty() { summary } else { format!("{summary}\n\n{}", locks_table(permits, now)) }
 }
 
-/// The locks as a table, one line each.
+/// The locks as a table, one line for each holder.
 fn locks_table(locks: &[Inspection], now: SystemTime) -> String {
     let mut table = table::with(&HEADER);
     for lock in locks {
-        table.add_row(row(lock, now));
+        for row in rows(lock, now) {
+            table.add_row(row);
+        }
     }
     table::text(&table)
 }
@@ -51,7 +60,7 @@ fn whole_values(lock: &Inspection) -> String {
         _ => None,
     };
     let values = [
-        ("name", Some(lock.name.to_string())),
+        ("name", Some(subject::label(&lock.name))),
         ("holder", Some(holder_text(&lock.holder))),
         ("reason", reason),
     ];
@@ -77,15 +86,26 @@ pub(crate) fn free_text(lock: &Inspection) -> String {
     let fence = lock.fence.map_or("it never had a fence".to_owned(), |fence| format!("last fence {fence}"));
     let is_contended = lock.nodes.iter().any(|node| matches!(&node.view, Ok(view) if !is_free(view)));
     let but = if is_contended { " (some nodes hold it, but no majority)" } else { "" };
-    format!("lock `{}` is free{but}; {fence}", lock.name)
+    format!("{} is free{but}; {fence}", subject::phrase(slice::from_ref(&lock.name)))
 }
 
 /// The holder of a lock, for people, without the reason.
 pub(crate) fn holder_text(holder: &Holder) -> String {
     match holder {
-        Holder::Owner { owner, .. } => format!("{} (pid {})", owner.who, owner.pid),
+        Holder::Owner { owner, .. } => owner_text(owner),
+        Holder::Shared { readers } => match readers.as_slice() {
+            [one] => format!("{} (shared)", owner_text(&one.owner)),
+            [one, ..] => {
+                format!("{} clients that share it, such as {}", readers.len(), owner_text(&one.owner))
+            }
+            [] => holder.to_string(),
+        },
         other => other.to_string(),
     }
+}
+
+fn owner_text(owner: &Owner) -> String {
+    format!("{} (pid {})", owner.who, owner.pid)
 }
 
 /// The holder of a lock and since when it holds it, for people.
@@ -96,32 +116,6 @@ pub(crate) fn holder_since_text(holder: &Holder, now: SystemTime) -> String {
         }
         other => holder_text(other),
     }
-}
-
-/// The lock for programs, with the token only if `show_token`.
-pub(crate) fn lock_json(lock: &Inspection, now: SystemTime, show_token: bool) -> Value {
-    let held_for = match &lock.holder {
-        Holder::Owner { owner, .. } => now.duration_since(owner.since).ok().or(Some(Duration::ZERO)),
-        _ => None,
-    };
-    let holder = token_of(&lock.holder);
-    let nodes: Vec<Value> = lock.nodes.iter().map(|node| node_json(node, holder, show_token)).collect();
-    let mut object = json!({
-        "name": lock.name.as_str(),
-        "held": lock.is_held(),
-        "holder": json::holder(&lock.holder),
-        "held_ms": held_for.map(json::millis),
-        "remaining_ms": lock.left.map(json::millis),
-        "fence": fence_of(&lock.holder),
-        "last_fence": lock.fence.map(|fence| fence.get()),
-        "votes": lock.votes,
-        "nodes": lock.quorum.nodes(),
-        "per_node": nodes,
-    });
-    if show_token {
-        object["token"] = holder.map(|token| token.to_string()).into();
-    }
-    object
 }
 
 /// The token of a holder that has one.
@@ -140,19 +134,65 @@ pub(crate) fn fence_of(holder: &Holder) -> Option<u64> {
     }
 }
 
-fn row(lock: &Inspection, now: SystemTime) -> [String; 7] {
-    let dash = || "-".to_owned();
-    let (since, reason) = match &lock.holder {
-        Holder::Owner { owner, .. } => {
-            (relative_time::show(owner.since, now), owner.reason.clone().unwrap_or_else(dash))
-        }
-        _ => (dash(), dash()),
+/// The holder of `inspected` that has `token`, even if it has the lock on less than a majority.
+pub(crate) fn holder_with(inspected: &Inspection, token: Token) -> Option<Holder> {
+    let of_majority = match &inspected.holder {
+        Holder::Owner { token: held, .. } if *held == token => Some(inspected.holder.clone()),
+        Holder::Shared { readers } => reader_with(readers, token),
+        _ => None,
     };
-    let fence = fence_of(&lock.holder).map_or_else(dash, |fence| fence.to_string());
+    of_majority.or_else(|| {
+        inspected.nodes.iter().find_map(|node| match &node.view.as_ref().ok()?.content {
+            Content::Lock(stored) if stored.token == token => Some(owner_of(stored)),
+            Content::Shared(readers) => reader_with(readers, token),
+            _ => None,
+        })
+    })
+}
+
+fn reader_with(readers: &[StoredLock], token: Token) -> Option<Holder> {
+    readers.iter().find(|reader| reader.token == token).map(owner_of)
+}
+
+fn owner_of(stored: &StoredLock) -> Holder {
+    Holder::Owner { token: stored.token, fence: stored.fence, owner: stored.owner.clone() }
+}
+
+/// One row, or one for each client that shares the lock.
+fn rows(lock: &Inspection, now: SystemTime) -> Vec<[String; 7]> {
+    let left = remaining(lock.left);
+    match &lock.holder {
+        Holder::Owner { owner, fence, .. } => {
+            vec![row(lock, owner_text(owner), Some((owner, *fence)), left, now)]
+        }
+        Holder::Shared { readers } if !readers.is_empty() => {
+            let last = readers.len() - 1;
+            let of_reader = |(at, reader): (usize, &StoredLock)| {
+                // The reader that ends last comes last.
+                let left = if at == last { left.clone() } else { format!("<{left}") };
+                let holder = format!("shared: {}", owner_text(&reader.owner));
+                row(lock, holder, Some((&reader.owner, reader.fence)), left, now)
+            };
+            readers.iter().enumerate().map(of_reader).collect()
+        }
+        other => vec![row(lock, holder_text(other), None, left, now)],
+    }
+}
+
+fn row(
+    lock: &Inspection,
+    holder: String,
+    owner: Option<(&Owner, Fence)>,
+    left: String,
+    now: SystemTime,
+) -> [String; 7] {
+    let dash = || "-".to_owned();
+    let since = owner.map_or_else(dash, |(owner, _)| relative_time::show(owner.since, now));
+    let fence = owner.map_or_else(dash, |(_, fence)| fence.to_string());
+    let reason = owner.and_then(|(owner, _)| owner.reason.clone()).unwrap_or_else(dash);
     let votes = format!("{}/{}", lock.votes, lock.quorum.nodes());
-    let [name, holder, reason] =
-        [lock.name.to_string(), holder_text(&lock.holder), reason].map(table::truncate);
-    [name, holder, since, remaining(lock.left), fence, votes, reason]
+    let [name, holder, reason] = [subject::label(&lock.name), holder, reason].map(table::truncate);
+    [name, holder, since, left, fence, votes, reason]
 }
 
 fn stored_text(node: &NodeView, holder: Option<Token>) -> String {
@@ -165,41 +205,14 @@ fn stored_text(node: &NodeView, holder: Option<Token>) -> String {
         Ok(View { content: Content::Lock(stored), .. }) => {
             table::truncate(format!("held by {} (pid {})", stored.owner.who, stored.owner.pid))
         }
+        Ok(View { content: Content::Shared(readers), .. }) => match readers.len() {
+            1 => "shared by 1 client".to_owned(),
+            count => format!("shared by {count} clients"),
+        },
         Ok(View { content: Content::Foreign(value), .. }) => {
             format!("held by another program (value `{value}`)")
         }
         Ok(_) => "an unknown value".to_owned(),
-    }
-}
-
-fn node_json(node: &NodeView, holder: Option<Token>, show_token: bool) -> Value {
-    let name = &*node.node;
-    let view = match &node.view {
-        Ok(view) => view,
-        Err(cause) => {
-            return json!({ "node": name, "state": "failed", "kind": cause.kind(), "cause": cause.to_string() });
-        }
-    };
-    let left = view.left.map(json::millis);
-    match &view.content {
-        Content::Free => json!({ "node": name, "state": "free" }),
-        Content::Lock(stored) if Some(stored.token) == holder => json!({
-            "node": name, "state": "holds", "fence": stored.fence.get(), "remaining_ms": left,
-        }),
-        Content::Lock(stored) => {
-            let mut object = json!({
-                "node": name, "state": "other", "fence": stored.fence.get(), "remaining_ms": left,
-                "owner": stored.owner.who, "pid": stored.owner.pid,
-            });
-            if show_token {
-                object["token"] = stored.token.as_str().into();
-            }
-            object
-        }
-        Content::Foreign(value) => {
-            json!({ "node": name, "state": "foreign", "foreign": value, "remaining_ms": left })
-        }
-        _ => json!({ "node": name, "state": "unknown" }),
     }
 }
 

@@ -4,10 +4,12 @@ pub(crate) mod duration;
 pub(crate) mod exit_code;
 pub(crate) mod failure;
 pub(crate) mod json;
+pub(crate) mod lock_json;
 pub(crate) mod lock_view;
 pub(crate) mod relative_time;
 pub(crate) mod sanitize;
 pub(crate) mod shell_quote;
+pub(crate) mod subject;
 pub(crate) mod table;
 
 use anstyle::{AnsiColor, Style};

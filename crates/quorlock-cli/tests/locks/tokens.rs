@@ -67,7 +67,10 @@ fn programs_get_name_token_fence_time_and_votes() {
     let servers = Servers::start(3);
     let home = Home::on(&servers);
     let taken = home.run(&["acquire", "job", "--ttl", "20s", "--json"]).exits(0).json();
-    assert_eq!(keys(&taken), ["fence", "name", "nodes", "remaining_ms", "token", "votes", "waited_ms"]);
+    assert_eq!(
+        keys(&taken),
+        ["fence", "mode", "name", "nodes", "remaining_ms", "token", "votes", "waited_ms"]
+    );
     let token = taken["token"].as_str().unwrap();
     let left = taken["remaining_ms"].as_u64().unwrap();
     assert!((10_000..20_000).contains(&left), "{left}");

@@ -63,6 +63,14 @@ impl Locker {
         self.0.semaphore(name, slots).map(Semaphore::new)
     }
 
+    /// The lock on one slot of the semaphore called `name`; see [`crate::Locker::slot`].
+    ///
+    /// # Errors
+    /// As [`crate::Locker::slot`].
+    pub fn slot(&self, name: impl AsRef<str>, slot: u32) -> Result<Lock, ConfigError> {
+        self.0.slot(name, slot).map(Lock::new)
+    }
+
     /// The election called `name`; see [`crate::Locker::election`].
     ///
     /// # Errors

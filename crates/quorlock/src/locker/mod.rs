@@ -111,6 +111,16 @@ impl Locker {
         Semaphore::new(self.named(name)?, slots)
     }
 
+    /// The lock on slot `slot` of the semaphore called `name`: to inspect it, or to extend and release it by
+    /// its token. To take a permit call [`Semaphore::acquire`], which checks how many slots others count.
+    ///
+    /// # Errors
+    /// As [`Locker::semaphore`].
+    pub fn slot(&self, name: impl AsRef<str>, slot: u32) -> Result<Lock, ConfigError> {
+        let semaphore = self.semaphore(name, slot.saturating_add(1))?;
+        Ok(self.lock(Name::of_slot(semaphore.name(), slot).into()))
+    }
+
     /// The election called `name`: one of its candidates leads at a time.
     ///
     /// # Errors

@@ -1,15 +1,14 @@
 //! The command as a process: started, followed, stopped and continued, signalled, ended.
 
-use super::config::RunConfig;
+use super::command_config::CommandConfig;
 use super::dead_man_switch::{DeadManSwitch, KillTarget};
 use super::descendants;
+use super::environment::Environment;
 use super::terminal::Terminal;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::json;
 use crate::process::parent_death::spawn_with_parent_death_signal;
 use crate::process::signals::is_termination;
-use crate::settings;
 use quorlock::Guard;
 use rustix::io::Errno;
 use rustix::process::{
@@ -56,16 +55,15 @@ impl Child {
     ///
     /// # Errors
     /// As in shells: exit 127 if there is no such command, 126 if it cannot be run.
-    pub(super) fn start(config: &RunConfig, guard: &Guard) -> Result<Self, Failure> {
+    pub(super) fn start(
+        config: &CommandConfig,
+        guard: &Guard,
+        environment: Environment<'_>,
+    ) -> Result<Self, Failure> {
         let terminal = Terminal::find();
         let mut command = Command::new(&config.command[0]);
-        command
-            .args(&config.command[1..])
-            .env("QUORLOCK_NAME", guard.name().as_str())
-            .env("QUORLOCK_TOKEN", guard.token().as_str())
-            .env("QUORLOCK_FENCE", guard.fence().to_string())
-            .env("QUORLOCK_EXPIRES_AT", json::unix_seconds(guard.expires_at()).to_string());
-        settings::withhold_passwords(&mut command);
+        command.args(&config.command[1..]);
+        environment.set(&mut command, guard);
         if terminal.gives_own_group() {
             command.process_group(0);
         }

@@ -1,39 +1,26 @@
 //! The validated arguments of a run.
 
-use crate::args::{Cli, OnLost, Run};
-use crate::output::Output;
-use crate::output::duration::show;
+use super::command_config::CommandConfig;
+use crate::args::{Run, Sharing};
+use crate::commands::acquire_lock::Target;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
 use crate::settings::{Settings, Source};
-use clap::Parser;
-use clap::error::ErrorKind;
-use quorlock::{Builder, Guard, Lock, Locker};
-use rustix::process::geteuid;
-use std::env;
-use std::ffi::OsString;
-use std::path::Path;
+use quorlock::Locker;
 use std::time::Duration;
-
-/// Programs that run a command as another user, usually as root.
-const USER_SWITCHES: [&str; 4] = ["sudo", "su", "doas", "pkexec"];
 
 /// What to run, under which lock, with which limits.
 #[derive(Debug)]
 pub(super) struct RunConfig {
     pub(super) settings: Settings,
-    name: String,
-    pub(super) command: Vec<OsString>,
+    pub(super) name: String,
+    sharing: Sharing,
+    pub(super) command: CommandConfig,
     pub(super) no_wait: bool,
     pub(super) skip: bool,
     /// How to exit if another client holds the lock.
     pub(super) busy_exit: Exit,
     pub(super) at_least: Option<Duration>,
-    pub(super) on_lost: OnLost,
-    /// From TERM to KILL.
-    pub(super) kill_grace: Duration,
-    /// From KILL to the end of the lock.
-    pub(super) kill_slack: Duration,
     max_hold: Option<Duration>,
     reason: Option<String>,
 }
@@ -42,126 +29,33 @@ impl RunConfig {
     /// Validates the arguments.
     ///
     /// # Errors
-    /// No name or no command was given, or the kill grace does not fit into the ttl.
+    /// As [`CommandConfig::new`].
     pub(super) fn new(args: &Run, mut settings: Settings) -> Result<Self, Failure> {
-        check_name(args)?;
         settings.ttl.set(args.options.ttl, "--ttl");
         settings.wait.set(args.options.wait, "--wait");
-        settings.kill_grace.set(args.kill_grace.map(Some), "--kill-grace");
+        settings.kill_grace.set(args.command.kill_grace.map(Some), "--kill-grace");
         settings.on_lost.set(args.on_lost, "--on-lost");
         let waits = settings.wait.source == Source::Flag("--wait");
-        let ttl = settings.ttl.value;
         Ok(Self {
             name: args.name.clone(),
-            command: command(args)?,
+            sharing: args.sharing.clone(),
+            command: CommandConfig::new("run", &args.name, &args.command, &settings)?,
             no_wait: args.options.no_wait || (args.skip && !waits),
             skip: args.skip,
             busy_exit: args.conflict_exit_code.map_or(Exit::Busy, Exit::Code),
             at_least: args.at_least,
-            on_lost: settings.on_lost.value,
-            kill_grace: kill_grace(&settings)?,
-            kill_slack: kill_slack(ttl),
             max_hold: args.max_hold,
             reason: args.options.reason.clone(),
             settings,
         })
     }
 
-    /// The settings of the locker, with a loss margin that leaves time to end the command before
-    /// the lock ends.
-    pub(super) fn builder(&self) -> Builder {
-        let margin = match self.on_lost {
-            OnLost::Term => self.kill_grace + self.kill_slack,
-            OnLost::Kill => self.kill_slack,
-            OnLost::Warn => return self.settings.builder().max_attempts(u32::MAX),
-        };
-        self.settings.builder().max_attempts(u32::MAX).loss_margin(margin)
-    }
-
-    /// When the dead man's switch kills the command unless the lock is extended; `None` if the
-    /// command may go on without the lock.
-    ///
-    /// We kill it ourselves when `kill_slack` is left, or earlier; the switch acts when half of
-    /// that is left. After a short hold it is an eighth of the time left, so that the switch does
-    /// not act before us.
-    pub(super) fn time_to_kill(&self, guard: &Guard) -> Option<Duration> {
-        let left = guard.time_left();
-        match self.on_lost {
-            OnLost::Warn => None,
-            OnLost::Term | OnLost::Kill => Some(left - (self.kill_slack / 2).min(left / 8)),
-        }
-    }
-
-    pub(super) fn lock(&self, locker: &Locker) -> Result<Lock, Failure> {
-        let mut lock = locker.named(&self.name)?;
+    pub(super) fn target(&self, locker: &Locker) -> Result<Target, Failure> {
+        let mut target = Target::new(locker, &self.name, &self.sharing)?;
         if let Some(hold) = self.max_hold {
-            lock = lock.max_hold(hold);
+            target = target.with(|lock| lock.max_hold(hold));
         }
-        Ok(match &self.reason {
-            Some(reason) => lock.reason(reason.as_str()),
-            None => lock.reason(self.program()),
-        })
+        let reason = self.reason.clone().unwrap_or_else(|| self.command.program());
+        Ok(target.with(|lock| lock.reason(reason)))
     }
-
-    /// Warns if the command will run as another user: we could not stop it when the lock is lost.
-    pub(super) fn warn_if_other_user(&self, output: Output) {
-        let program = self.program();
-        if USER_SWITCHES.contains(&program.as_str()) && !geteuid().is_root() && self.on_lost != OnLost::Warn {
-            output.warn(format_args!(
-                "`{program}` runs the command as another user, so it cannot be stopped if the lock is lost; start it \
-                 with `{program} quorlock run ...` instead"
-            ));
-        }
-    }
-
-    /// The program without its arguments, which may be secrets, as the reason for the lock.
-    fn program(&self) -> String {
-        let program = Path::new(&self.command[0]);
-        program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
-    }
-}
-
-/// Refuses `quorlock run -- CMD ARG`, which would run ARG under a lock named CMD. A name that
-/// begins with a dash can only be given after the `--`.
-fn check_name(args: &Run) -> Result<(), Failure> {
-    let before = env::args_os().take_while(|arg| arg != "--");
-    let is_missing = matches!(Cli::try_parse_from(before), Err(error) if error.kind() == ErrorKind::MissingRequiredArgument);
-    if !is_missing || args.name.starts_with('-') {
-        return Ok(());
-    }
-    let command: Vec<_> = args.command.iter().map(|arg| arg.to_string_lossy()).collect();
-    let command = format!("{} {}", args.name, command.join(" "));
-    Err(Failure::usage("no lock name was given").help(format!("quorlock run NAME -- {}", command.trim_end())))
-}
-
-fn command(args: &Run) -> Result<Vec<OsString>, Failure> {
-    if let Some(line) = &args.shell {
-        return Ok(vec!["sh".into(), "-c".into(), line.clone()]);
-    }
-    if args.command.is_empty() {
-        return Err(Failure::usage("no command was given")
-            .help(format!("quorlock run {} -- CMD ARG..., or -c 'STRING' to run it through sh", args.name)));
-    }
-    Ok(args.command.clone())
-}
-
-/// How long before the end of the lock KILL is sent: time for the kernel, and for a busy machine.
-fn kill_slack(ttl: Duration) -> Duration {
-    (ttl / 50).clamp(Duration::from_millis(30), Duration::from_millis(500))
-}
-
-/// The time from TERM to KILL. It must fit twice into the ttl, so that enough time is left to work
-/// in.
-fn kill_grace(settings: &Settings) -> Result<Duration, Failure> {
-    let ttl = settings.ttl.value;
-    let Some(grace) = settings.kill_grace.value else {
-        return Ok((ttl / 6).min(Duration::from_secs(5)));
-    };
-    let most = (ttl.saturating_mul(45) / 100).saturating_sub(kill_slack(ttl));
-    if grace > most {
-        let (given, ttl, most) = (show(grace), show(ttl), show(most));
-        return Err(Failure::usage(format!("a kill grace of {given} does not fit into a ttl of {ttl}"))
-            .help(format!("give at most --kill-grace {most}, or a longer --ttl")));
-    }
-    Ok(grace)
 }

@@ -1,23 +1,28 @@
 //! `quorlock run`: hold a lock while a command runs, and end the command before the lock ends.
 
 mod child;
+mod command_config;
 mod config;
 mod dead_man_switch;
 mod descendants;
+mod elect;
+mod environment;
 mod report;
 mod supervise;
 mod terminal;
 
 use crate::args::Run;
-use crate::commands::acquire_lock::{LockObserver, acquire_lock};
-use crate::output::Output;
+use crate::commands::acquire_lock::LockObserver;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
+use crate::output::{Output, subject};
 use crate::process::runtime;
 use crate::process::signals::Signals;
 use crate::settings::Settings;
 use child::Child;
 use config::RunConfig;
+pub(crate) use elect::elect;
+use environment::Environment;
 use quorlock::{Guard, ReleaseOutcome};
 use report::RunReport;
 use supervise::{CommandEnd, supervise};
@@ -29,7 +34,7 @@ pub(crate) fn run(args: &Run, settings: Settings, output: Output) -> Result<Exit
     let config = RunConfig::new(args, settings)?;
     let is_shared = args.skip || args.at_least.is_some() || args.options.wait.is_some();
     let notice = config.settings.local_notice(is_shared, output);
-    config.warn_if_other_user(output);
+    config.command.warn_if_other_user(output);
     let done = runtime::start()?.block_on(run_under_lock(&config, notice, output));
     done.map_err(|failure| failure.notice(notice))
 }
@@ -42,14 +47,14 @@ pub(crate) fn print_failure(failure: &Failure, output: Output) {
 async fn run_under_lock(config: &RunConfig, notice: Option<&str>, output: Output) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let observer = LockObserver::new(output);
-    let locker = config.settings.build(config.builder().observer(observer.clone()))?;
-    let lock = config.lock(&locker)?;
-    let acquired = acquire_lock(&lock, config.no_wait, &mut signals).await;
+    let builder = config.command.builder(&config.settings);
+    let locker = config.settings.build(builder.observer(observer.clone()))?;
+    let acquired = config.target(&locker)?.acquire(config.no_wait, &mut signals).await;
     let guard = match acquired {
         Ok(guard) => guard,
         Err(busy) if busy.exit == Exit::Busy && config.skip => {
             output.info_on_terminal(format_args!("skipped: {}", busy.message()));
-            report::print_skipped(lock.name(), notice, output);
+            report::print_skipped(&config.name, notice, output);
             locker.flush().await;
             return Ok(Exit::Success);
         }
@@ -59,15 +64,18 @@ async fn run_under_lock(config: &RunConfig, notice: Option<&str>, output: Output
             return Err(if is_busy { failure.exit(config.busy_exit) } else { failure });
         }
     };
-    let end = match Child::start(config, &guard) {
-        Ok(mut child) => supervise(&mut child, &guard, &mut signals, config, &observer, output).await,
+    let environment = Environment { name: &config.name, is_election: false };
+    let end = match Child::start(&config.command, &guard, environment) {
+        Ok(mut child) => {
+            supervise(&mut child, &guard, &mut signals, &config.command, &observer, output).await
+        }
         Err(failure) => {
             let _outcome = guard.release().await;
             locker.flush().await;
             return Err(failure);
         }
     };
-    let mut report = RunReport::new(&guard, &observer, &end, notice);
+    let mut report = RunReport::new(&config.name, &guard, &observer, &end, notice);
     let held_on = hold_at_least(&guard, config, &end, &mut signals).await;
     report.add_release(&release(guard, &end, output).await, held_on);
     locker.flush().await;
@@ -91,10 +99,10 @@ async fn hold_at_least(guard: &Guard, config: &RunConfig, end: &CommandEnd, sign
 }
 
 async fn release(guard: Guard, end: &CommandEnd, output: Output) -> ReleaseOutcome {
-    let name = guard.name().clone();
+    let lock = subject::phrase(guard.names());
     let outcome = guard.release().await;
     if let (ReleaseOutcome::Unconfirmed { .. }, None) = (&outcome, &end.lost) {
-        output.warn(format_args!("the release of lock `{name}` is {outcome}; its ttl frees it"));
+        output.warn(format_args!("the release of {lock} is {outcome}; its ttl frees it"));
     }
     outcome
 }

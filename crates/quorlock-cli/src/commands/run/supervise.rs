@@ -1,15 +1,15 @@
 //! Follows the command until it ends, and ends it before the lock ends.
 
 use super::child::{Change, Child};
-use super::config::RunConfig;
+use super::command_config::CommandConfig;
 use super::report;
 use crate::args::OnLost;
 use crate::commands::acquire_lock::LockObserver;
-use crate::output::Output;
 use crate::output::exit_code::Exit;
-use crate::process::signals::{Received, Signals};
+use crate::output::{Output, subject};
+use crate::process::signals::{Received, Signals, is_termination};
 use quorlock::{Guard, LeaseState, Lost};
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,6 +22,8 @@ pub(super) struct CommandEnd {
     pub(super) lost: Option<Lost>,
     /// From the grant to the end of the command.
     pub(super) held: Duration,
+    /// Whether we were asked to end while the command ran.
+    pub(super) is_asked_to_end: bool,
     /// Processes of another user that go on without the lock, because we cannot stop them.
     pub(super) unstoppable: Vec<Pid>,
 }
@@ -31,7 +33,7 @@ pub(super) async fn supervise(
     child: &mut Child,
     guard: &Guard,
     signals: &mut Signals,
-    config: &RunConfig,
+    config: &CommandConfig,
     observer: &LockObserver,
     output: Output,
 ) -> CommandEnd {
@@ -39,7 +41,8 @@ pub(super) async fn supervise(
     let mut lost: Option<Lost> = None;
     let mut kill_at: Option<Instant> = None;
     let mut ended: Option<Exit> = None;
-    loop {
+    let mut is_asked_to_end = false;
+    let unstoppable = loop {
         if ended.is_some() {
             // The lock may have ended before the command while we were stopped.
             let is_late = matches!(guard.state(), LeaseState::Lost(_)) || child.is_overdue();
@@ -54,20 +57,22 @@ pub(super) async fn supervise(
             }
             let is_over = lost.is_none() || config.on_lost == OnLost::Warn || !child.has_descendants();
             if is_over {
-                return CommandEnd { exit: ended, lost, held: start.elapsed(), unstoppable: Vec::new() };
+                break Vec::new();
             }
         }
         // KILL was sent, and we may not kill the processes that still run: waiting would not end
         // them.
         if lost.is_some() && kill_at.is_none() && config.on_lost != OnLost::Warn && child.is_out_of_reach() {
-            return CommandEnd { exit: ended, lost, held: start.elapsed(), unstoppable: child.unstoppable() };
+            break child.unstoppable();
         }
         tokio::select! {
             biased;
             received = signals.next() => match received {
-                Received::Signal(signal) => if !child.forward(signal) {
-                    output.warn(format_args!("the command runs as another user and does not get signal {}", signal.as_raw()));
-                },
+                Received::Signal(signal) => {
+                    // Many servers reload their configuration on HUP.
+                    is_asked_to_end |= is_termination(signal) && signal != Signal::HUP;
+                    forward(child, signal, output);
+                }
                 Received::ChildChanged => for change in child.poll_changes() {
                     match change {
                         Change::Ended(exit) => ended = Some(exit),
@@ -90,6 +95,15 @@ pub(super) async fn supervise(
                 kill_at = None;
             }
         }
+    };
+    CommandEnd { exit: ended, lost, held: start.elapsed(), is_asked_to_end, unstoppable }
+}
+
+/// Forwards a signal to the command.
+fn forward(child: &Child, signal: Signal, output: Output) {
+    if !child.forward(signal) {
+        let number = signal.as_raw();
+        output.warn(format_args!("the command runs as another user and does not get signal {number}"));
     }
 }
 
@@ -97,11 +111,12 @@ pub(super) async fn supervise(
 fn end_command(
     child: &mut Child,
     guard: &Guard,
-    config: &RunConfig,
+    config: &CommandConfig,
     lost: &Lost,
     output: Output,
 ) -> Option<Instant> {
     let left = guard.time_left().saturating_sub(config.kill_slack);
+    let lost = subject::lost_text(lost);
     let grace = match config.on_lost {
         OnLost::Warn => {
             output.warn(format_args!("{lost}; the command goes on without it"));

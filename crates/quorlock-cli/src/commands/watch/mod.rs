@@ -24,15 +24,16 @@ pub(crate) fn watch(args: &Watch, settings: &Settings, output: Output) -> Result
 async fn print_snapshots(args: &Watch, settings: &Settings, output: Output) -> Result<Exit, Failure> {
     let mut signals = Signals::listen()?;
     let locker = settings.build(settings.read_only_builder())?;
-    let lock = args.name.as_ref().map(|name| locker.named(name)).transpose()?;
+    // A name that cannot be used is reported once, not at every interval.
+    args.name.as_ref().map(|name| locker.named(name)).transpose()?;
     let mut sink = Sink::open(output)?;
     let mut ticks = interval(args.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let next = async {
             ticks.tick().await;
-            match &lock {
-                Some(lock) => Snapshot::of_lock(&locker, lock).await,
+            match &args.name {
+                Some(name) => Snapshot::of_name(&locker, name, args.slots).await,
                 None => Snapshot::of_all(&locker).await,
             }
         };

@@ -1,11 +1,13 @@
 //! Locks and nodes at one time, as a page, a line or an object.
 
+use crate::args::SlotArgs;
+use crate::commands::inspect_lock::Found;
 use crate::output::duration::show;
 use crate::output::failure::Failure;
-use crate::output::{json, lock_view, relative_time};
+use crate::output::{json, lock_json, lock_view, relative_time, subject};
 use anstyle::{AnsiColor, Style};
 use quorlock::node::NodeHealth;
-use quorlock::{Inspection, Listing, Lock, Locker};
+use quorlock::{Inspection, Listing, Locker};
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
@@ -22,13 +24,13 @@ pub(super) struct Snapshot {
 
 #[derive(Debug)]
 enum Locks {
-    One(Inspection),
+    One(Box<Found>),
     All(Listing),
 }
 
 impl Snapshot {
-    pub(super) async fn of_lock(locker: &Locker, lock: &Lock) -> Self {
-        let locks = lock.inspect().await.map(Locks::One).map_err(Failure::from);
+    pub(super) async fn of_name(locker: &Locker, name: &str, slots: SlotArgs) -> Self {
+        let locks = Found::inspect(locker, name, slots).await.map(|found| Locks::One(Box::new(found)));
         Self { time: SystemTime::now(), nodes: locker.health(), locks }
     }
 
@@ -43,7 +45,7 @@ impl Snapshot {
         let title = format!("quorlock  {time}  every {}  (q: quit)", show(interval));
         let nodes: Vec<String> = self.nodes.iter().map(node_line).collect();
         let body = match &self.locks {
-            Ok(Locks::One(lock)) => lock_view::lock_text(lock, self.time),
+            Ok(Locks::One(found)) => found.text(self.time),
             Ok(Locks::All(listing)) if listing.complete => lock_view::listing_text(listing, self.time),
             Ok(Locks::All(listing)) => format!("{}\n(not all)", lock_view::listing_text(listing, self.time)),
             Err(failure) => format!("{DOWN}error:{DOWN:#} {}", failure.message()),
@@ -54,11 +56,9 @@ impl Snapshot {
     /// For a file or a pipe.
     pub(super) fn to_line(&self) -> String {
         let locks = match &self.locks {
-            Ok(Locks::One(lock)) => brief(lock),
-            Ok(Locks::All(listing)) => {
-                let locks: Vec<String> = listing.held.iter().map(brief).collect();
-                if locks.is_empty() { "no lock is held".to_owned() } else { locks.join("; ") }
-            }
+            Ok(Locks::One(found)) if found.is_semaphore() => briefs(&found.permits, "no slot is taken"),
+            Ok(Locks::One(found)) => brief(&found.lock),
+            Ok(Locks::All(listing)) => briefs(&listing.held, "no lock is held"),
             Err(failure) => format!("error: {}", failure.message().replace('\n', " ")),
         };
         format!("{} nodes {} up: {locks}", relative_time::date_time(self.time), self.up())
@@ -67,8 +67,8 @@ impl Snapshot {
     /// For programs.
     pub(super) fn to_json(&self) -> Value {
         let mut object = match &self.locks {
-            Ok(Locks::One(lock)) => json!({ "lock": lock_view::lock_json(lock, self.time, false) }),
-            Ok(Locks::All(listing)) => lock_view::listing_json(listing, self.time),
+            Ok(Locks::One(found)) => json!({ "lock": found.to_json(self.time, false) }),
+            Ok(Locks::All(listing)) => lock_json::listing_json(listing, self.time),
             Err(failure) => failure.to_json(),
         };
         object["time"] = json::unix_seconds(self.time).into();
@@ -83,12 +83,17 @@ impl Snapshot {
     }
 }
 
+fn briefs(locks: &[Inspection], none: &str) -> String {
+    let locks: Vec<String> = locks.iter().map(brief).collect();
+    if locks.is_empty() { none.to_owned() } else { locks.join("; ") }
+}
+
 fn brief(lock: &Inspection) -> String {
     if !lock.is_held() {
         return lock_view::free_text(lock);
     }
     let left = lock.left.map(|left| format!(" for another {}", show(left))).unwrap_or_default();
-    format!("`{}` held by {}{left}", lock.name, lock_view::holder_text(&lock.holder))
+    format!("`{}` held by {}{left}", subject::label(&lock.name), lock_view::holder_text(&lock.holder))
 }
 
 fn node_line(NodeHealth { node, health, .. }: &NodeHealth) -> String {
