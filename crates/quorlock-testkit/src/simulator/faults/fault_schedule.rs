@@ -100,7 +100,11 @@ impl Injection {
             Fault::Duplicate => self.disturb_paths(client, |conditions, _| conditions.duplicates = 30),
             Fault::Split => self.disturb_paths(client, |conditions, _| conditions.splits = 60),
             Fault::HalfReply => self.disturb_paths(client, |conditions, _| conditions.half_replies = 20),
-            Fault::RepeatedReply => self.disturb_paths(client, |conditions, _| conditions.repeats = 20),
+            Fault::RepeatedReply => {
+                let is_sought = self.participants.injected_bug() == Some(InjectedBug::RepeatedReply);
+                let percent = if is_sought { 100 } else { 20 };
+                self.disturb_paths(client, |conditions, _| conditions.repeats = percent);
+            }
             Fault::FullSocket => self.disturb_paths(client, |conditions, _| conditions.is_full = true),
             Fault::Partition => self.disturb_paths(client, |conditions, _| {
                 conditions.no_requests = true;

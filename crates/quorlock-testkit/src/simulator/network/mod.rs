@@ -27,6 +27,8 @@ use traffic::Traffic;
 
 /// A released lock that is still stored after this long without any fault was not released.
 const RELEASED_WITHIN: Duration = Duration::from_secs(1);
+/// How long after a reply its repetition comes at the latest.
+const REPEATED_WITHIN: Duration = Duration::from_millis(10);
 
 /// The path from one client process to one server, with all its connections. Cheap to clone.
 #[derive(Clone)]
@@ -331,11 +333,12 @@ impl Path {
                     connection.is_silent = true;
                 }
                 segment => {
+                    connection.replies.send(arrives, segment.clone());
                     if rng.chance(conditions.repeats) {
                         *has_repeats = true;
-                        connection.replies.send(arrives, segment.clone());
+                        // Perhaps while the client waits for the reply to its next command.
+                        connection.replies.send(arrives + rng.span(Duration::ZERO, REPEATED_WITHIN), segment);
                     }
-                    connection.replies.send(arrives, segment);
                 }
             }
         }

@@ -173,7 +173,7 @@ fn encode_setup(out: &mut Vec<u8>, login: &Login) {
     Encoder::command(out, 1).arg("INFO");
     Encoder::command(out, 2).arg("SELECT").number(login.db.into());
     commands::raw(out, &compare_and_delete::WHICH.map(str::as_bytes));
-    for script in Script::ALL {
+    for script in Script::LOADED {
         Encoder::command(out, 3).arg("SCRIPT").arg("LOAD").arg(script.body());
     }
     if login.durable {
@@ -193,8 +193,8 @@ async fn read_setup(socket: &mut Socket, login: &Login) -> Result<Setup, NodeErr
     let selected = socket.reply().await?;
     let fast = compare_and_delete::supported(&socket.reply().await?);
     let mut hashes = Hashes::default();
-    let mut loaded = Vec::with_capacity(Script::ALL.len());
-    for _ in Script::ALL {
+    let mut loaded = Vec::with_capacity(Script::LOADED.len());
+    for _ in Script::LOADED {
         loaded.push(socket.reply().await?);
     }
     let durable = match login.durable {
@@ -204,7 +204,7 @@ async fn read_setup(socket: &mut Socket, login: &Login) -> Result<Setup, NodeErr
     // A server that is loading refuses the rest as well, and `INFO` gives the better reason.
     server_info.check(true)?;
     accepted(selected)?;
-    for (script, answer) in Script::ALL.into_iter().zip(loaded) {
+    for (script, answer) in Script::LOADED.into_iter().zip(loaded) {
         if !hashes.record(script, &accepted(answer)?) {
             return Err(protocol("a script got no hash"));
         }

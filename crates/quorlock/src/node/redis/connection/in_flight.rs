@@ -201,8 +201,16 @@ impl InFlight {
             && is_missing_script(text, link)
             && !update.call.sends_script
         {
-            update.call.sends_script = true;
-            link.lock().outbox.push_update(update);
+            let mut state = link.lock();
+            state.outbox.forget_script(update.request.command());
+            if update.call.kind == UpdateKind::Vote {
+                // Sent again, it might be executed behind the release that undoes it.
+                drop(state);
+                update.request.answer(Reply::failed(classify(text)));
+            } else {
+                update.call.sends_script = true;
+                state.outbox.push_update(update);
+            }
             return Ok(());
         }
         let PendingUpdate { request, call, .. } = update;

@@ -103,14 +103,22 @@ impl Outbox {
     }
 
     fn update(&mut self, request: Request, kind: UpdateKind, is_guarded: bool) {
-        let update = PendingUpdate { request, call: self.next_call(kind), is_guarded };
-        self.push_update(update);
+        let call = self.next_call(kind, request.command());
+        self.push_update(PendingUpdate { request, call, is_guarded });
     }
 
-    fn next_call(&mut self, kind: UpdateKind) -> UpdateCall {
+    fn next_call(&mut self, kind: UpdateKind, command: &Command) -> UpdateCall {
         let call_id = FIRST_CALL_ID + self.calls;
         self.calls += 1;
-        UpdateCall { kind, call_id, sends_script: false }
+        let sends_script = commands::script_of(command).is_some_and(|script| self.hashes.must_send(script));
+        UpdateCall { kind, call_id, sends_script }
+    }
+
+    /// Records that the server has forgotten the script that executes `command`.
+    pub(crate) fn forget_script(&mut self, command: &Command) {
+        if let Some(script) = commands::script_of(command) {
+            self.hashes.forget(script);
+        }
     }
 
     /// Encodes a command that a script of its own executes.
@@ -129,7 +137,7 @@ impl Outbox {
 
     /// Asks for the shared holders of a name, to complete the inspection `request`, which found `view`.
     pub(crate) fn readers(&mut self, request: Request, view: View) {
-        let call = self.next_call(UpdateKind::Readers);
+        let call = self.next_call(UpdateKind::Readers, request.command());
         self.push_readers(PendingReaders {
             update: PendingUpdate { request, call, is_guarded: false },
             view,

@@ -156,6 +156,21 @@ pub(crate) enum UpdateKind {
     Slots,
 }
 
+/// The script that executes `command`; `None` for plain commands and releases.
+pub(crate) fn script_of(command: &Command) -> Option<Script> {
+    Some(match command {
+        Command::Acquire(acquire) if acquire.mode == Mode::Shared => Script::Share,
+        Command::Acquire(acquire) if acquire.is_repair() => Script::Repair,
+        Command::Acquire(_) => Script::Upgrade,
+        Command::Extend { .. } => Script::Extend,
+        Command::Stamp { .. } => Script::Stamp,
+        Command::Downgrade { .. } => Script::Downgrade,
+        Command::Inspect { .. } => Script::Readers,
+        Command::Slots { .. } => Script::Slots,
+        Command::Release { .. } | Command::HoldOffReaders { .. } => return None,
+    })
+}
+
 /// Encodes `command` as the script takes it.
 pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call: &UpdateCall) {
     let start = |out, script, keys, args| self::script(out, hashes, script, call.sends_script, keys, args);

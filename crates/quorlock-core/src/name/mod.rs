@@ -1,5 +1,7 @@
 //! The name of a lock, checked once when it is made.
 
+pub mod set;
+
 use crate::hash::fnv1a;
 use crate::text::is_shown;
 use serde::{Deserialize, Serialize};

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(names.first().as_str(), "a");
         assert!(!names.is_single());
         let one = set(&["a"]).unwrap();
-        assert!(one.is_single() && one == *"a" && one == NameSet::from(Name::new("a").unwrap()));
+        assert!(one.is_single() && one == *"a" && one == Name::new("a").unwrap());
     }
 
     #[test]
