@@ -37,6 +37,8 @@
 //! - [`Lock`]: a named thing that one could hold.
 //! - [`Guard`]: a held lock, kept alive in the background and released when dropped.
 //! - [`Lease`]: a view of a held lock for other tasks; [`Lock::run`] hands one to the work.
+//! - [`Lock::shared`]: readers that share a lock; [`Locker::all`]: several names together.
+//! - [`Semaphore`] and [`Permit`]: at most so many clients at a time; [`Election`] and [`Leadership`]: one leader.
 //! - [`blocking`]: the same types without async.
 //! - [`fenced`]: a resource that refuses an outdated holder.
 //! - [`optimistic`]: changes of one value that need no lock.

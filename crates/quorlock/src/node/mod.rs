@@ -1,4 +1,4 @@
-//! A node: anything that can vote. Five commands, one answer each, and hints about released names.
+//! A node: anything that can vote. Eight commands, one answer each, and hints about released names.
 
 mod command;
 #[cfg(test)]

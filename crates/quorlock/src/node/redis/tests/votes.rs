@@ -1,4 +1,4 @@
-//! The five commands on a healthy server.
+//! The commands of an exclusive lock on a healthy server.
 
 use super::*;
 use crate::node::WakeThreshold;
