@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use std::fs;
 
 /// Prints its term and leads until it is signalled.
-const LEAD: &str = "echo leads >&2; echo $QUORLOCK_TERM >> terms; exec sleep 600";
+const LEAD: &str = "echo $QUORLOCK_TERM >> terms; echo leads >&2; exec sleep 600";
 
 fn candidate(home: &Home, value: &str) -> Running {
     home.start(&["elect", "scheduler", "--quiet", "--ttl", "3s", "--value", value, "-c", LEAD])

@@ -132,6 +132,9 @@ impl Client {
         if plan == Plan::ContinueByToken {
             return self.continue_by_token(guard).await;
         }
+        if self.participants.injected_bug() == Some(InjectedBug::RepeatedReply) {
+            self.use_another_lock(guard.name()).await;
+        }
         if !self.work_under(&guard, incarnation).await {
             // Its process is dead and its links are cut, so dropping the guard sends nothing.
             return drop(guard);
@@ -140,6 +143,17 @@ impl Client {
             Plan::HandOver => self.hand_over(guard, incarnation).await,
             Plan::GiveToken => self.give_token(guard),
             Plan::Keep | Plan::ContinueByToken => self.release(guard).await,
+        }
+    }
+
+    /// Acquires another lock while the reply to the vote for the first may come again: both have the same shape.
+    async fn use_another_lock(&mut self, first: &Name) {
+        let Some(name) = self.names.iter().find(|name| *name != first).cloned() else { return };
+        if let Some((guard, incarnation)) = self.acquire(&name).await {
+            if !self.work_under(&guard, incarnation).await {
+                return drop(guard);
+            }
+            self.release(guard).await;
         }
     }
 
