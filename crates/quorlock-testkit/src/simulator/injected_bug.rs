@@ -71,8 +71,6 @@ pub enum InjectedBug {
     RepairCounts,
     /// An acquire that may have reached the server counts as never sent.
     SentAsUnsent,
-    /// A repair that was not sent makes its lock count as never sent.
-    RepairUnsent,
     /// Hints are subscribed to after the lock was found to be held.
     HintsAfterLook,
     /// A script that the server does not have is not sent again.
@@ -85,7 +83,7 @@ pub enum InjectedBug {
 
 impl InjectedBug {
     /// All of them.
-    pub const ALL: [InjectedBug; 36] = [
+    pub const ALL: [InjectedBug; 35] = [
         InjectedBug::NoStamp,
         InjectedBug::LooseRaise,
         InjectedBug::TokenReuse,
@@ -117,7 +115,6 @@ impl InjectedBug {
         InjectedBug::ReleaseOvertakes,
         InjectedBug::RepairCounts,
         InjectedBug::SentAsUnsent,
-        InjectedBug::RepairUnsent,
         InjectedBug::HintsAfterLook,
         InjectedBug::NoScript,
         InjectedBug::OldConnectionKept,
@@ -165,7 +162,6 @@ impl InjectedBug {
             InjectedBug::SentAsUnsent | InjectedBug::UnackedForgotten | InjectedBug::ReleaseOvertakes => {
                 &[Fault::Cut, Fault::Delay]
             }
-            InjectedBug::RepairUnsent => &[Fault::Amnesia, Fault::Cut],
             InjectedBug::RunIdIgnored => &[Fault::LostTail, Fault::Failover],
             InjectedBug::EpochUnchecked => &[Fault::Flush],
             InjectedBug::QuarantinedVote | InjectedBug::MatureForever => &[Fault::Amnesia, Fault::Flush],
@@ -214,7 +210,6 @@ impl InjectedBug {
             InjectedBug::ReleaseOvertakes => LibraryBug::ReleaseOvertakes,
             InjectedBug::RepairCounts => LibraryBug::RepairCounts,
             InjectedBug::SentAsUnsent => LibraryBug::SentAsUnsent,
-            InjectedBug::RepairUnsent => LibraryBug::RepairUnsent,
             InjectedBug::HintsAfterLook => LibraryBug::HintsAfterLook,
             InjectedBug::NoScript => LibraryBug::NoScript,
             InjectedBug::OldConnectionKept => LibraryBug::OldConnectionKept,
@@ -257,7 +252,6 @@ impl InjectedBug {
             InjectedBug::ReleaseOvertakes => "release-overtakes",
             InjectedBug::RepairCounts => "repair-counts",
             InjectedBug::SentAsUnsent => "sent-as-unsent",
-            InjectedBug::RepairUnsent => "repair-unsent",
             InjectedBug::HintsAfterLook => "hints-after-look",
             InjectedBug::NoScript => "no-script",
             InjectedBug::OldConnectionKept => "old-connection-kept",

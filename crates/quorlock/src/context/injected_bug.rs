@@ -46,8 +46,6 @@ pub enum InjectedBug {
     RepairCounts,
     /// An acquire that may have reached the server counts as never sent.
     SentAsUnsent,
-    /// A repair that was not sent makes its lock count as never sent.
-    RepairUnsent,
     /// Hints are subscribed to after the lock was found to be held.
     HintsAfterLook,
     /// A script that the server does not have is not sent again.

@@ -173,8 +173,7 @@ impl LinkState {
             }
             // The token of a repair or an upgrade is that of a lock which the server may hold already.
             Command::Acquire(vote)
-                if (vote.kind == AcquireKind::Vote || ctx.injected.is_on(InjectedBug::RepairUnsent))
-                    && !matches!(self.phase, Phase::Ready) =>
+                if vote.kind == AcquireKind::Vote && !matches!(self.phase, Phase::Ready) =>
             {
                 self.unacked.record_unsent(&vote.name, vote.token);
             }
@@ -382,6 +381,23 @@ impl Unsent {
 mod tests {
     use super::*;
     use quorlock_core::{Name, Token};
+
+    /// Goal: a repair or an upgrade that was not sent does not make the release of its lock superfluous.
+    #[test]
+    fn the_token_of_a_repair_or_an_upgrade_is_still_to_be_released() {
+        use crate::node::contract::{TTL, acquire, release};
+        for (kind, is_kept) in
+            [(AcquireKind::Vote, false), (AcquireKind::Repair, true), (AcquireKind::Upgrade, true)]
+        {
+            let ctx = Context::default();
+            let mut state = LinkState::new(&ctx);
+            let Command::Acquire(mut unsent) = acquire("a", 1, 5, TTL, false) else { panic!("no acquire") };
+            unsent.kind = kind;
+            state.keep_unacked(&Command::Acquire(unsent), &ctx);
+            state.keep_unacked(&release("a", 1), &ctx);
+            assert_eq!(!state.unacked.is_empty(), is_kept, "{kind:?}");
+        }
+    }
 
     #[test]
     fn only_the_first_command_of_a_write_wakes_the_driver() {
