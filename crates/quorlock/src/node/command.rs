@@ -62,7 +62,7 @@ pub enum Command {
         /// Whether the name may be held shared. If not, the node need not look for that.
         may_be_shared: bool,
         /// Whether another process than the one that acquired it releases it. A node that may be one of
-        /// several then refuses to extend the token, and a repair with it ([`Acquire::repair`]), for
+        /// several then refuses to extend the token, and a repair with it ([`AcquireKind::Repair`]), for
         /// twice as long as a lock may last, whether it had the lock or not: the process that acquired
         /// it does not know yet, and would keep the lock or bring it back.
         forced: bool,
