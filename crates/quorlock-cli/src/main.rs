@@ -17,8 +17,10 @@ mod output;
 mod process;
 mod settings;
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("the command line tool needs Linux, whose kernel ends a command together with us");
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!(
+    "the command line tool runs on Linux and macOS: `process/platform` has what differs between kernels"
+);
 
 use args::{Cli, Command, Config};
 use clap::error::ErrorKind;

@@ -13,11 +13,13 @@ const (
 	opAcquire      = "acquire"
 	opAdopt        = "adopt"
 	opExtend       = "extend"
+	opDowngrade    = "downgrade"
 	opEnd          = "end"
 	opForceRelease = "force-release"
 	opForget       = "forget"
 	opShow         = "show"
 	opRead         = "read"
+	opSharedRead   = "shared-read"
 	opWrite        = "write"
 )
 
@@ -34,6 +36,7 @@ type operation struct {
 	Client  *int    `json:"client"`
 	Name    *string `json:"name"`
 	Fence   *uint64 `json:"fence"`
+	Shared  bool    `json:"shared"`
 	Call    *int64  `json:"call"`
 	Return  *int64  `json:"return"`
 	Ok      *bool   `json:"ok"`
@@ -93,12 +96,12 @@ func (h *history) add(op operation) error {
 		h.order = append(h.order, at)
 	}
 	switch op.Op {
-	case opAcquire, opAdopt, opExtend, opEnd, opForceRelease:
+	case opAcquire, opAdopt, opExtend, opDowngrade, opEnd, opForceRelease:
 		h.locks[at] = append(h.locks[at], op)
 	case opShow:
 		h.accesses[at] = append(h.accesses[at], op)
-	case opRead, opWrite:
-		if op.Op == opRead && op.Value == nil && op.Return != nil || op.Op == opWrite && (op.Value == nil || op.BasedOn == nil) {
+	case opRead, opSharedRead, opWrite:
+		if !op.hasValues() {
 			return fmt.Errorf("%s needs its values", op.Op)
 		}
 		h.accesses[at] = append(h.accesses[at], op)
@@ -106,6 +109,18 @@ func (h *history) add(op operation) error {
 		return fmt.Errorf("unknown operation %q", op.Op)
 	}
 	return nil
+}
+
+// hasValues is whether an access to the protected value has all that its kind needs.
+func (op operation) hasValues() bool {
+	switch op.Op {
+	case opRead:
+		return op.Value != nil || op.Return == nil
+	case opSharedRead:
+		return op.Ok == nil || *op.Ok == (op.Value != nil)
+	default:
+		return op.Value != nil && op.BasedOn != nil
+	}
 }
 
 // calledAt is the call time, or the start of the history if it is unknown.
@@ -129,7 +144,11 @@ func (op operation) String() string {
 	if op.Client != nil {
 		who = fmt.Sprintf("client %d", *op.Client)
 	}
-	text := fmt.Sprintf("%s: %s with fence %d, from %s to %s", who, op.Op, *op.Fence, moment(op.Call), moment(op.Return))
+	what := op.Op
+	if op.Shared {
+		what += " shared"
+	}
+	text := fmt.Sprintf("%s: %s with fence %d, from %s to %s", who, what, *op.Fence, moment(op.Call), moment(op.Return))
 	if op.BasedOn != nil {
 		text += fmt.Sprintf(", based on %q", *op.BasedOn)
 	}

@@ -2,45 +2,71 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/anishathalye/porcupine"
 )
 
 // lockState is who has the lock, by fence, and the highest fence so far.
 type lockState struct {
-	isHeld  bool
-	highest uint64
+	// holders are several only if the lock is shared.
+	holders  []uint64
+	isShared bool
+	highest  uint64
 }
 
-// lockModel is a lock that one client has at a time, with fences that rise.
+// lockModel is a lock that one client has alone, or that clients share, with fences that rise.
 var lockModel = porcupine.Model{
 	Init: func() any { return lockState{} },
 	Step: func(state, input, _ any) (bool, any) {
-		lock, op := state.(lockState), input.(operation)
-		isHolder := lock.isHeld && lock.highest == *op.Fence
-		switch op.Op {
-		case opAcquire:
-			return !lock.isHeld && *op.Fence > lock.highest, lockState{true, *op.Fence}
-		case opAdopt, opExtend:
-			return isHolder, lock
-		default:
-			return isHolder, lockState{false, lock.highest}
-		}
+		return stepLock(state.(lockState), input.(operation))
+	},
+	Equal: func(one, other any) bool {
+		a, b := one.(lockState), other.(lockState)
+		return a.isShared == b.isShared && a.highest == b.highest && slices.Equal(a.holders, b.holders)
 	},
 	DescribeState: func(state any) string {
 		lock := state.(lockState)
-		if lock.isHeld {
-			return fmt.Sprintf("held with fence %d", lock.highest)
+		switch {
+		case len(lock.holders) == 0:
+			return fmt.Sprintf("free, highest fence %d", lock.highest)
+		case lock.isShared:
+			return fmt.Sprintf("shared by fences %d, highest fence %d", lock.holders, lock.highest)
+		default:
+			return fmt.Sprintf("held with fence %d", lock.holders[0])
 		}
-		return fmt.Sprintf("free, highest fence %d", lock.highest)
 	},
 	DescribeOperation: func(input, _ any) string { return input.(operation).String() },
+}
+
+// stepLock does not change `lock`: the search goes on from it in several ways.
+func stepLock(lock lockState, op operation) (bool, lockState) {
+	place := slices.Index(lock.holders, *op.Fence)
+	switch op.Op {
+	case opAcquire:
+		isFree := len(lock.holders) == 0 || lock.isShared && op.Shared
+		// Fences rise, so the holders stay in order.
+		holders := append(slices.Clone(lock.holders), *op.Fence)
+		return isFree && *op.Fence > lock.highest, lockState{holders, op.Shared, *op.Fence}
+	case opAdopt, opExtend:
+		return place >= 0, lock
+	case opDowngrade:
+		return place >= 0 && !lock.isShared, lockState{lock.holders, true, lock.highest}
+	default:
+		if place < 0 {
+			return false, lock
+		}
+		holders := slices.Delete(slices.Clone(lock.holders), place, place+1)
+		return true, lockState{holders, lock.isShared && len(holders) > 0, lock.highest}
+	}
 }
 
 // hold is all that is known of the lock of one fence.
 type hold struct {
 	acquires []operation
 	uses     []operation
+	// downgrades are the moments from which others can share it.
+	downgrades []operation
 	// lastEnd is the last known moment at which one of its holders had it; nil if none is.
 	lastEnd *operation
 	// forced is the first moment from which a client may have released it by force.
@@ -73,6 +99,8 @@ func (h *hold) add(op operation) {
 		h.acquires = append(h.acquires, op)
 	case opAdopt, opExtend:
 		h.uses = append(h.uses, op)
+	case opDowngrade:
+		h.downgrades = append(h.downgrades, op)
 	case opForceRelease:
 		if h.forced == nil || op.calledAt() < h.forced.calledAt() {
 			h.forced = &op
@@ -118,8 +146,19 @@ func (h *hold) operations(forgets []operation) (operations []porcupine.Operation
 			operations = append(operations, timed(op, *op.Call))
 		}
 	}
+	for _, op := range h.downgrades {
+		if op.returnedAt() <= limit {
+			operations = append(operations, timed(op, op.calledAt()))
+		}
+	}
 	limit = min(limit, end.calledAt())
 	end.Call = &limit
+	returned := limit
+	for _, op := range operations {
+		returned = max(returned, op.Return)
+	}
+	// It comes as soon as it can: a lock that ends later keeps more clients out, and lets none in.
+	end.Return = &returned
 	return append(operations, timed(end, limit)), isPromised
 }
 

@@ -14,7 +14,7 @@
 //! | [`exposition`] | reading the text that Prometheus scrapes |
 //! | [`operations`] | the operations of a history, as JSON lines for another checker |
 //! | `processes` | child processes: starting, stopping (SIGSTOP), ports and clocks, other Redlock clients |
-//! | `servers` | real Redis and Valkey servers and etcd clusters on loopback |
+//! | `servers` | real servers on loopback: Redis, Valkey, etcd, Consul, ZooKeeper and PostgreSQL |
 //! | `faults` | what a single test breaks: a faulty node, a fault proxy, a test clock |
 //! | [`simulator`] | the shipped lock on simulated servers, networks and clocks, on a seeded schedule |
 //! | [`nemesis`] | the shipped lock on real servers, in real client processes, with faults (Jepsen's word) |
@@ -51,9 +51,12 @@ pub use servers::Servers;
 pub use servers::builder::{Binary, Fsync, ServerBuilder};
 pub use servers::certs::Certs;
 pub use servers::connection::{Connection, Reply};
-pub use servers::etcd::Etcd;
+pub use servers::consul::Consul;
+pub use servers::etcd::{Etcd, EtcdVersion};
 pub use servers::init::{init_nodes, init_nodes_blocking};
+pub use servers::postgres::{PgBouncer, Postgres};
 pub use servers::server::Server;
+pub use servers::zookeeper::ZooKeeper;
 
 /// The examples of the README are tested, too.
 #[cfg(doctest)]

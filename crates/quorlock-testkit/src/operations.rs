@@ -17,6 +17,8 @@ pub enum OperationKind {
     Adopt,
     /// A lock was extended.
     Extend,
+    /// A client that had a lock alone shares it from now on.
+    Downgrade,
     /// A client does not hold its lock any more: released, handed over, lost, expired, or its process
     /// died.
     End,
@@ -26,8 +28,10 @@ pub enum OperationKind {
     Forget,
     /// A client showed its fence to the protected resource.
     Show,
-    /// A client read the protected value.
+    /// A client read the protected value, to write it.
     Read,
+    /// A client that shares the lock showed its fence to the resource and read the value.
+    SharedRead,
     /// A client wrote the protected value.
     Write,
 }
@@ -43,6 +47,9 @@ pub struct Operation {
     pub name: Option<String>,
     /// The fence of the lock.
     pub fence: Option<u64>,
+    /// Whether the lock was granted shared.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
     /// Not before this moment; unknown if absent.
     #[serde(serialize_with = "nanoseconds")]
     pub call: Option<Duration>,
@@ -68,6 +75,7 @@ impl Operation {
             client: None,
             name: None,
             fence: None,
+            shared: false,
             call: None,
             returned: None,
             ok: None,
@@ -125,5 +133,17 @@ mod tests {
         let expected =
             r#"{"world":3,"op":"acquire","client":1,"name":"a","fence":7,"call":2000,"return":null}"#;
         assert_eq!(String::from_utf8(lines).unwrap(), format!("{expected}\n"));
+    }
+
+    #[test]
+    fn only_a_shared_lock_is_marked() {
+        let acquire = |shared| {
+            let mut lines = Vec::new();
+            let acquire = Operation::on_lock(OperationKind::Acquire, None, "a", 7);
+            write_operations(&mut lines, 3, &[Operation { shared, ..acquire }]).unwrap();
+            String::from_utf8(lines).unwrap()
+        };
+        assert!(acquire(true).contains(r#""fence":7,"shared":true"#));
+        assert!(!acquire(false).contains("shared"));
     }
 }

@@ -1,5 +1,5 @@
-//! porcupine, a checker by other people, accepts the histories of the simulator and refuses those of
-//! injected bugs.
+//! porcupine, a checker by other people, accepts the histories of the simulator and of storms, and refuses
+//! those of injected bugs.
 #![allow(clippy::unwrap_used)]
 
 use quorlock_testkit::simulator::{History, WorldKind};
@@ -61,6 +61,23 @@ fn porcupine_finds_an_order_for_tame_and_wild_worlds() {
         let (code, output) = check(checker, &simulate("world", &["--seed", &seed]));
         assert_eq!(code, ORDERED, "seed {seed}: {output}");
     }
+}
+
+/// Goal: what a storm exports of readers, sets of names and permits is a history that has an order.
+#[test]
+fn porcupine_finds_an_order_for_a_storm() {
+    let Some(checker) = checker() else { return };
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("storm.jsonl");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nemesis"));
+    command.args(["--seconds", "5", "--nodes", "3", "--seed", "7", "--export"]).arg(&file);
+    let storm = command.output().unwrap();
+    assert!(storm.status.success(), "{}", String::from_utf8_lossy(&storm.stdout));
+    let history = std::fs::read_to_string(&file).unwrap();
+    for kind in [r#""shared":true"#, "shared-read", "quorlock:slot:"] {
+        assert!(history.contains(kind), "no {kind} in the history");
+    }
+    let (code, output) = check(checker, &file);
+    assert_eq!(code, ORDERED, "{output}");
 }
 
 /// Goal: the check is not blind, neither to exclusion nor to fences.

@@ -71,6 +71,11 @@ fn injected_bugs_are_found() {
         InjectedBug::RepliesAcrossConnections,
         InjectedBug::NoScript,
         InjectedBug::RepairCounts,
+        InjectedBug::ReaderUnraised,
+        InjectedBug::ReleaseAllReaders,
+        InjectedBug::UpgradeAmongReaders,
+        InjectedBug::PartialSet,
+        InjectedBug::AnyFreeSlot,
     ] {
         let found = (1..=8).find(|seed| finds(bug, *seed));
         assert!(found.is_some(), "the injected bug {bug} was not found");

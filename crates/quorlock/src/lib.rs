@@ -1,8 +1,9 @@
 //! A distributed lock that can be trusted: Redlock with fences, a restart guard and a loss signal.
 //!
 //! A lock over N independent Redis or Valkey servers: a majority must grant it, time bounds it, a token
-//! proves it, and a fence protects what it guards. On one machine it needs no server at all (`file:`). An
-//! etcd cluster can decide instead (`etcd://a,b,c`, with the feature `etcd`).
+//! proves it, and a fence protects what it guards. On one machine it needs no server at all (`file:`). A
+//! store can decide instead: `etcd://a,b,c`, `postgres://host/database`, `zk://a,b,c` or `consul://agent`, each
+//! with the feature of its name (`etcd`, `postgres`, `zookeeper`, `consul`).
 //!
 //! ```
 //! use quorlock::{AcquireError, Locker};
@@ -70,7 +71,8 @@
 //!
 //! - `error/`: what can go wrong, each variant a decision for the caller
 //! - `context/`: what every part shares: clock, randomness, connector, settings, events
-//! - `node/`: anything that can vote: the contract, and the redis, file, etcd and memory nodes
+//! - `node/`: anything that can vote: the contract, and the redis, file and memory nodes, and stores that decide
+//!   alone
 //! - `metrics/`: events and the health of nodes as numbers
 //! - `quorum/`: one command to many nodes, replies counted
 //! - `inspect/`: reading locks and nodes without holding anything
@@ -123,10 +125,11 @@ pub use hold::lease::Lease;
 pub use hold::release::ReleaseOutcome;
 pub use inspect::examine::NodeExamination;
 pub use inspect::list::{ListError, Listing};
+pub use inspect::slots::{NodeSlots, SlotsInspection};
 pub use inspect::{InspectError, Inspection, NodeView};
 pub use locker::Locker;
 pub use locker::builder::Builder;
-pub use locker::election::{Election, Leader, Leadership, Observation};
+pub use locker::election::{Election, Leader, LeaderChange, Leadership, Observation};
 pub use locker::lock::{Lock, RunError};
 pub use locker::semaphore::{Permit, Semaphore};
 pub use quorlock_core::{
@@ -137,5 +140,5 @@ pub use quorlock_core::{
 pub use store::{fenced, optimistic};
 pub use tokio_util::sync::CancellationToken;
 
-#[cfg(not(unix))]
-compile_error!("quorlock needs a Unix system: its clocks and file locks are those of one");
+#[cfg(not(any(unix, windows)))]
+compile_error!("quorlock needs a clock that counts sleep: that of a Unix system, or of Windows");

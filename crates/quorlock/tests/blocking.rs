@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use quorlock::blocking::Locker;
-use quorlock::{AcquireError, Builder, CancellationToken, LossReason, ReleaseOutcome};
+use quorlock::{AcquireError, Builder, CancellationToken, LeaderChange, LossReason, ReleaseOutcome};
 use quorlock_testkit::{Servers, until_blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -122,4 +122,21 @@ async fn it_can_be_called_from_within_an_async_runtime() {
     let locker = Builder::default().nodes(["memory:"]).build_blocking().unwrap();
     let guard = locker.named("a").unwrap().acquire().unwrap();
     assert!(matches!(guard.release(), ReleaseOutcome::Released));
+}
+
+#[test]
+fn an_observer_sees_the_leader_and_that_it_resigned() {
+    let servers = Servers::start(3);
+    let (locker, limit) = (locker(&servers), Duration::from_secs(20));
+    let election = locker.election("e").unwrap();
+    let mut observed = election.observe();
+    assert_eq!(observed.next(Duration::from_millis(10)).unwrap(), None);
+    let leadership = election.campaign("a").unwrap();
+    let last_term = leadership.term();
+    let Some(LeaderChange::Elected(leader)) = observed.next(limit).unwrap() else { panic!("no leader") };
+    assert_eq!((leader.value.as_str(), leader.term), ("a", last_term));
+    assert!(matches!(leadership.resign(), ReleaseOutcome::Released));
+    assert_eq!(observed.next(limit).unwrap(), Some(LeaderChange::Vacant { last_term }));
+    let mut late = election.observe_after(Some(last_term));
+    assert_eq!(late.next(limit).unwrap(), Some(LeaderChange::Vacant { last_term }));
 }

@@ -192,7 +192,7 @@ async fn a_clock_that_is_wrong_is_measured() {
 
 #[tokio::test]
 async fn each_denied_command_key_and_channel_is_named_with_what_it_is_for() {
-    let acl = "user app on >pw ~app:* ~quorlock:fence:* %R~quorlock:epoch &other:* +@all -pexpire -scan -client -config -script|load -unsubscribe";
+    let acl = "user app on >pw ~app:* ~quorlock:fence:* ~quorlock:readers:* ~quorlock:taken:* ~quorlock:slot:* %R~quorlock:epoch &other:* +@all -zcount -pexpire -scan -client -config -script|load -unsubscribe";
     let one = Server::builder().acl(acl).start();
     let url = format!("redis://app:pw@127.0.0.1:{}", one.port());
     let examined = examine([url]).await;
@@ -200,8 +200,15 @@ async fn each_denied_command_key_and_channel_is_named_with_what_it_is_for() {
     let denied: Vec<_> = facts.denied.iter().map(|it| (it.command.as_str(), it.purpose)).collect();
     let expected = [
         ("PEXPIRE", Purpose::Locking),
+        ("EXISTS", Purpose::Locking),
         ("SCRIPT LOAD", Purpose::Locking),
         ("SET", Purpose::RestartGuard),
+        ("ZCOUNT", Purpose::SharedLocks),
+        ("DEL", Purpose::SharedLocks),
+        ("SET", Purpose::SharedLocks),
+        ("GET", Purpose::Semaphores),
+        ("SET", Purpose::Semaphores),
+        ("SET", Purpose::Hints),
         ("PUBLISH", Purpose::Hints),
         ("CLIENT KILL", Purpose::Reconnecting),
         ("SCAN", Purpose::Listing),
@@ -209,7 +216,8 @@ async fn each_denied_command_key_and_channel_is_named_with_what_it_is_for() {
         ("SUBSCRIBE", Purpose::Hints),
     ];
     assert_eq!(denied, expected, "the key of a name is the user's own matter");
-    assert_eq!(facts.denied[2].on.as_deref(), Some("quorlock:epoch"));
+    assert_eq!(facts.denied[1].on.as_deref(), Some("quorlock:waiting"));
+    assert_eq!(facts.denied[3].on.as_deref(), Some("quorlock:epoch"));
     assert!(facts.denied.iter().all(|denial| denial.cause.kind() == "no_permission"));
     assert_eq!((facts.user.as_deref(), facts.recall), (Some("app"), Recall::Unknown));
 }

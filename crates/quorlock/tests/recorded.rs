@@ -348,6 +348,23 @@ async fn a_vote_that_arrives_after_the_forced_release_of_its_lock_is_not_extende
     assert!(matches!(extended, Err(quorlock::ExtendError::Lost(_))), "{extended:?}");
 }
 
+/// The same for a reader that tries to become a writer.
+#[tokio::test]
+async fn a_reader_whose_vote_arrives_after_its_forced_release_is_not_upgraded() {
+    let net = Net::start(0).await;
+    let (holder, operator) = (net.locker().await, net.builder().build().unwrap());
+    let guard = holder.named("a").unwrap().shared().watchdog(false).acquire().await.unwrap();
+    let outcome = operator.named("a").unwrap().force_release(guard.token()).await;
+    assert!(matches!(outcome, ReleaseOutcome::Released), "{outcome}");
+    net.until_free("a").await;
+    for server in net.servers.iter() {
+        let (token, label) = (guard.token().to_string(), format!("{} me@host 1 1", guard.fence()));
+        server.cli(&["ZADD", "a", "9999999999999", &token]);
+        server.cli(&["HSET", "quorlock:readers:{a}", &token, &label]);
+    }
+    assert!(guard.try_upgrade().await.is_err());
+}
+
 /// Goal: a forced release may reach the last server one longest ttl after the first. The holder may extend
 /// the lock until then, and repair the first server for another ttl.
 #[tokio::test]

@@ -16,6 +16,11 @@ pub(crate) struct Choose {
           action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) one_machine: Option<bool>,
 
+    /// The lock protects data in a PostgreSQL database
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
+          action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    pub(crate) postgres: Option<bool>,
+
     /// The lock must not depend on clocks, even if it is slower
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
@@ -40,6 +45,7 @@ pub(crate) struct Choose {
 const AFTER: &str = "\
 Examples:
   quorlock choose                                      (asks the questions)
+  quorlock choose --postgres                           (lock and data in one database)
   quorlock choose --performance --edge-cases-ok        (Redlock on 5 nodes)
   quorlock choose --strong-consistency --kubernetes    (etcd)
   quorlock choose --strong-consistency=no --json       (all answers are no)";

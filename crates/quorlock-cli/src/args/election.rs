@@ -53,20 +53,21 @@ and the command could not be stopped, or was taken away while the command ended.
 /// Show who leads an election
 ///
 /// Prints the leader's value, its term and its owner, separated by tabs. The answer may be old by
-/// the time that you read it: compare terms.
+/// the time that you read it: compare terms. With --follow, `-`, the last term and `no leader` say
+/// that none leads any more.
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 Examples:
   quorlock leader scheduler
   quorlock leader scheduler | cut -f1          (only the value)
-  quorlock leader scheduler --follow           (one line for each new term)
+  quorlock leader scheduler --follow           (one line for each change)
 
 Exit codes: 0 there is a leader, 1 there is none, 2 usage, 69 no quorum; with --follow 0 after Ctrl-C, 128+n after signal n.")]
 pub(crate) struct Leader {
     /// The election
     pub(crate) name: String,
 
-    /// Print the current leader, then each new one, by rising terms, until a signal comes
+    /// Print the current leader, then each new one, by rising terms, and each vacancy, until a signal comes
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

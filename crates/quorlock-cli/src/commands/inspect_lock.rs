@@ -3,21 +3,23 @@
 use crate::args::{HeldLock, SlotArgs};
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::{lock_json, lock_view};
-use quorlock::{Inspection, Lock, Locker, Token};
+use crate::output::{lock_json, lock_view, slots_view};
+use quorlock::{Inspection, Lock, Locker, SlotsInspection, Token};
 use serde_json::Value;
 use std::iter;
 use std::time::SystemTime;
 
-/// How many slots are inspected if the user does not say how many there are: one round to the nodes.
+/// How many slots are inspected if their number is not known: one round to the nodes.
 const FIRST_SLOTS: u32 = 16;
 
 /// What the nodes have under a name.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) lock: Inspection,
-    /// How many slots the semaphore has, if the user said so.
+    /// How many slots the semaphore has, if the user said so or the nodes have recorded it.
     slots: Option<u32>,
+    /// What the nodes have recorded for the semaphore of this name, if we may read that.
+    record: Option<SlotsInspection>,
     /// The slots that are taken, if the name is that of a semaphore.
     pub(crate) permits: Vec<Inspection>,
 }
@@ -32,18 +34,37 @@ impl Found {
             Some(slot) => locker.slot(name, slot)?,
             None => locker.named(name)?,
         };
-        let lock = lock.inspect().await?;
-        let permits = match args.slots {
-            Some(slots) => locker.semaphore(name, slots)?.permits().await?,
-            None if args.slot.is_some() || lock.is_held() => Vec::new(),
-            None => first_permits(locker, name).await,
+        let record = match args.slot {
+            Some(_) => None,
+            None => lock.inspect_slots().await.ok(),
         };
-        Ok(Self { lock, slots: args.slots, permits })
+        let lock = lock.inspect().await?;
+        let is_lock = args.slot.is_some() || lock.is_held();
+        let recorded = record.as_ref().and_then(|record| record.recorded).filter(|_| !is_lock);
+        let (slots, permits) = match args.slots.or(recorded) {
+            Some(slots) => (Some(slots), locker.semaphore(name, slots)?.permits().await?),
+            None if is_lock => (None, Vec::new()),
+            None => (None, first_permits(locker, name).await),
+        };
+        Ok(Self { lock, slots, record, permits })
     }
 
     /// Whether it is shown as a semaphore.
     pub(crate) fn is_semaphore(&self) -> bool {
         self.slots.is_some() || !self.permits.is_empty()
+    }
+
+    /// On what the clients of the semaphore disagree, one line each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let Some(record) = self.record.as_ref().filter(|_| self.is_semaphore()) else { return Vec::new() };
+        let mut lines: Vec<String> =
+            slots_view::disagreements(record).iter().map(|disagreement| disagreement.line()).collect();
+        if let (Some(recorded), Some(given)) = (record.recorded, self.slots)
+            && recorded != given
+        {
+            lines.push(format!("semaphore `{}` has {recorded} slots, not {given}", record.name));
+        }
+        lines
     }
 
     /// For people.
@@ -58,6 +79,7 @@ impl Found {
     pub(crate) fn to_json(&self, now: SystemTime, show_token: bool) -> Value {
         let mut object = lock_json::lock_json(&self.lock, now, show_token);
         object["slots"] = self.slots.into();
+        object["warnings"] = self.warnings().into();
         object["permits"] = lock_json::locks_json(&self.permits, now, show_token).into();
         object
     }

@@ -1,4 +1,4 @@
-//! `quorlock leader`: who leads an election, once or for each new term.
+//! `quorlock leader`: who leads an election, once or for each change.
 
 use crate::args::Leader as LeaderArgs;
 use crate::output::exit_code::Exit;
@@ -7,7 +7,7 @@ use crate::output::{Output, json, shell_quote};
 use crate::process::runtime;
 use crate::process::signals::Signals;
 use crate::settings::Settings;
-use quorlock::{Election, Leader};
+use quorlock::{Election, Leader, LeaderChange};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind};
@@ -18,7 +18,7 @@ use tokio::time::sleep;
 /// How long to wait after too few nodes answered.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Prints the leader, or each new one.
+/// Prints the leader, or each change.
 pub(crate) fn leader(args: &LeaderArgs, settings: &Settings, output: Output) -> Result<Exit, Failure> {
     runtime::start()?.block_on(async {
         let locker = settings.build(settings.read_only_builder())?;
@@ -44,9 +44,9 @@ async fn follow(election: &Election, output: Output) -> Result<Exit, Failure> {
                 return Ok(if signal == Signal::INT { Exit::Success } else { signal.into() });
             }
             next = leaders.next() => match next {
-                Ok(leader) => {
+                Ok(change) => {
                     is_reported = false;
-                    match output.try_print(&to_json(election, &leader), || line(&leader)) {
+                    match print(election, &change, output) {
                         Ok(()) => {}
                         // The reader went away (`| head`).
                         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Exit::Success),
@@ -62,6 +62,23 @@ async fn follow(election: &Election, output: Output) -> Result<Exit, Failure> {
                 }
             },
         }
+    }
+}
+
+fn print(election: &Election, change: &LeaderChange, output: Output) -> io::Result<()> {
+    match change {
+        LeaderChange::Elected(leader) => output.try_print(&to_json(election, leader), || line(leader)),
+        LeaderChange::Vacant { last_term } => {
+            let vacancy = json!({
+                "name": election.name().as_str(),
+                "value": null,
+                "term": null,
+                "last_term": last_term.get(),
+            });
+            output.try_print(&vacancy, || format!("-\t{last_term}\tno leader"))
+        }
+        // A later version may know of other changes.
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::args::Status;
 use crate::commands::inspect_lock::Found;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
-use crate::output::{Output, lock_json, lock_view, shell_quote};
+use crate::output::{Output, lock_json, lock_view, shell_quote, slots_view};
 use crate::process::runtime;
 use crate::settings::Settings;
 use quorlock::{Holder, Inspection, Locker, Token};
@@ -31,6 +31,7 @@ fn print_found(found: &Found, show_token: bool, output: Output) -> Result<Exit, 
         let commands = if show_token { force_releases(found) } else { Vec::new() };
         if commands.is_empty() { text } else { format!("{text}\n\n{}", commands.join("\n")) }
     })?;
+    found.warnings().iter().for_each(|line| output.warn(line));
     Ok(Exit::Success)
 }
 
@@ -58,6 +59,12 @@ async fn print_all(locker: &Locker, output: Output) -> Result<Exit, Failure> {
     let listing = locker.list().await?;
     let now = SystemTime::now();
     output.print(&lock_json::listing_json(&listing, now), || lock_view::listing_text(&listing, now))?;
+    if listing.held.iter().any(|lock| lock.name.as_slot().is_some()) {
+        // What the nodes have recorded may not be ours to read.
+        let semaphores = locker.list_semaphores().await.unwrap_or_default();
+        let disagreements = semaphores.iter().flat_map(slots_view::disagreements);
+        disagreements.for_each(|disagreement| output.warn(disagreement.line()));
+    }
     if !listing.complete {
         output.warn("there are more locks than could be listed; name the one that you need");
     }

@@ -9,6 +9,7 @@ pub(crate) mod lock_view;
 pub(crate) mod relative_time;
 pub(crate) mod sanitize;
 pub(crate) mod shell_quote;
+pub(crate) mod slots_view;
 pub(crate) mod subject;
 pub(crate) mod table;
 

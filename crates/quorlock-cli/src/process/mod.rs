@@ -3,6 +3,7 @@
 
 pub(crate) mod log;
 pub(crate) mod parent_death;
+pub(crate) mod platform;
 pub(crate) mod process_group;
 pub(crate) mod runtime;
 pub(crate) mod signal_disposition;

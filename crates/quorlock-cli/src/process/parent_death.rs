@@ -1,15 +1,16 @@
-//! Child processes that the kernel kills when we die, in whatever way (`PR_SET_PDEATHSIG`).
+//! Child processes that the kernel kills when we die, in whatever way, if it can.
 #![allow(unsafe_code)]
 
+use crate::process::platform;
 use crate::process::signal_disposition::while_ignoring_sigttou;
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Pid, getpid};
 use rustix::termios::tcsetpgrp;
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 
-/// Starts `command`, to be killed when we die. With `terminal`, its process group gets the terminal
+/// Starts `command`, to be killed when we die, where the kernel can do that. With `terminal`, its process group gets the terminal
 /// before the command can read from it.
 ///
 /// Must be called by the main thread: the kernel kills the child when the thread that started it
@@ -32,10 +33,5 @@ fn prepare_child(parent: Pid, terminal: Option<RawFd>) -> io::Result<()> {
         let terminal = unsafe { BorrowedFd::borrow_raw(terminal) };
         while_ignoring_sigttou(|| tcsetpgrp(terminal, getpid()))?;
     }
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have died before that call.
-    if getppid() != Some(parent) {
-        return Err(rustix::io::Errno::SRCH.into());
-    }
-    Ok(())
+    platform::die_with_parent(parent)
 }

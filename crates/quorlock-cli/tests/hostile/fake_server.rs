@@ -1,8 +1,7 @@
 //! Servers that answer with hostile text.
 
 use crate::HOSTILE;
-use serde_json::{Value, json};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
@@ -84,51 +83,74 @@ fn describe(words: &[String], policy: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// What a fake etcd member answers to a call.
+enum Answer {
+    /// One message.
+    Message(Vec<u8>),
+    /// A code of gRPC, with hostile text.
+    Refusal(u32),
+}
+
 /// An etcd member that refuses every request with `code` and hostile text.
-pub(crate) fn refusing_etcd(code: i64) -> String {
-    let refusal = move |_: &str| (400, json!({ "code": code, "message": HOSTILE, "error": HOSTILE }));
-    format!("etcd://{}", start(move |stream| answer_http(stream, refusal)))
+pub(crate) fn refusing_etcd(code: u32) -> String {
+    format!("etcd://{}", start(move |stream| answer_grpc(stream, |_| Answer::Refusal(code))))
 }
 
-/// An etcd member that reports hostile text of itself, or answers JSON of another shape.
+/// An etcd member that reports hostile text of itself, or answers what cannot be read.
 pub(crate) fn describing_etcd(is_readable: bool) -> String {
-    let describe = move |path: &str| {
-        let header = json!({ "cluster_id": "7", "revision": "5" });
-        let status = json!({ "header": header, "version": HOSTILE, "leader": "1", "errors": [HOSTILE] });
-        let range = json!({ "header": header, "kvs": HOSTILE, "succeeded": HOSTILE });
-        match path {
-            "/v3/maintenance/status" => (200, status),
-            _ if is_readable => (200, json!({ "header": header })),
-            _ => (200, range),
-        }
+    // The cluster and its revision.
+    let header = b"\x0a\x04\x08\x07\x18\x05".to_vec();
+    // A length above 127 takes two bytes.
+    let field = |tag: u8| {
+        let length = [(HOSTILE.len() & 0x7f) as u8 | 0x80, (HOSTILE.len() >> 7) as u8];
+        [&[tag][..], &length, HOSTILE.as_bytes()].concat()
     };
-    format!("etcd://{}", start(move |stream| answer_http(stream, describe)))
+    // Version, leader and complaints.
+    let status = [&header[..], &field(0x12), b"\x20\x01", &field(0x42)].concat();
+    let (status, header): (&'static [u8], &'static [u8]) = (status.leak(), header.leak());
+    let describe = move |path: &str| match path {
+        "/etcdserverpb.Maintenance/Status" => Answer::Message(status.to_vec()),
+        _ if is_readable => Answer::Message(header.to_vec()),
+        // A field that another one should be in.
+        _ => Answer::Message([header, &field(0x0a)].concat()),
+    };
+    format!("etcd://{}", start(move |stream| answer_grpc(stream, describe)))
 }
 
-fn answer_http(stream: TcpStream, reply: impl Fn(&str) -> (u16, Value)) -> io::Result<()> {
-    let mut stream = BufReader::new(stream);
-    loop {
-        let mut request = String::new();
-        if stream.read_line(&mut request)? == 0 {
-            return Ok(());
-        }
-        let path = request.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut length = 0;
-        loop {
-            let mut line = String::new();
-            stream.read_line(&mut line)?;
-            match line.trim().split_once(':') {
-                Some((key, value)) if key.eq_ignore_ascii_case("content-length") => {
-                    length = value.trim().parse().unwrap_or_default();
+fn answer_grpc(stream: TcpStream, reply: impl Fn(&str) -> Answer) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stream = tokio::net::TcpStream::from_std(stream)?;
+        let mut connection = h2::server::handshake(stream).await.map_err(io::Error::other)?;
+        while let Some(call) = connection.accept().await {
+            let (request, mut respond) = call.map_err(io::Error::other)?;
+            let status = |code: u32, text: &str| {
+                let mut fields = http::HeaderMap::new();
+                fields.insert("grpc-status", code.into());
+                fields.insert("grpc-message", text.parse().unwrap());
+                fields
+            };
+            let mut response = http::Response::new(());
+            match reply(request.uri().path()) {
+                Answer::Refusal(code) => {
+                    *response.headers_mut() = status(code, &percent_encoded(HOSTILE));
+                    let _ = respond.send_response(response, true);
                 }
-                Some(_) => {}
-                None => break,
+                Answer::Message(message) => {
+                    let prefix = [&[0][..], &(message.len() as u32).to_be_bytes()].concat();
+                    if let Ok(mut body) = respond.send_response(response, false) {
+                        let _ = body.send_data([prefix, message].concat().into(), false);
+                        let _ = body.send_trailers(status(0, ""));
+                    }
+                }
             }
         }
-        io::copy(&mut stream.by_ref().take(length), &mut io::sink())?;
-        let (status, body) = reply(&path);
-        let body = body.to_string();
-        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
-        stream.get_mut().write_all((head + &body).as_bytes())?;
-    }
+        Ok(())
+    })
+}
+
+/// As gRPC writes what a head may not contain.
+fn percent_encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -103,10 +103,13 @@ fn errors_of_etcd_members_cannot_forge_output() {
 #[test]
 fn what_etcd_members_report_of_themselves_cannot_forge_output() {
     let mut leaks = Leaks::default();
-    for is_readable in [true, false] {
-        for shown in every_command(&fake_server::describing_etcd(is_readable)) {
-            leaks.record(&shown, "");
-        }
+    for shown in every_command(&fake_server::describing_etcd(true)) {
+        leaks.record(&shown, "");
+    }
+    // What cannot be read is not shown at all, so no command waits for it.
+    let home = home_on(&fake_server::describing_etcd(false));
+    for args in COMMANDS {
+        leaks.record(&Session::run(&home, args), "");
     }
     let home = home_on(&fake_server::describing_etcd(true));
     leaks.record(&Session::run(&home, &["doctor"]), "FORGED");

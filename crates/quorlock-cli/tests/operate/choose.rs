@@ -8,13 +8,14 @@ fn every_branch_of_the_guide_names_an_engine_and_whether_it_is_ours() {
     let table = "
         engine            ours   flags
         file              true   --one-machine
+        postgres          true   --postgres
         etcd              true   --strong-consistency --kubernetes
-        zookeeper         false  --strong-consistency
+        zookeeper         true   --strong-consistency
         redlock           true   --performance --edge-cases-ok
         one_redis         true   --performance
         one_redis         true   --performance --edge-cases-ok=no
         kubernetes_lease  false  --kubernetes
-        consul            false  --strong-consistency=no
+        consul            true   --strong-consistency=no
         file              true   --one-machine=yes --strong-consistency";
     let home = home();
     for row in table.lines().skip(2) {
@@ -32,7 +33,15 @@ fn every_branch_of_the_guide_names_an_engine_and_whether_it_is_ours() {
 #[test]
 fn an_engine_of_ours_comes_with_nodes_that_this_build_accepts() {
     let home = home();
-    for flags in [&["--one-machine"][..], &["--performance"], &["--performance", "--edge-cases-ok"]] {
+    for flags in [
+        &["--one-machine"][..],
+        &["--postgres"],
+        &["--strong-consistency", "--kubernetes"],
+        &["--strong-consistency"],
+        &["--performance"],
+        &["--performance", "--edge-cases-ok"],
+        &["--performance=no"],
+    ] {
         let answer = home.run(&[&["choose", "--json"], flags].concat()).exits(0).json();
         let lines = answer["begin"].as_array().unwrap().iter().map(|line| line.as_str().unwrap());
         let begin = lines.collect::<Vec<_>>().join(" ");
@@ -60,6 +69,7 @@ fn on_a_terminal_only_the_questions_that_matter_are_asked() {
     for (question, answer) in [
         ("one machine?", "what\n"),
         ("one machine?", "no\n"),
+        ("PostgreSQL database?", "no\n"),
         ("depend on clocks", "n\n"),
         ("millisecond count?", "Y\n"),
         ("very rare", "yes\n"),

@@ -2,7 +2,7 @@
 
 use crate::terminal::Terminal;
 use crate::{ask, finding, findings, home, init, troubles};
-use quorlock_testkit::{Etcd, Server, Servers, until_blocking};
+use quorlock_testkit::{Consul, Etcd, Postgres, Server, Servers, ZooKeeper, until_blocking};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(30);
@@ -125,6 +125,11 @@ fn each_right_that_is_missing_is_named_with_the_line_that_grants_it() {
         ("user app on >pw ~* &* +@all -pexpire", "permissions", "+pexpire"),
         ("user app on >pw ~* &* +@all -publish", "permissions-hints", "+publish"),
         ("user app on >pw ~* &* +@all -scan", "permissions-list", "+scan"),
+        ("user app on >pw ~* &* +@all -zcount", "permissions-shared", "+zcount"),
+        ("user app on >pw ~* &* +@all -hset", "permissions-shared", "+hset"),
+        ("user app on >pw ~* &quorlock:other +@all", "permissions-hints", "&quorlock:free:*"),
+        ("user app on >pw ~app:* ~quorlock:fence:* &* +@all", "permissions", "~quorlock:*"),
+        ("user app on >pw ~* &* +@all -eval", "permissions", "+eval"),
     ];
     for (acl, code, grant) in servers {
         let server = Server::builder().acl(acl).start();
@@ -224,5 +229,68 @@ fn members_of_two_etcd_clusters_in_one_address_are_an_error() {
     let report = ask(&home, &urls, &["doctor"]).exits(69).json();
     assert_eq!(troubles(&report)[0], "other-cluster", "{report:#}");
     let what = report["findings"][0]["what"].as_str().unwrap();
-    assert!(what.contains(&host) && what.contains("another etcd cluster"), "{report:#}");
+    assert!(what.contains(&host) && what.contains("another cluster"), "{report:#}");
+}
+
+#[test]
+fn postgres_needs_init_and_a_disk_that_is_synced() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let (home, postgres) = (home(), Postgres::start());
+    let urls = [postgres.url()];
+    let report = ask(&home, &urls, &["doctor"]).exits(69).json();
+    assert_eq!(troubles(&report)[0], "schema", "{report:#}");
+    let refused = ask(&home, &urls, &["run", "job", "--", "true"]).exits(69);
+    refused.complains(&["quorlock init"]);
+
+    init(&home, &urls);
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), [""; 0], "{report:#}");
+    let node = &report["nodes"][0];
+    assert!(node["found"]["version"].as_str().unwrap().starts_with("postgres "), "{node}");
+    ask(&home, &urls, &["run", "job", "--", "true"]).exits(0);
+
+    // Votes wait for the disk all the same.
+    postgres.sql("ALTER SYSTEM SET synchronous_commit = off");
+    postgres.sql("SELECT pg_reload_conf()");
+    let report = ask(&home, &urls, &["doctor"]).exits(0).json();
+    assert_eq!(troubles(&report), [""; 0], "{report:#}");
+    postgres.sql("ALTER SYSTEM SET fsync = off");
+    postgres.sql("SELECT pg_reload_conf()");
+    until_blocking("the setting is seen", SOON, || {
+        let report = ask(&home, &urls, &["doctor"]).json();
+        troubles(&report).contains(&"setting")
+    });
+}
+
+#[test]
+fn a_postgres_standby_is_named_as_one() {
+    if !Postgres::is_here() {
+        return;
+    }
+    let (home, postgres) = (home(), Postgres::start());
+    let standby = postgres.start_standby();
+    init(&home, &[postgres.url()]);
+    let report = ask(&home, &[postgres.url()], &["doctor"]).exits(0).json();
+    finding(&report, "standbys");
+    let report = ask(&home, &[standby.url()], &["doctor"]).exits(69).json();
+    assert_eq!(troubles(&report)[0], "standby", "{report:#}");
+}
+
+#[test]
+fn a_zookeeper_ensemble_and_a_consul_cluster_are_examined() {
+    let home = home();
+    if ZooKeeper::is_here() {
+        let ensemble = ZooKeeper::start(1);
+        let report = ask(&home, &[ensemble.url()], &["doctor"]).exits(0).json();
+        finding(&report, "single-member");
+        ask(&home, &[ensemble.url()], &["run", "job", "--", "true"]).exits(0);
+    }
+    if Consul::is_here() {
+        let cluster = Consul::start(1);
+        let report = ask(&home, &[cluster.url()], &["doctor"]).exits(0).json();
+        finding(&report, "single-member");
+        ask(&home, &[cluster.url()], &["run", "job", "--", "true"]).exits(0);
+    }
 }

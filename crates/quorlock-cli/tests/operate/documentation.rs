@@ -17,7 +17,7 @@ fn quoted(source: &str, before: &str) -> Vec<String> {
 #[test]
 fn every_code_of_a_finding_is_in_the_documents_and_no_other() {
     let mut codes = BTreeSet::new();
-    for file in ["clocks", "node", "permissions", "persistence", "quorum", "ttl_advice"] {
+    for file in ["clocks", "node", "permissions", "persistence", "quorum", "semaphores", "ttl_advice"] {
         let source = read(&format!("src/commands/doctor/{file}.rs"));
         for kind in ["Finding::error(", "Finding::warning(", "Finding::note("] {
             codes.extend(quoted(&source, kind));

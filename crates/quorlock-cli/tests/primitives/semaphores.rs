@@ -132,3 +132,72 @@ fn a_slot_that_is_lost_ends_its_command_and_is_named() {
     );
     until_blocking("both slots are free", SOON, || home.run(&["status"]).text() == "no lock is held");
 }
+
+/// An answer with a warning.
+fn warns(home: &Home, args: &[&str], words: &[&str]) {
+    let done = home.run(args).exits(0);
+    assert!(words.iter().all(|word| done.err.contains(word)) && !done.out.is_empty(), "{args:?}: {done:?}");
+}
+
+/// Goal: operators see which number a refused client used, and what to do.
+fn a_refused_client_is_reported(home: &Home) {
+    let mut run = working(home, &["gpu", "--slots", "2"]);
+    assert_eq!(home.run(&["status", "gpu"]).err, "");
+    home.run(&["run", "gpu", "--slots", "3", "-n", "--", "true"]).exits(2);
+    let words = [
+        "a client that counts 3 slots of semaphore `gpu` was refused",
+        "because 2 are recorded",
+        "give that client 2 slots",
+    ];
+    for args in [&["status"][..], &["status", "gpu"]] {
+        warns(home, args, &words);
+    }
+    assert!(home.run(&["status", "gpu"]).text().contains("1 of 2 slots taken"), "the nodes know the number");
+    let status = home.run(&["status", "gpu", "--json"]).json();
+    assert_eq!((&status["slots"], status["warnings"].as_array().unwrap().len()), (&2.into(), 1));
+    let doctor = home.run(&["doctor", "--json"]).exits(0).json();
+    let found = doctor["findings"].as_array().unwrap().iter().find(|found| found["code"] == "slots-differ");
+    let found = found.unwrap_or_else(|| panic!("{doctor:#}"));
+    assert!(found["what"].as_str().unwrap().contains(words[0]), "{found}");
+    assert!(found["do"].as_str().unwrap().contains(words[2]), "{found}");
+
+    run.signal(rustix::process::Signal::TERM);
+    run.end().exits(143);
+    home.run(&["run", "gpu", "--slots", "3", "-n", "--", "true"]).exits(0);
+    let _three = working(home, &["gpu", "--slots", "3"]);
+    assert_eq!(home.run(&["status"]).exits(0).err, "", "now all agree");
+    assert!(home.run(&["status", "gpu"]).text().contains("1 of 3 slots taken"));
+}
+
+#[test]
+fn a_refused_client_is_reported_on_one_machine() {
+    a_refused_client_is_reported(&Home::new());
+}
+
+#[test]
+fn a_refused_client_is_reported_on_three_servers() {
+    let servers = Servers::start(3);
+    a_refused_client_is_reported(&Home::on(&servers));
+}
+
+/// Goal: one node that missed a change of the number is reported, keeps no client out, and is corrected by the
+/// next client.
+#[test]
+fn a_node_with_another_number_of_slots_is_reported_and_corrected() {
+    let servers = Servers::start(3);
+    let home = Home::on(&servers);
+    let _holder = working(&home, &["gpu", "--slots", "2"]);
+    servers[1].cli(&["SET", "quorlock:slots:{gpu}", "5"]);
+    warns(&home, &["status", "gpu"], &["different numbers of slots for semaphore `gpu`", "2 on", "5 on"]);
+    let doctor = home.run(&["doctor", "--json"]).exits(0).json();
+    assert!(doctor["findings"].to_string().contains("slots-differ"), "{doctor:#}");
+    home.run(&["run", "gpu", "--slots", "5", "-n", "--", "true"])
+        .exits(2)
+        .complains(&["in use with 2 slots"]);
+    // A client that does not see the answer of that node in time does not correct it.
+    until_blocking("the record is corrected", SOON, || {
+        home.run(&["run", "gpu", "--slots", "2", "-n", "--", "true"]).exits(0);
+        let record = servers[1].cli(&["GET", "quorlock:slots:{gpu}"]);
+        record.split(' ').next() == Some("2")
+    });
+}

@@ -7,14 +7,14 @@ use crate::api::locks::target::Target;
 use crate::api::request::{Campaign, Fields, LockName, Query};
 use crate::api::response::{KEEP_ALIVE, event, event_stream, json};
 use crate::api::state::AppState;
-use crate::json::leader::{ElectionJson, LeaderJson};
+use crate::json::leader::{ElectionJson, LeaderJson, VacancyJson};
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream::unfold;
-use quorlock::{Fence, Observation};
+use quorlock::{Fence, LeaderChange, Observation};
 use serde::Deserialize;
 use serde_json::json;
 use std::convert::Infallible;
@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ObserveQuery {
-    /// Send only leaders of a higher term.
+    /// Send only leaders of a higher term, and that the leader of this term is gone.
     after: Option<u64>,
 }
 
@@ -52,11 +52,12 @@ pub(crate) async fn leader(
     Ok(json(&ElectionJson { name: name.to_string(), leader: leader.as_ref().map(LeaderJson::from) }))
 }
 
-/// Streams the leaders of an election
+/// Streams who leads an election
 ///
-/// Server-sent events: `leader` for the current one and for each that follows, with the term as its id,
-/// and `no_quorum` if too few nodes answer; the stream then goes on. Terms only rise. A leader that led
-/// only for a moment may be left out.
+/// Server-sent events: `leader` for the current one and for each that follows, with the term as its id;
+/// `vacant` when no candidate leads after one that was sent or is named by `after`, with the term of that
+/// leader as its id and as `last_term`; and `no_quorum` if too few nodes answer. The stream then goes on.
+/// Terms never fall. What lasted only for a moment may be left out.
 #[utoipa::path(get, path = "/v1/elections/{name}/observe", tag = "elections",
     params(("name" = String, Path,), ObserveQuery),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
@@ -105,6 +106,22 @@ pub(crate) async fn campaign(
     hold_while_connected(app, &caller, request, opening).await
 }
 
+/// What a reader gets for `change`.
+fn change_event(change: &LeaderChange) -> Bytes {
+    match change {
+        LeaderChange::Elected(leader) => {
+            let leader = LeaderJson::from(leader);
+            event(Some(leader.term), "leader", &leader)
+        }
+        LeaderChange::Vacant { last_term } => {
+            let vacancy = VacancyJson { last_term: last_term.get() };
+            event(Some(vacancy.last_term), "vacant", &vacancy)
+        }
+        // A change of a later version: silence for the reader.
+        _ => KEEP_ALIVE,
+    }
+}
+
 /// A reader of the leaders.
 struct Observer {
     app: Arc<AppState>,
@@ -132,10 +149,9 @@ impl Observer {
                 () = &mut silent => return Some(KEEP_ALIVE),
             };
             match next {
-                Ok(leader) => {
+                Ok(change) => {
                     self.failed = false;
-                    let leader = LeaderJson::from(&leader);
-                    return Some(event(Some(leader.term), "leader", &leader));
+                    return Some(change_event(&change));
                 }
                 Err(error) if !self.failed => {
                     self.failed = true;

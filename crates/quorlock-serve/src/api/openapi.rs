@@ -55,6 +55,7 @@ use utoipa::OpenApi;
         holder::HolderJson,
         leader::ElectionJson,
         leader::LeaderJson,
+        leader::VacancyJson,
         mode::ModeJson,
         reader::ReaderJson,
         Scope

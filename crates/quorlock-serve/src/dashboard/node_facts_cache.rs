@@ -54,6 +54,9 @@ pub(crate) fn guarantee(facts: Option<&Facts>) -> (&'static str, &'static str) {
         Some(Facts::Store(_)) => {
             ("consensus", "its own consensus decides: a member that fails or restarts loses nothing")
         }
+        Some(Facts::Database(_)) => {
+            ("durable", "syncs every commit to disk: a restart loses nothing, and a failover is noticed")
+        }
         Some(Facts::Process) => ("this-process", "locks within this process only: for tests"),
         _ => ("unknown", "how the node is set up is not known yet"),
     }

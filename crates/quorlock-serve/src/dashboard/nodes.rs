@@ -50,6 +50,7 @@ fn describe(node: NodeHealth, facts: &[NodeExamination]) -> Node {
     };
     let epoch = match facts {
         Some(Facts::Server(facts)) => facts.epoch.as_ref(),
+        Some(Facts::Database(facts)) => facts.epoch.as_ref(),
         _ => None,
     };
     let (guarantee, guarantee_text) = guarantee(facts);

@@ -135,10 +135,14 @@ fn peek(stream: impl AsFd) -> io::Result<()> {
 fn configure(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", target_vendor = "apple"))]
     {
         sockopt::set_tcp_keepidle(stream, DEAD_AFTER)?;
         sockopt::set_tcp_keepintvl(stream, Duration::from_secs(5))?;
+    }
+    // It also covers data that was sent and not acknowledged; elsewhere the kernel's own limit does.
+    #[cfg(target_os = "linux")]
+    {
         let millis = u32::try_from(DEAD_AFTER.as_millis()).unwrap_or(u32::MAX);
         sockopt::set_tcp_user_timeout(stream, millis)?;
     }

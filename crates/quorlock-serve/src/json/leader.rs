@@ -43,6 +43,14 @@ impl From<&Leader> for LeaderJson {
     }
 }
 
+/// That no candidate leads after one that was observed.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Vacancy)]
+pub(crate) struct VacancyJson {
+    /// The term of the leader before.
+    pub(crate) last_term: u64,
+}
+
 /// A won election: a lease, with what was published and the term.
 #[derive(Debug, Serialize)]
 pub(crate) struct LeadershipJson {

@@ -43,6 +43,27 @@ async fn leadership_is_handed_over_and_followers_see_it() {
     assert_eq!(event(&mut late, "leader").await["value"], "b");
 }
 
+/// Goal: followers see that no candidate leads any more, also one that was away when the leader resigned.
+#[tokio::test]
+async fn followers_see_that_no_candidate_leads_any_more() {
+    let lab = Lab::new();
+    let (_, mut followed) = lab.open("/v1/elections/s/observe").await;
+    let (_, mut leader) = lab.open("/v1/elections/s/campaign?value=a").await;
+    let term = event(&mut leader, "leading").await["term"].clone();
+    assert_eq!(event(&mut followed, "leader").await["term"], term);
+    drop(leader);
+    assert_eq!(event(&mut followed, "vacant").await, json!({ "last_term": term }));
+    let last = term.to_string();
+    let (_, mut late) = lab.open_with("/v1/elections/s/observe", &[("last-event-id", &last)]).await;
+    assert_eq!(event(&mut late, "vacant").await["last_term"], term);
+    let (_, mut next) = lab.open("/v1/elections/s/campaign?value=b").await;
+    let next = event(&mut next, "leading").await["term"].clone();
+    assert!(next.as_u64() > term.as_u64());
+    for stream in [&mut followed, &mut late] {
+        assert_eq!(event(stream, "leader").await["term"], next);
+    }
+}
+
 #[tokio::test]
 async fn a_candidate_that_does_not_wait_learns_who_leads() {
     let lab = Lab::new();

@@ -12,14 +12,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const USAGE: &str = "\
 Runs the shipped lock on real servers and in real client processes, with faults: bad networks; servers that are killed,
 stopped, emptied or full, or whose clocks jump; clients that are paused, sleep, die, or whose clocks jump.
+Clients hold names alone or shared, upgrade and downgrade them, hold several at once, and hold permits of a semaphore.
 
-usage: nemesis [--engine redis|etcd] [--seconds N] [--nodes N] [--clients N] [--seed N] [--valkey] [--show]
-               [--inject-bug NAME] [--export FILE] [--contestants NAME,.. | all] [--table]
+usage: nemesis [--engine redis|etcd|postgres|zookeeper|consul] [--seconds N] [--nodes N] [--clients N] [--seed N]
+               [--valkey] [--show] [--inject-bug NAME] [--export FILE] [--contestants NAME,.. | all] [--table]
 
-  --engine NAME      what the nodes are: independent redis servers (default), or the members of one etcd cluster
+  --engine NAME      what the nodes are: independent redis servers (default), the members of one etcd, zookeeper or
+                     consul cluster, or a postgres server with its standbys
   --seconds N        how long faults are injected (default 60); under 45 not every fault is demanded
-  --nodes N          how many servers there are, 3 to 31 (default: 5 with redis, 3 with etcd)
-  --clients N        how many client processes contend (default: 6 with redis, 10 with etcd)
+  --nodes N          how many servers there are, 3 to 31 (default: 5 with redis, else 3)
+  --clients N        how many client processes contend (default: 6 with redis and consul, else 10)
   --seed N           the schedule of faults (default: a new one); the effects depend on the machine, too
   --valkey           runs Valkey servers instead of Redis
   --show             prints everything that happened, not only what led to a violation

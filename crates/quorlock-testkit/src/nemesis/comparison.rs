@@ -1,7 +1,8 @@
 //! What a storm did to the clients of one library, as a row of a table.
 
 use crate::nemesis::checker::AFTERMATH;
-use crate::nemesis::checker::history::{History, Hold, Stop};
+use crate::nemesis::checker::history::{History, Stop};
+use crate::nemesis::checker::hold::Hold;
 use crate::nemesis::contestants::Contestant;
 use crate::nemesis::{Outcome, Promise};
 use std::collections::BTreeMap;
@@ -119,7 +120,8 @@ pub fn table(rows: &[Row]) -> String {
 fn double_holds(history: &History) -> DoubleHolds {
     let mut by_name: BTreeMap<&str, Vec<&Hold>> = BTreeMap::new();
     for hold in &history.holds {
-        by_name.entry(&hold.name).or_default().push(hold);
+        // Every library locks one name at a time there.
+        by_name.entry(&hold.names[0]).or_default().push(hold);
     }
     let mut found = DoubleHolds::default();
     for mut holds in by_name.into_values() {
@@ -194,7 +196,8 @@ fn hangs(history: &History, limit: Duration) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nemesis::client::report_line::{Belief, ReportLine};
+    use crate::nemesis::client::report_line::{Belief, Grant, Origin, ReportLine};
+    use quorlock::Mode;
 
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
@@ -202,8 +205,9 @@ mod tests {
 
     fn grant(history: &mut History, client: usize, noted: u64, until: u64) {
         let belief = Belief { noted: ms(noted), until: ms(until) };
-        let (name, token, called) = ("a".to_owned(), "-".to_owned(), ms(noted - 5));
-        history.record_line(client, ReportLine::Granted { name, fence: 0, token, called, belief });
+        let (names, token, called) = (vec!["a".to_owned()], "-".to_owned(), ms(noted - 5));
+        let grant = Grant { names, mode: Mode::Exclusive, fence: 0, token, called, belief };
+        history.record_line(client, ReportLine::Holds(Origin::Granted, grant));
     }
 
     /// Two clients at once; the first believes until `until`.

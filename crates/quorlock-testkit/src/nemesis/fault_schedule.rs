@@ -4,7 +4,7 @@ use crate::nemesis::TTL;
 use crate::nemesis::faults::Fault;
 use crate::nemesis::faults::link_faults::proxy_fault;
 use crate::nemesis::monotonic::now;
-use crate::nemesis::participants::Participants;
+use crate::nemesis::participants::{Participants, PendingFault};
 use crate::rng::Rng;
 use std::sync::Arc;
 use std::thread;
@@ -76,11 +76,11 @@ impl Nemesis {
             // Counted when it is injected.
             Fault::ClientPause => {
                 let span = self.until_over();
-                self.participants.inject_on_grant(client, fault, span);
+                self.on_grant(client, fault, span);
             }
             Fault::ClientSuspend => {
                 let by = self.rng.span(TTL / 4, 3 * TTL);
-                self.participants.inject_on_grant(client, fault, by);
+                self.on_grant(client, fault, by);
             }
             Fault::ClientCrash => {
                 let (participants, rng) = (self.participants.clone(), self.rng.fork());
@@ -104,7 +104,9 @@ impl Nemesis {
     /// Injects a link fault between one client and some servers, sometimes all, or between two
     /// halves of the participants.
     fn disturb_links(&mut self, fault: Fault, client: usize) -> bool {
-        let span = self.rng.span(TTL / 20, TTL + TTL / 5);
+        // A client under delay must have the time to be granted a lock.
+        let shortest = if fault == Fault::Delay { TTL / 2 } else { TTL / 20 };
+        let span = self.rng.span(shortest, TTL + TTL / 5);
         if fault != Fault::Delay && self.rng.chance(40) {
             let (pivot, overlap) = (self.number(self.participants.members()), self.rng.chance(50));
             self.split(fault, pivot, overlap, span / 2);
@@ -116,11 +118,10 @@ impl Nemesis {
         if !self.inject_link_fault(fault, client, &nodes, span) {
             return false;
         }
-        if fault == Fault::Delay && self.rng.chance(70) {
+        if fault == Fault::Delay {
             // Slow grants that are then used to their end: the deadline must count from before the
             // first send.
-            let span = self.until_over();
-            self.participants.inject_on_grant(client, Fault::ClientPause, span);
+            self.pause_writer(client);
         }
         self.participants.count(fault);
         true
@@ -209,8 +210,7 @@ impl Nemesis {
         self.next_wipe = Instant::now() + recovery / u32::try_from(self.minority).unwrap();
         self.split(Fault::Hold, number, true, TTL);
         let client = self.number(self.participants.clients());
-        let span = self.until_over();
-        self.participants.inject_on_grant(client, Fault::ClientPause, span);
+        self.pause_writer(client);
         TTL / 4
     }
 
@@ -218,6 +218,17 @@ impl Nemesis {
     fn may_wipe(&mut self) -> bool {
         self.wipes.retain(|(_, until)| Instant::now() < *until);
         self.wipes.len() < self.minority && Instant::now() >= self.next_wipe
+    }
+
+    /// Injects a fault as soon as the client has any lock.
+    fn on_grant(&self, client: usize, fault: Fault, span: Duration) {
+        self.participants.inject_on_grant(client, PendingFault { fault, span, needs_writer: false });
+    }
+
+    /// Pauses the client as soon as it has a name alone.
+    fn pause_writer(&mut self, client: usize) {
+        let (fault, span) = (Fault::ClientPause, self.until_over());
+        self.participants.inject_on_grant(client, PendingFault { fault, span, needs_writer: true });
     }
 
     /// Long enough that another client can have the lock when the client resumes.

@@ -28,7 +28,8 @@ mod monotonic;
 mod participants;
 mod resource;
 
-pub use checker::history::{History, Promise, Violation};
+pub use checker::history::History;
+pub use checker::promise::{Promise, Violation};
 pub use checker::report::Check;
 pub use client::run_client;
 pub use comparison::{Row, table};
@@ -41,12 +42,15 @@ use crate::rng::Rng;
 use crate::servers::builder::Binary;
 use crate::simulator::{InjectedBug, inject_bug};
 use participants::Participants;
-use quorlock::{Builder, Locker, RestartGuard};
+use quorlock::{Builder, Locker, Name, RestartGuard};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A storm uses as many as its engine says: fewer than clients, so that a client mostly waits.
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+/// A semaphore, and how many slots it has: fewer than clients.
+const SEMAPHORE: &str = "pool";
+const SLOTS: u32 = 3;
 /// The longest that any client uses.
 const TTL: Duration = Duration::from_secs(1);
 /// The longest `longest_ttl` of any client; servers are marked with it before the first client
@@ -58,6 +62,9 @@ const NODE_TIMEOUT: Duration = Duration::from_millis(100);
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// How far the clock of a server may be behind.
 const SERVER_CLOCK_MARGIN: Duration = Duration::from_secs(1);
+/// Nothing of idle clients may be on servers after this: a ttl, and a clock that is set back by 3 s; a
+/// writer that died may have kept readers out for 3 s.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
 /// After the last fault every client must get every lock within this: a quarantine of 12 s, ttl,
 /// waits, a slow machine.
 const RECOVERY_LIMIT: Duration = Duration::from_secs(60);
@@ -126,6 +133,8 @@ pub struct Outcome {
     pub faults: Counts,
     /// How long faults were injected.
     pub fault_phase: Duration,
+    /// How many acquisitions a minute must have to mean something.
+    pub acquisitions_per_minute: u64,
     /// Locks that were still on servers when all clients had been idle for longer than a ttl.
     pub left_behind: usize,
 }
@@ -157,11 +166,20 @@ async fn run_async(setting: &Setting) -> Outcome {
         let what = "a client did not finish the recovery phase".to_owned();
         participants.history().violate(Promise::Recovery, monotonic::now(), what);
     }
-    if setting.contestant.is_some() {
-        tokio::time::sleep(participants.cluster().longest_orphan() + SERVER_CLOCK_MARGIN).await;
-    }
     let cluster = participants.cluster();
-    let left_behind = cluster.locks();
+    let idle = Instant::now();
+    tokio::time::sleep(cluster.longest_orphan() + SERVER_CLOCK_MARGIN).await;
+    let mut left_behind = cluster.locks();
+    if setting.contestant.is_none() {
+        while left_behind > 0 && idle.elapsed() < IDLE_LIMIT {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            left_behind = cluster.locks();
+        }
+        if left_behind > 0 {
+            let what = format!("{left_behind} locks after {IDLE_LIMIT:?} without a call");
+            participants.history().violate(Promise::NothingLeft, monotonic::now(), what);
+        }
+    }
     let (history, ledger) = participants.finish();
     Outcome {
         history,
@@ -170,8 +188,15 @@ async fn run_async(setting: &Setting) -> Outcome {
         kinds: participants.kinds(),
         faults: participants.faults(),
         fault_phase: setting.fault_phase,
+        acquisitions_per_minute: setting.engine.acquisitions_per_minute(),
         left_behind,
     }
+}
+
+/// The names under which the slots of the semaphore are locked.
+fn slot_names() -> Vec<String> {
+    let semaphore = Name::new(SEMAPHORE).expect("a good name");
+    (0..SLOTS).map(|slot| Name::of_slot(&semaphore, slot).to_string()).collect()
 }
 
 /// The configuration of all clients, before each draws its own settings.

@@ -1,7 +1,9 @@
 //! The participants of a run: servers, client processes, the proxies between them, and the
 //! protected resource.
 
-use crate::nemesis::checker::history::{History, Promise, Sleep, Stop};
+use crate::nemesis::checker::history::{History, Stop};
+use crate::nemesis::checker::hold::Sleep;
+use crate::nemesis::checker::promise::Promise;
 use crate::nemesis::client::arguments::{ClientArguments, Workload};
 use crate::nemesis::client::process::Process;
 use crate::nemesis::client::report_line::ReportLine;
@@ -13,7 +15,7 @@ use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::{Ledger, Resource};
 use crate::nemesis::{Setting, builder};
 use crate::rng::Rng;
-use quorlock::NodeOutcome;
+use quorlock::{Mode, NodeOutcome};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
@@ -36,7 +38,17 @@ struct ClientSlot {
     links: Vec<Arc<FaultyLink>>,
     process: Mutex<Option<Process>>,
     /// The fault to inject as soon as the client has a lock.
-    fault_on_grant: Mutex<Option<(Fault, Duration)>>,
+    fault_on_grant: Mutex<Option<PendingFault>>,
+}
+
+/// A fault that waits for a grant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PendingFault {
+    pub(crate) fault: Fault,
+    pub(crate) span: Duration,
+    /// Whether it waits for a client that has a name alone: what any other client wants of it is in
+    /// conflict with that.
+    pub(crate) needs_writer: bool,
 }
 
 /// From the report of a grant to the fault: the client reads the value in this time, so the fault
@@ -113,8 +125,8 @@ impl Participants {
     }
 
     /// Injects a fault as soon as the client has a lock. It replaces one that was scheduled before.
-    pub(crate) fn inject_on_grant(&self, client: usize, fault: Fault, span: Duration) {
-        *self.0.slots[client].fault_on_grant.lock().unwrap() = Some((fault, span));
+    pub(crate) fn inject_on_grant(&self, client: usize, pending: PendingFault) {
+        *self.0.slots[client].fault_on_grant.lock().unwrap() = Some(pending);
     }
 
     /// Sets a client's wall clock.
@@ -213,13 +225,16 @@ impl Participants {
         };
         let participants = self.clone();
         Process::start(&program, incarnation, move |line| {
-            let is_grant = matches!(line, ReportLine::Granted { .. } | ReportLine::Adopted { .. });
+            let granted = match &line {
+                ReportLine::Holds(_, grant) => Some(grant.mode == Mode::Exclusive && !grant.is_permit()),
+                _ => None,
+            };
             if let ReportLine::HandedOver { handle } = &line {
                 participants.deliver(client, handle.clone());
             }
             participants.history().record_line(client, line);
-            if is_grant {
-                participants.inject_pending_fault(client, incarnation);
+            if let Some(is_writer) = granted {
+                participants.inject_pending_fault(client, incarnation, is_writer);
             }
         })
     }
@@ -237,8 +252,13 @@ impl Participants {
 
     /// Injects the fault that is scheduled for this grant, on a thread of its own: the thread that
     /// reads the reports of a client must never wait for it.
-    fn inject_pending_fault(&self, client: usize, incarnation: u64) {
-        let Some((fault, span)) = self.0.slots[client].fault_on_grant.lock().unwrap().take() else { return };
+    fn inject_pending_fault(&self, client: usize, incarnation: u64, is_writer: bool) {
+        let mut pending = self.0.slots[client].fault_on_grant.lock().unwrap();
+        let Some(PendingFault { fault, span, .. }) = pending.take_if(|it| is_writer || !it.needs_writer)
+        else {
+            return;
+        };
+        drop(pending);
         let participants = self.clone();
         thread::spawn(move || {
             thread::sleep(READ_TIME);

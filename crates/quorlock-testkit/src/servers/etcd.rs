@@ -23,8 +23,50 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub struct Etcd {
     directory: TempDir,
     certs: Option<Certs>,
+    security: Security,
     options: EtcdOptions,
     members: Vec<Member>,
+    version: EtcdVersion,
+}
+
+/// Which release of etcd runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EtcdVersion {
+    /// The one of the system.
+    Installed,
+    /// 3.5, as `scripts/setup-tests` builds it.
+    V3_5,
+    /// 3.6, as `scripts/setup-tests` builds it.
+    V3_6,
+}
+
+impl EtcdVersion {
+    /// The program of this version, if it is there.
+    fn program(self) -> Option<PathBuf> {
+        let built = |name: &str| {
+            let deps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/.deps");
+            Some(deps.join(name)).filter(|program| program.exists())
+        };
+        match self {
+            EtcdVersion::Installed => find_program("etcd"),
+            EtcdVersion::V3_5 => built("etcd-3.5"),
+            EtcdVersion::V3_6 => built("etcd-3.6"),
+        }
+    }
+
+    /// Whether this version is installed or built.
+    pub fn is_here(self) -> bool {
+        self.program().is_some()
+    }
+}
+
+/// What clients must bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Security {
+    Plain,
+    Tls,
+    /// TLS, and a certificate of the client.
+    ClientCerts,
 }
 
 /// How fast members notice that their leader is gone.
@@ -78,31 +120,54 @@ impl Etcd {
 
     /// Whether etcd is installed.
     pub fn is_here() -> bool {
-        find_program("etcd").is_some()
+        EtcdVersion::Installed.is_here()
     }
 
     /// Starts a cluster of `members` members, and waits until it has a leader.
     pub fn start(members: usize) -> Self {
-        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), false)
+        Self::start_version(EtcdVersion::Installed, members)
+    }
+
+    /// The same with another release of etcd.
+    pub fn start_version(version: EtcdVersion, members: usize) -> Self {
+        let peers = (0..members).map(|_| PeerPort::claim()).collect();
+        Self::start_with(peers, EtcdOptions::default(), Security::Plain, version)
     }
 
     /// The same with TLS for its clients.
     pub fn start_with_tls(members: usize) -> Self {
-        Self::start_with((0..members).map(|_| PeerPort::claim()).collect(), EtcdOptions::default(), true)
+        let peers = (0..members).map(|_| PeerPort::claim()).collect();
+        Self::start_with(peers, EtcdOptions::default(), Security::Tls, EtcdVersion::Installed)
+    }
+
+    /// One member with TLS that asks its clients for certificates, and knows users by their common name.
+    pub fn start_with_client_certs(version: EtcdVersion) -> Self {
+        Self::start_with(vec![PeerPort::claim()], EtcdOptions::default(), Security::ClientCerts, version)
     }
 
     /// The same with a member for each of `peers`, which may be behind proxies.
     pub(crate) fn start_behind(peers: Vec<PeerPort>, options: EtcdOptions) -> Self {
-        Self::start_with(peers, options, false)
+        Self::start_with(peers, options, Security::Plain, EtcdVersion::Installed)
     }
 
-    fn start_with(peers: Vec<PeerPort>, options: EtcdOptions, tls: bool) -> Self {
+    fn start_with(
+        peers: Vec<PeerPort>,
+        options: EtcdOptions,
+        security: Security,
+        version: EtcdVersion,
+    ) -> Self {
         let directory = directory::fresh("quorlock-etcd-");
-        let certs = tls.then(|| Certs::generate(directory.path()));
+        let certs = (security != Security::Plain).then(|| Certs::generate(directory.path()));
         let member = |peer| Member { client: Port::claim(), peer, child: None };
         let members = peers.len();
-        let mut cluster =
-            Self { directory, certs, options, members: peers.into_iter().map(member).collect() };
+        let mut cluster = Self {
+            directory,
+            certs,
+            security,
+            options,
+            members: peers.into_iter().map(member).collect(),
+            version,
+        };
         (0..members).for_each(|number| cluster.launch(number));
         (0..members).for_each(|number| cluster.await_answer(number));
         cluster
@@ -116,6 +181,31 @@ impl Etcd {
             None => format!("etcd://{}", hosts.join(",")),
             Some(certs) => format!("etcds://{}/?ca={}", hosts.join(","), certs.ca().display()),
         }
+    }
+
+    /// The same with the certificate of a client, whose common name is [`Etcd::CERTIFIED_USER`].
+    ///
+    /// # Panics
+    /// The cluster is without TLS.
+    pub fn url_with_certificate(&self) -> String {
+        let certs = self.certs.as_ref().expect("a cluster with TLS");
+        format!("{}&cert={}&key={}", self.url(), certs.client_cert().display(), certs.client_key().display())
+    }
+
+    /// The common name in the certificate of clients.
+    pub const CERTIFIED_USER: &str = "quorlock test client";
+
+    /// Runs `etcdctl` on the first member, which asks for certificates.
+    ///
+    /// # Panics
+    /// It fails, or the cluster is without TLS.
+    pub fn etcdctl_with_certificate(&self, args: &[&str]) {
+        let certs = self.certs.as_ref().expect("a cluster with TLS");
+        etcdctl(|command| {
+            command.args(["--endpoints", &format!("https://localhost:{}", self.members[0].client.number())]);
+            command.arg("--cacert").arg(certs.ca()).arg("--cert").arg(certs.client_cert());
+            command.arg("--key").arg(certs.client_key()).args(args);
+        });
     }
 
     /// Where its members listen for clients.
@@ -138,8 +228,19 @@ impl Etcd {
         });
     }
 
+    /// Writes a key without a lease, as another program does. Not for clusters with TLS.
+    pub fn put(&self, key: &str, value: &str) {
+        let (key, value) = (base64(key.as_bytes()), base64(value.as_bytes()));
+        self.post("/v3/kv/put", &format!(r#"{{"key":"{key}","value":"{value}"}}"#));
+    }
+
+    /// How many leases the cluster has. Not for clusters with TLS.
+    pub fn count_leases(&self) -> usize {
+        self.post("/v3/lease/leases", "{}")["leases"].as_array().map_or(0, Vec::len)
+    }
+
     /// How many keys begin with `prefix`, which is ASCII.
-    pub(crate) fn count_keys(&self, prefix: &str) -> usize {
+    pub fn count_keys(&self, prefix: &str) -> usize {
         let mut end = prefix.as_bytes().to_vec();
         *end.last_mut().expect("a prefix") += 1;
         let (key, end) = (base64(prefix.as_bytes()), base64(&end));
@@ -246,7 +347,8 @@ impl Etcd {
         let (peer, advertised) =
             (format!("http://127.0.0.1:{}", member.peer.port.number()), member.peer_url());
         let log = File::options().create(true).append(true).open(self.log_path(number)).unwrap();
-        let child = spawn_bound("etcd", |command| {
+        let program = self.version.program().expect("etcd is installed: apt-get install etcd-server");
+        let child = spawn_bound(program, |command| {
             command.args(["--name", &format!("m{number}")]);
             command.arg("--data-dir").arg(self.data_path(number));
             command.args(["--listen-client-urls", &listen, "--advertise-client-urls", &client]);
@@ -259,6 +361,9 @@ impl Etcd {
             if let Some(certs) = &self.certs {
                 command.arg("--cert-file").arg(certs.server_cert());
                 command.arg("--key-file").arg(certs.server_key());
+                if self.security == Security::ClientCerts {
+                    command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(certs.ca());
+                }
             }
             command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         })

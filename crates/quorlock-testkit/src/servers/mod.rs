@@ -1,12 +1,15 @@
-//! Real servers on loopback: one, several, or an etcd cluster.
+//! Real servers on loopback: one, several, or the members of a cluster.
 
 pub(crate) mod builder;
 pub(crate) mod certs;
 pub(crate) mod connection;
+pub(crate) mod consul;
 mod directory;
 pub(crate) mod etcd;
 pub(crate) mod init;
+pub(crate) mod postgres;
 pub(crate) mod server;
+pub(crate) mod zookeeper;
 
 use crate::servers::builder::ServerBuilder;
 use crate::servers::server::Server;

@@ -79,11 +79,31 @@ pub enum InjectedBug {
     OldConnectionKept,
     /// A compare-and-delete that found another value counts as done.
     FastReleaseBlind,
+    /// A reader's vote does not raise the fence counter.
+    ReaderUnraised,
+    /// All readers of a name end with the first of them.
+    ReadersEndTogether,
+    /// A reader's release removes all readers.
+    ReleaseAllReaders,
+    /// A reader is upgraded although others share the name.
+    UpgradeAmongReaders,
+    /// An upgrade keeps the fence of the shared hold.
+    UpgradeKeepsFence,
+    /// New readers are admitted while a writer waits.
+    ReadersIgnoreWriters,
+    /// A node that admitted one of several names has voted.
+    PartialSet,
+    /// A node confirms that raised the counter of one of several names.
+    PartialRaise,
+    /// A node that has one of several names has extended them.
+    PartialExtend,
+    /// Votes for different slots count as one permit.
+    AnyFreeSlot,
 }
 
 impl InjectedBug {
     /// All of them.
-    pub const ALL: [InjectedBug; 35] = [
+    pub const ALL: [InjectedBug; 45] = [
         InjectedBug::NoStamp,
         InjectedBug::LooseRaise,
         InjectedBug::TokenReuse,
@@ -119,11 +139,38 @@ impl InjectedBug {
         InjectedBug::NoScript,
         InjectedBug::OldConnectionKept,
         InjectedBug::FastReleaseBlind,
+        InjectedBug::ReaderUnraised,
+        InjectedBug::ReadersEndTogether,
+        InjectedBug::ReleaseAllReaders,
+        InjectedBug::UpgradeAmongReaders,
+        InjectedBug::UpgradeKeepsFence,
+        InjectedBug::ReadersIgnoreWriters,
+        InjectedBug::PartialSet,
+        InjectedBug::PartialRaise,
+        InjectedBug::PartialExtend,
+        InjectedBug::AnyFreeSlot,
     ];
+
+    /// Whether it only shows where clients share locks, hold several names together, or take permits.
+    pub(crate) fn needs_modes(self) -> bool {
+        matches!(
+            self,
+            InjectedBug::ReaderUnraised
+                | InjectedBug::ReadersEndTogether
+                | InjectedBug::ReleaseAllReaders
+                | InjectedBug::UpgradeAmongReaders
+                | InjectedBug::UpgradeKeepsFence
+                | InjectedBug::ReadersIgnoreWriters
+                | InjectedBug::PartialSet
+                | InjectedBug::PartialRaise
+                | InjectedBug::PartialExtend
+                | InjectedBug::AnyFreeSlot
+        )
+    }
 
     /// Whether it only shows where clients do more than acquire, hold and release.
     pub fn needs_variety(self) -> bool {
-        matches!(
+        let is_varied = matches!(
             self,
             InjectedBug::AdoptUnasked
                 | InjectedBug::ForceAnyHolder
@@ -136,7 +183,8 @@ impl InjectedBug {
                 | InjectedBug::LateDeadline
                 | InjectedBug::FastReleaseBlind
                 | InjectedBug::PartialReplyKept
-        )
+        );
+        is_varied || self.needs_modes()
     }
 
     /// The number of nodes with which it shows soonest.
@@ -170,6 +218,17 @@ impl InjectedBug {
         }
     }
 
+    /// What clients of its worlds mostly want, if it shows only there.
+    pub(crate) fn favourite(self) -> Option<Favourite> {
+        match self {
+            InjectedBug::PartialSet | InjectedBug::PartialRaise | InjectedBug::PartialExtend => {
+                Some(Favourite::Sets)
+            }
+            InjectedBug::AnyFreeSlot => Some(Favourite::Permits),
+            _ => None,
+        }
+    }
+
     /// What it replaces in the scripts, if it is a bug in one of them.
     pub(crate) fn in_scripts(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
@@ -184,6 +243,18 @@ impl InjectedBug {
                 ("redis.call('PEXPIRE', KEYS[1], ARGV[2])", "redis.call('PTTL', KEYS[1])")
             }
             InjectedBug::RepairTaken => ("if redis.call('EXISTS', KEYS[3]) == 1 then return -1 end", ""),
+            InjectedBug::ReaderUnraised => (
+                "share the name already') end\nlocal raised = 1\nif tonumber(ARGV[4]) > 0 then",
+                "share the name already') end\nlocal raised = 1\nif false then",
+            ),
+            InjectedBug::ReadersEndTogether => ("-1, -1, 'WITHSCORES'", "0, 0, 'WITHSCORES'"),
+            InjectedBug::ReleaseAllReaders => {
+                ("call('ZREM', name, token) or 0", "call('DEL', name, labels) > 0 and 1 or 0")
+            }
+            InjectedBug::UpgradeAmongReaders => {
+                ("'+inf') > 1 then return -1 end", "'+inf') > 99 then return -1 end")
+            }
+            InjectedBug::ReadersIgnoreWriters => ("KEYS[5] or KEYS[4]) == 1", "KEYS[5] or KEYS[5]) == 1"),
             _ => return None,
         })
     }
@@ -214,6 +285,11 @@ impl InjectedBug {
             InjectedBug::NoScript => LibraryBug::NoScript,
             InjectedBug::OldConnectionKept => LibraryBug::OldConnectionKept,
             InjectedBug::FastReleaseBlind => LibraryBug::FastReleaseBlind,
+            InjectedBug::UpgradeKeepsFence => LibraryBug::UpgradeKeepsFence,
+            InjectedBug::PartialSet => LibraryBug::PartialSet,
+            InjectedBug::PartialRaise => LibraryBug::PartialRaise,
+            InjectedBug::PartialExtend => LibraryBug::PartialExtend,
+            InjectedBug::AnyFreeSlot => LibraryBug::AnyFreeSlot,
             _ => return None,
         })
     }
@@ -256,8 +332,27 @@ impl InjectedBug {
             InjectedBug::NoScript => "no-script",
             InjectedBug::OldConnectionKept => "old-connection-kept",
             InjectedBug::FastReleaseBlind => "fast-release-blind",
+            InjectedBug::ReaderUnraised => "reader-unraised",
+            InjectedBug::ReadersEndTogether => "readers-end-together",
+            InjectedBug::ReleaseAllReaders => "release-all-readers",
+            InjectedBug::UpgradeAmongReaders => "upgrade-among-readers",
+            InjectedBug::UpgradeKeepsFence => "upgrade-keeps-fence",
+            InjectedBug::ReadersIgnoreWriters => "readers-ignore-writers",
+            InjectedBug::PartialSet => "partial-set",
+            InjectedBug::PartialRaise => "partial-raise",
+            InjectedBug::PartialExtend => "partial-extend",
+            InjectedBug::AnyFreeSlot => "any-free-slot",
         }
     }
+}
+
+/// What the clients of a world mostly want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Favourite {
+    /// Several names together.
+    Sets,
+    /// One slot of the semaphore.
+    Permits,
 }
 
 impl fmt::Display for InjectedBug {
@@ -283,5 +378,27 @@ pub(crate) fn inject_bug(builder: Builder, bug: Option<InjectedBug>) -> Builder 
     match bug.and_then(InjectedBug::in_library) {
         Some(bug) => builder.inject_bug(bug),
         None => builder,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::path::Path;
+
+    /// Goal: a change of a script does not turn a bug in it into none.
+    #[test]
+    fn every_bug_in_a_script_replaces_text_of_a_shipped_script() {
+        let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../quorlock/src/node/redis/protocol/lua");
+        let texts: Vec<String> = fs::read_dir(scripts)
+            .unwrap()
+            .map(|script| fs::read_to_string(script.unwrap().path()).unwrap())
+            .collect();
+        for (bug, (from, to)) in InjectedBug::ALL.into_iter().filter_map(|bug| Some((bug, bug.in_scripts()?)))
+        {
+            assert!(texts.iter().any(|text| text.contains(from)), "{bug}: no script has `{from}`");
+            assert_ne!(from, to);
+        }
     }
 }

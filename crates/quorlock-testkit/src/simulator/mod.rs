@@ -36,9 +36,13 @@ pub(crate) use injected_bug::inject_bug;
 
 use crate::rng::Rng;
 use clients::Client;
+use clients::handoff::HandOff;
+use clients::wanted::Wanted;
 use faults::{fault_schedule, node_list};
+use history::listed;
 use participants::Participants;
 use quorlock::Name;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -64,6 +68,8 @@ const SETTLED_AFTER: Duration = Duration::from_secs(10);
 const HAND_OFFS: usize = 8;
 /// How long that may take: the hint, and the attempt after it. A waiter that gets no hint polls later.
 const HAND_OFF_LIMIT: Duration = Duration::from_millis(60);
+/// How many slots the semaphore has.
+const SLOTS: u32 = 2;
 /// Separates the stream of the less common behaviour from that of the rest.
 const VARIETY: u64 = 0x6c62_272e_07bb_0142;
 
@@ -90,7 +96,7 @@ pub struct Setting {
 impl Setting {
     /// The usual world of `seed`.
     pub fn new(seed: u64) -> Self {
-        let fault_phase = Duration::from_secs(50);
+        let fault_phase = Duration::from_secs(37);
         Self { seed, nodes: 5, clients: 3, fault_phase, injected_bug: None, plain: false, shows_bytes: false }
     }
 }
@@ -161,7 +167,8 @@ impl Simulation {
     fn client(&self, number: usize, rng: Rng, variety: Option<Rng>) -> Client {
         let is_impatient = self.traits.is_impatient && variety.is_some();
         let (participants, names) = (self.participants.clone(), self.names.clone());
-        Client { participants, number, rng, variety, names, is_impatient }
+        let has_modes = self.traits.has_modes;
+        Client { participants, number, rng, variety, names, is_impatient, has_modes, semaphore: None }
     }
 
     /// Clients work, faults come, and an operator changes the list of nodes.
@@ -181,22 +188,51 @@ impl Simulation {
         }
     }
 
-    /// Every client gets every lock.
+    /// Every client gets every lock, and a writer gets its turn among readers.
     async fn recovery_phase(&self, rng: &mut Rng) {
-        for name in &self.names {
+        let mut all: Vec<Wanted> = self.names.iter().cloned().map(Wanted::exclusive).collect();
+        if self.traits.has_modes {
+            all.extend([Wanted::all_names(&self.names), Wanted::Permits(SLOTS as usize)]);
+        }
+        for wanted in all {
             let turn = |number| {
                 let client = self.client(number, rng.fork(), None);
-                tokio::spawn(client.acquire_once(name.clone(), RECOVERY_LIMIT))
+                tokio::spawn(client.acquire_once(wanted.clone(), RECOVERY_LIMIT))
             };
             let turns: Vec<_> = (0..self.participants.clients()).map(turn).collect();
             for (number, turn) in turns.into_iter().enumerate() {
-                if turn.await.expect("no task panics").is_none() {
-                    let limit = RECOVERY_LIMIT;
-                    let what =
-                        format!("L3: client {number} did not get {name} within {limit:?} without faults");
-                    self.participants.history().violate(self.participants.now(), &what);
-                }
+                let took = turn.await.expect("no task panics");
+                self.check_turn(took, number, &wanted);
             }
+        }
+        if self.traits.has_modes {
+            self.write_among_readers(rng).await;
+        }
+    }
+
+    /// One client waits to write while all others read without a gap.
+    async fn write_among_readers(&self, rng: &mut Rng) {
+        let (name, is_over) = (&self.names[0], Arc::new(AtomicBool::new(false)));
+        let reader = |number| {
+            let client = self.client(number, rng.fork(), None);
+            tokio::spawn(client.keep_reading(name.clone(), is_over.clone()))
+        };
+        let readers: Vec<_> = (1..self.participants.clients()).map(reader).collect();
+        let wanted = Wanted::exclusive(name.clone());
+        let writer = self.client(0, rng.fork(), None);
+        let took = writer.acquire_once(wanted.clone(), RECOVERY_LIMIT).await;
+        self.check_turn(took, 0, &wanted);
+        is_over.store(true, Ordering::Relaxed);
+        for reader in readers {
+            reader.await.expect("no task panics");
+        }
+    }
+
+    fn check_turn(&self, took: Option<Duration>, number: usize, wanted: &Wanted) {
+        if took.is_none() {
+            let (limit, names) = (RECOVERY_LIMIT, listed(&wanted.names()));
+            let what = format!("L3: client {number} did not get {names} within {limit:?} without faults");
+            self.participants.history().violate(self.participants.now(), &what);
         }
     }
 
@@ -208,12 +244,28 @@ impl Simulation {
             let (holder, waiter) = (turn % clients, (turn + 1) % clients);
             let (holder, waiter) =
                 (self.client(holder, rng.fork(), None), self.client(waiter, rng.fork(), None));
-            let took = holder.hand_off(waiter, self.names[turn % self.names.len()].clone()).await;
+            let took = holder.hand_off(waiter, self.hand_off(turn)).await;
             late += u32::from(took.is_none_or(|took| took > HAND_OFF_LIMIT));
         }
         if late > 0 {
             let what = format!("L4: {late} of {HAND_OFFS} waiters got their lock too late after its release");
             self.participants.history().violate(self.participants.now(), &what);
         }
+    }
+
+    /// What is handed off in this turn.
+    fn hand_off(&self, turn: usize) -> HandOff {
+        let name = self.names[turn % self.names.len()].clone();
+        let (exclusive, shared) = (Wanted::exclusive(name.clone()), Wanted::shared(name));
+        let permits = Wanted::Permits(SLOTS as usize);
+        let (held, wanted, downgrades) = match turn {
+            _ if !self.traits.has_modes => (exclusive.clone(), exclusive, false),
+            0 | 1 => (exclusive, shared, false),
+            2 | 3 => (shared, exclusive, false),
+            4 => (exclusive, shared, true),
+            5 => (permits, Wanted::Permits(1), false),
+            _ => (exclusive.clone(), exclusive, false),
+        };
+        HandOff { held, wanted, downgrades }
     }
 }

@@ -5,7 +5,7 @@ use crate::rng::Rng;
 use crate::simulator::machine_clock::MachineClock;
 use crate::simulator::network::Path;
 use crate::simulator::network::connection::Segment;
-use crate::simulator::redis_server::{RedisServer, StoredText};
+use crate::simulator::redis_server::{RedisServer, StoredReader, StoredText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -31,8 +31,10 @@ pub(crate) struct Server {
     clients: BTreeMap<u64, (Path, u64)>,
     /// Connections whose bytes arrive long after their clients gave them up.
     late: BTreeSet<u64>,
-    /// Values of locks that came over connections of earlier runs.
+    /// Values of locks, and tokens of shared ones, that came over connections of earlier runs.
     inherited: BTreeSet<Vec<u8>>,
+    /// Tokens of shared holders that came over connections of no client.
+    repeated: BTreeSet<Vec<u8>>,
 }
 
 /// What a server sends: to which path, over which of its connections.
@@ -51,6 +53,7 @@ impl Host {
             clients: BTreeMap::new(),
             late: BTreeSet::new(),
             inherited: BTreeSet::new(),
+            repeated: BTreeSet::new(),
         })))
     }
 
@@ -83,9 +86,13 @@ impl Host {
             if !server.is_up || server.is_stopped {
                 return;
             }
+            let before = server.reader_tokens();
             let connection = server.redis.connect();
             server.redis.receive(connection, bytes);
             server.redis.disconnect(connection);
+            let added = server.reader_tokens().into_iter().filter(|token| !before.contains(token));
+            let added: Vec<_> = added.collect();
+            server.repeated.extend(added);
             server.outputs()
         };
         send(sent);
@@ -137,7 +144,8 @@ impl Host {
         restart(&mut server.redis);
         // Their clients know already, and the numbers are used again.
         server.redis.take_closed();
-        let inherited = server.redis.stored_texts().map(|stored| stored.value.to_vec()).collect();
+        let inherited = server.redis.stored_texts().map(|stored| stored.value.to_vec());
+        let inherited = inherited.chain(server.reader_tokens()).collect();
         server.inherited = inherited;
         server.late.clear();
         server.is_up = true;
@@ -198,6 +206,21 @@ impl Server {
             return None;
         }
         self.clients.get(&stored.origin.connection).map(|(path, _)| path)
+    }
+
+    /// Whether the vote or repair of a shared holder came in this run, in time, and from its client. `path`
+    /// is that of the client.
+    pub(crate) fn is_of(&self, stored: &StoredReader<'_>, path: &Path) -> bool {
+        let has_late = self
+            .late
+            .iter()
+            .filter_map(|late| self.clients.get(late))
+            .any(|(late, _)| (late.client(), late.incarnation()) == (path.client(), path.incarnation()));
+        !self.inherited.contains(stored.token) && !self.repeated.contains(stored.token) && !has_late
+    }
+
+    fn reader_tokens(&self) -> Vec<Vec<u8>> {
+        self.redis.stored_readers().map(|stored| stored.token.to_vec()).collect()
     }
 
     fn arrive(&mut self, connection: u64, segment: Segment) -> Sent {

@@ -20,6 +20,8 @@ pub(crate) struct WorldTraits {
     pub(crate) is_unguarded: bool,
     /// Clients never wait for a lock, so that releases need no hint.
     pub(crate) is_impatient: bool,
+    /// Clients also share locks, hold several names together, and take permits.
+    pub(crate) has_modes: bool,
     pub(crate) login: LogIn,
 }
 
@@ -37,7 +39,13 @@ impl WorldTraits {
         // A comparison is about clients with the guard, and a bug of the guard shows only with it.
         let is_unguarded = is_unguarded && (!setting.plain || setting.injected_bug.is_some());
         let login = if rng.chance(20) { LogIn::Password } else { LogIn::Open };
-        Self { kind, is_plain: setting.plain, has_jumps, is_unguarded, is_impatient, login }
+        // A bug shows sooner in a world without what it has nothing to do with.
+        let has_modes = match setting.injected_bug {
+            Some(bug) => bug.needs_modes(),
+            None => rng.chance(60),
+        };
+        let (is_plain, has_modes) = (setting.plain, has_modes && !setting.plain);
+        Self { kind, is_plain, has_jumps, is_unguarded, is_impatient, has_modes, login }
     }
 
     /// Whether an operator changes the list of nodes.

@@ -8,6 +8,7 @@ mod memory;
 mod pair;
 mod resp;
 mod sequences;
+mod shared_sequences;
 mod speed;
 
 use pair::{Pair, Varies};

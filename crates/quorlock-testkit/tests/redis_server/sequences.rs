@@ -2,6 +2,7 @@
 
 use crate::pair::{Pair, Varies};
 use crate::resp::encode;
+use crate::shared_sequences::{member_command, shared_script};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -15,6 +16,10 @@ const SCRIPTS: [&str; 8] = [
     include_str!("../../../quorlock/src/node/redis/protocol/lua/init.lua"),
     include_str!("../../../quorlock/src/node/redis/protocol/lua/raise.lua"),
 ];
+
+pub(crate) const EXTEND: &str = SCRIPTS[1];
+pub(crate) const STAMP: &str = SCRIPTS[2];
+pub(crate) const REPAIR: &str = SCRIPTS[3];
 
 /// Scripts that show how values, errors and globals behave.
 const ODD_SCRIPTS: [&str; 30] = [
@@ -50,13 +55,14 @@ const ODD_SCRIPTS: [&str; 30] = [
     "return tostring(1763240000000000) .. string.format('%.0f', 1763240000000000)",
 ];
 
-const NAMES: [&str; 4] = ["a", "b", "job 1", "list"];
-const TOKENS: [&str; 3] = [
+pub(crate) const NAMES: [&str; 4] = ["a", "b", "job 1", "list"];
+pub(crate) const TOKENS: [&str; 3] = [
     "00112233445566778899aabbccddeeff",
     "ffeeddccbbaa99887766554433221100",
     "0123456789abcdef0123456789abcdef",
 ];
-const FENCES: [&str; 6] = ["0", "7", "1763240000000000", "1763240000000001", "9007199254740991", "12"];
+pub(crate) const FENCES: [&str; 6] =
+    ["0", "7", "1763240000000000", "1763240000000001", "9007199254740991", "12"];
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
@@ -70,11 +76,11 @@ impl Random {
         usize::try_from((mixed ^ (mixed >> 31)) % end as u64).unwrap()
     }
 
-    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
+    pub(crate) fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
         items[self.below(items.len())]
     }
 
-    fn chance(&mut self, percent: usize) -> bool {
+    pub(crate) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 }
@@ -118,7 +124,11 @@ fn step(pair: &mut Pair, random: &mut Random) {
             let (command, varies) = special(random);
             pair.exchange(link, &[&encode(&command)], varies);
         }
-        7..13 => {
+        7..10 => {
+            let (command, varies) = shared_script(random);
+            pair.exchange(link, &[&encode(&command)], varies);
+        }
+        10..14 => {
             let (command, varies) = script(random);
             pair.exchange(link, &[&encode(&command)], varies);
         }
@@ -126,7 +136,7 @@ fn step(pair: &mut Pair, random: &mut Random) {
     }
 }
 
-fn words(words: &[&str]) -> Vec<Vec<u8>> {
+pub(crate) fn words(words: &[&str]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
@@ -137,12 +147,16 @@ fn value(random: &mut Random) -> String {
     }
 }
 
-fn fence_key(name: &str) -> String {
+pub(crate) fn fence_key(name: &str) -> String {
     format!("quorlock:fence:{{{name}}}")
 }
 
+pub(crate) fn readers_key(name: &str) -> String {
+    format!("quorlock:readers:{{{name}}}")
+}
+
 /// No two are close, so that no comparison of expiries depends on the moment.
-fn ttl(random: &mut Random) -> String {
+pub(crate) fn ttl(random: &mut Random) -> String {
     (60_000 + random.below(1_000) * 977).to_string()
 }
 
@@ -166,7 +180,8 @@ fn plain(random: &mut Random) -> Vec<Vec<u8>> {
         "123456789012345678",
     ]);
     let bad_number = random.pick(&["x", "", "0", "-1", "9223372036854775807", "01", "1.0"]);
-    match random.below(52) {
+    match random.below(60) {
+        52..59 => member_command(random, &name, &fence),
         0..6 => words(&["SET", &name, &value, "NX", "PX", &ttl]),
         6..9 => words(&["ZADD", &fence, "GT", "CH", number, "f"]),
         9 => words(&["SET", &name, &value]),
@@ -294,8 +309,11 @@ fn script(random: &mut Random) -> (Vec<Vec<u8>>, Varies) {
     match random.below(11) {
         0..3 => release(random),
         3 => call(random, SCRIPTS[1], &[&name, &fence, &taken], &[token, &ttl, "77"]),
-        4 => call(random, SCRIPTS[2], &[&name, &fence], &[token, number, "78"]),
-        5 => call(random, SCRIPTS[3], &[&name, &fence, &taken], &[&ttl, "79", &stored, number]),
+        4 => call(random, SCRIPTS[2], &[&name, &fence, &readers_key(&name)], &[token, number, "78"]),
+        5 => {
+            let readers = readers_key(&name);
+            call(random, SCRIPTS[3], &[&name, &fence, &taken, &readers], &[&ttl, "79", &stored, number])
+        }
         6 => call(random, SCRIPTS[4], &[], &[&format!("quorlock:free:{{{name}}}"), token]),
         7 => {
             let (recorded, to_begin) =
@@ -322,9 +340,12 @@ fn release(random: &mut Random) -> (Vec<Vec<u8>>, Varies) {
     let (mut names, mut marked, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..1 + random.below(3) {
         let (name, token) = (random.pick(&NAMES), random.pick(&TOKENS));
-        let marks = random.pick(&["", "", "+", "-", "!", "+-", "+-!"]);
+        let marks = random.pick(&["", "", "s", "s", "+", "-", "!", "+-", "+-s", "+-!", "+-s!"]);
         if marks.contains('+') {
             marked.push(fence_key(name));
+        }
+        if marks.contains('s') {
+            marked.push(readers_key(name));
         }
         if marks.contains('!') {
             marked.extend([format!("quorlock:taken:{{{name}}}:{token}"), "quorlock:epoch".to_owned()]);
@@ -340,7 +361,12 @@ fn release(random: &mut Random) -> (Vec<Vec<u8>>, Varies) {
 }
 
 /// By its hash, which the server may not know, or whole.
-fn call(random: &mut Random, script: &str, keys: &[&str], arguments: &[&str]) -> (Vec<Vec<u8>>, Varies) {
+pub(crate) fn call(
+    random: &mut Random,
+    script: &str,
+    keys: &[&str],
+    arguments: &[&str],
+) -> (Vec<Vec<u8>>, Varies) {
     let (hash, count) = (hash(script), keys.len().to_string());
     let head = if random.chance(50) { ["EVAL", script] } else { ["EVALSHA", hash.as_str()] };
     let command = [&head[..], &[count.as_str()], keys, arguments].concat();

@@ -131,6 +131,10 @@ async fn vote_and_stamp(
     let vote = params.vote((token, kind), proposal, &label);
     let mut round = pin!(nodes.ask_within(vote, rounds.limit(start)));
     let mut step = rounds.vote(&mut votes, round.as_mut()).await;
+    #[cfg(feature = "simulation")]
+    if step == Step::Refused && ctx.injected.is_on(InjectedBug::AnyFreeSlot) {
+        step = Box::pin(rounds.vote_for_any_slot(proposal, &label)).await;
+    }
     let mut now = ctx.clock.now();
     if step == Step::Stamp || rounds.must_confirm(step, now.since(start)) {
         step = Box::pin(rounds.ask_voters_again(step)).await;
@@ -181,7 +185,12 @@ impl Refusal {
 }
 
 impl AttemptParams<'_> {
-    fn vote(&self, (token, kind): (Token, AcquireKind), proposal: Fence, label: &Label) -> Commands {
+    pub(super) fn vote(
+        &self,
+        (token, kind): (Token, AcquireKind),
+        proposal: Fence,
+        label: &Label,
+    ) -> Commands {
         Commands::each(&self.names, |name| {
             Command::Acquire(Acquire {
                 name: name.clone(),
@@ -224,12 +233,12 @@ impl AttemptParams<'_> {
 }
 
 /// The rounds of one attempt: one to vote, then one to confirm, or at most two to stamp, if needed.
-struct AttemptRounds<'a> {
-    nodes: &'a Nodes,
-    params: &'a AttemptParams<'a>,
-    token: Token,
+pub(super) struct AttemptRounds<'a> {
+    pub(super) nodes: &'a Nodes,
+    pub(super) params: &'a AttemptParams<'a>,
+    pub(super) token: Token,
     until: Moment,
-    state: Attempt,
+    pub(super) state: Attempt,
     highest: &'a HighestFence,
 }
 
@@ -322,7 +331,7 @@ impl AttemptRounds<'_> {
     }
 }
 
-fn ballot_of(reply: &Reply) -> Ballot {
+pub(super) fn ballot_of(reply: &Reply) -> Ballot {
     match reply {
         Reply::Done(Done::Raised) => Ballot::Raised,
         Reply::Done(Done::Unraised { counter }) => Ballot::Unraised { counter: *counter },

@@ -77,12 +77,12 @@ impl Acquirer<'_> {
 
     /// Looks at the slots to choose the error.
     async fn full_or_unreachable(&mut self) -> AcquireError {
-        let (lock, limit, random, waited) = (self.subject(), self.grace(), self.random(), self.waited());
+        let (lock, limit, waited) = (self.subject(), self.grace(), self.waited());
         let (nodes, attempts) = (self.nodes, self.attempts);
         let Some(slots) = &mut self.slots else {
             return AcquireError::Contended { lock, attempts, waited };
         };
-        match timeout(limit, slots.look(nodes, random)).await {
+        match timeout(limit, slots.look(nodes)).await {
             Ok(Ok(true)) => AcquireError::Contended { lock, attempts, waited },
             Ok(Err(error)) => slots_error(lock, nodes, error),
             Ok(Ok(false)) | Err(_) => AcquireError::NoPermit { lock, slots: slots.count(), waited },

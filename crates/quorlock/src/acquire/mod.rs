@@ -1,10 +1,13 @@
 //! The one loop that retries: try, find out who holds the lock, wait for a hint or a jittered poll, try
 //! again.
 
+#[cfg(feature = "simulation")]
+mod any_slot;
 pub(crate) mod attempt;
 mod give_up;
 pub(crate) mod hint_backoff;
 pub(crate) mod hint_subscription;
+mod local_slots;
 pub(crate) mod name_queue;
 pub(crate) mod reader_hold_off;
 pub(crate) mod slots;
@@ -15,7 +18,7 @@ use crate::acquire::give_up::{gave_up_reason, slots_error};
 use crate::acquire::hint_subscription::HintSubscription;
 use crate::acquire::name_queue::{NameQueue, NameQueues, QueueTurn};
 use crate::acquire::reader_hold_off::ReaderHoldOff;
-use crate::acquire::slots::SlotChoice;
+use crate::acquire::slots::{SlotChoice, SlotsError};
 use crate::context::entropy;
 use crate::context::event::Event;
 use crate::context::options::Options;
@@ -97,6 +100,7 @@ struct RetryState<'a> {
     hold_off: Option<ReaderHoldOff<'a>>,
     last_refusal: Option<Refusal>,
     last_inspection: Option<Vec<Inspection>>,
+    inspected_at: Option<Moment>,
     /// How many hints came before and did not lead to a grant.
     missed_hints: usize,
     /// Whether the last attempt followed a hint.
@@ -124,6 +128,7 @@ impl Default for RetryState<'_> {
             hold_off: None,
             last_refusal: None,
             last_inspection: None,
+            inspected_at: None,
             missed_hints: 0,
             hinted: None,
             awaits_majority: false,
@@ -223,12 +228,16 @@ impl<'a> Acquirer<'a> {
             let Some(permit) = self.attempt_permit().await else {
                 return Box::pin(self.give_up()).await;
             };
-            if self.slots.is_some() {
-                Box::pin(self.choose_slots()).await?;
-            }
+            let chosen = match self.slots.is_some() {
+                true => Box::pin(self.choose_slots()).await?,
+                false => Ok(()),
+            };
             let until = self.hard_deadline();
             // Boxed: thousands of calls may wait before this point, and few reach it at the same time.
-            let tried = Box::pin(attempt(self.nodes, &self.params, until)).await;
+            let tried = match chosen {
+                Ok(()) => Box::pin(attempt(self.nodes, &self.params, until)).await,
+                Err(refusal) => Err(refusal),
+            };
             drop(permit);
             if let Some(grant) = self.record_attempt(tried) {
                 return Ok(grant);
@@ -251,9 +260,15 @@ impl<'a> Acquirer<'a> {
     /// comes back.
     async fn attempt_permit(&self) -> Option<SemaphorePermit<'a>> {
         let attempts = &self.nodes.attempts;
-        match attempts.try_acquire() {
+        let names = match &self.slots {
+            Some(slots) => slots.permits(),
+            None => self.params.names.iter().len(),
+        };
+        // At most as many as a set has, which is far below all permits.
+        let votes = u32::try_from(names).unwrap_or(1);
+        match attempts.try_acquire_many(votes) {
             Ok(permit) => Some(permit),
-            Err(_) => timeout(self.left(), attempts.acquire()).await.ok()?.ok(),
+            Err(_) => timeout(self.left(), attempts.acquire_many(votes)).await.ok()?.ok(),
         }
     }
 
@@ -274,25 +289,25 @@ impl<'a> Acquirer<'a> {
         }
     }
 
-    /// Chooses the slots of the next attempt.
-    async fn choose_slots(&mut self) -> Result<(), AcquireError> {
-        let random = self.random();
-        let limit = self.grace();
-        let Some(slots) = &mut self.slots else { return Ok(()) };
-        let semaphore: NameSet = slots.semaphore().clone().into();
-        match timeout(limit, slots.choose(self.nodes, random)).await {
+    /// Chooses the slots of the next attempt. It is refused before it begins if too few nodes answer.
+    async fn choose_slots(&mut self) -> Result<Result<(), Refusal>, AcquireError> {
+        let (random, limit, start) = (self.random(), self.grace(), self.nodes.ctx.clock.now());
+        let Some(slots) = &mut self.slots else { return Ok(Ok(())) };
+        let (answered, nodes) = match timeout(limit, slots.choose(self.nodes, random)).await {
             Ok(Ok(names)) => {
                 self.params.names = names;
-                Ok(())
+                return Ok(Ok(()));
             }
-            Ok(Err(error)) => Err(slots_error(semaphore, self.nodes, error)),
-            Err(_) => Err(AcquireError::NoQuorum {
-                lock: semaphore,
-                quorum: self.nodes.quorum,
-                answered: 0,
-                nodes: self.nodes.troubles(),
-            }),
-        }
+            Ok(Err(SlotsError::NoQuorum { answered, nodes })) => (answered, nodes),
+            Ok(Err(error)) => {
+                let semaphore = slots.semaphore().clone().into();
+                return Err(slots_error(semaphore, self.nodes, error));
+            }
+            Err(_) => (0, self.nodes.troubles()),
+        };
+        let took = self.nodes.ctx.clock.now().since(start);
+        let (denied, missing) = (answered, nodes.len().saturating_sub(answered));
+        Ok(Err(Refusal { cause: Cause::NoQuorum, votes: 0, denied, missing, nodes, took }))
     }
 
     fn is_spent(&self) -> bool {
@@ -319,8 +334,18 @@ impl<'a> Acquirer<'a> {
         Ok(())
     }
 
-    /// Waits while a guard of this locker holds the lock: until then no node needs to be asked.
+    /// Waits while a guard of this locker holds the lock, or guards hold all slots: until then no node needs to
+    /// be asked.
     async fn wait_for_local_holder(&self) -> Result<(), OutOfTime> {
+        // A guard that lost its slot may not know that, so the nodes are asked from time to time.
+        while self.slots.as_ref().is_some_and(SlotChoice::are_too_many_held_here) {
+            if self.left().is_zero() {
+                return Err(OutOfTime);
+            }
+            if timeout(POLL_CAP.min(self.left()), self.queue.wakeup().notified()).await.is_err() {
+                break;
+            }
+        }
         while let Some(left) = self.queue.held_for() {
             if self.left().is_zero() {
                 return Err(OutOfTime);

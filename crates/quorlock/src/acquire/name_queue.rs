@@ -1,6 +1,7 @@
 //! First come, first served within one locker: one task contends on the nodes for a name, or for a set of
 //! names.
 
+use crate::acquire::local_slots::LocalSlots;
 use crate::context::mutex::Mutex;
 use crate::node::Wakeup;
 use crate::quorum::Nodes;
@@ -43,6 +44,7 @@ impl NameQueues {
             in_a_row: AtomicU32::new(0),
             others_wait: AtomicBool::new(true),
             subscriptions: Mutex::new(0),
+            slots: LocalSlots::default(),
         });
         queues.insert(names.clone(), Arc::downgrade(&queue));
         queue
@@ -69,6 +71,7 @@ pub(crate) struct NameQueue {
     others_wait: AtomicBool,
     /// How many tasks have subscribed to the hints of the nodes.
     subscriptions: Mutex<usize>,
+    slots: LocalSlots,
 }
 
 impl NameQueue {
@@ -110,6 +113,11 @@ impl NameQueue {
             },
         };
         Ok(Some(QueueTurn { _permit: permit, _slot: slot }))
+    }
+
+    /// The slots of the semaphore that the name is of, if it is of one.
+    pub(crate) fn slots(&self) -> &LocalSlots {
+        &self.slots
     }
 
     /// Whether it is the queue of `names`.

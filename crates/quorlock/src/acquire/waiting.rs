@@ -5,6 +5,7 @@ use crate::acquire::attempt::Cause;
 use crate::acquire::hint_backoff::stagger;
 use crate::acquire::hint_subscription::HintSubscription;
 use crate::acquire::reader_hold_off::ReaderHoldOff;
+use crate::acquire::slots::SlotChoice;
 use crate::acquire::{Acquirer, Hinted, POLL_CAP};
 use crate::context::event::Event;
 use crate::context::injected_bug::InjectedBug;
@@ -25,8 +26,12 @@ impl Acquirer<'_> {
         else {
             return self.back_off().await;
         };
-        // Another client used the hint first, and its release will send the next one: no need to inspect.
-        let is_taken = hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some();
+        // Another client used the hint first, and its release will send the next one: no need to inspect. Unless
+        // readers come and go, each with a hint: only an inspection finds them, and keeps further ones out.
+        let now = self.nodes.ctx.clock.now();
+        let is_known = retry_state.inspected_at.is_some_and(|at| now.since(at) < POLL_CAP);
+        let is_taken =
+            hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some() && is_known;
         if hinted == Some(Hinted::Ahead) {
             // Tries once more when a majority has executed the release.
             let (majority, wakeup) = (self.nodes.quorum.needed(), self.wakeup().clone());
@@ -46,6 +51,9 @@ impl Acquirer<'_> {
                 self.subscribe();
             }
             let Some(left) = self.inspect_holders().await else {
+                if self.slots.as_ref().is_some_and(SlotChoice::has_news) {
+                    return;
+                }
                 // No client has a majority: several contend, or the lock was just released.
                 return self.back_off().await;
             };
@@ -123,9 +131,10 @@ impl Acquirer<'_> {
     /// at the latest; `None` if no client is known to keep it from us.
     async fn inspect_holders(&mut self) -> Option<Duration> {
         let random = self.random();
+        self.retry_state.get_or_insert_default().inspected_at = Some(self.nodes.ctx.clock.now());
         if let Some(slots) = &mut self.slots {
             let limit = self.limits.wait.saturating_sub(self.nodes.ctx.clock.now().since(self.start));
-            let looked = timeout(limit, slots.look(self.nodes, random)).await;
+            let looked = timeout(limit, slots.look(self.nodes)).await;
             return matches!(looked, Ok(Ok(false))).then_some(POLL_CAP);
         }
         let inspection = inspect_all(self.nodes, &self.params.names, Answers::Majority);
@@ -137,9 +146,18 @@ impl Acquirer<'_> {
             self.hold_off_readers(found.as_deref().unwrap_or_default());
             self.retry_state.get_or_insert_default().last_inspection = found;
         }
-        let found = self.retry_state.as_ref()?.last_inspection.as_ref()?;
+        let retry_state = self.retry_state.as_mut()?;
+        let found = retry_state.last_inspection.as_ref()?;
         let lefts = found.iter().filter(|found| found.is_held()).map(|found| found.left);
-        lefts.map(|left| left.map_or(POLL_CAP, |left| left + Duration::from_millis(1))).max()
+        let ends = lefts.map(|left| left.map_or(POLL_CAP, |left| left + Duration::from_millis(1))).max()?;
+        let is_shared =
+            |found: &Inspection| matches!(found.holder, Holder::Shared { .. }) || !found.is_held();
+        if self.params.mode == Mode::Shared && found.iter().all(is_shared) {
+            // Readers keep no reader out. Either a client that waits to write does, and its release sends a
+            // hint, or the writer that refused us has just become a reader, and sends none.
+            return Some(ends.min(retry_state.retry.next(random)));
+        }
+        Some(ends)
     }
 
     /// While this call waits to hold names exclusively that others share, no further client may share them.

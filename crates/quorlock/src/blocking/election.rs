@@ -5,10 +5,12 @@ use crate::blocking::{Guard, Lock};
 use crate::error::AcquireError;
 use crate::hold::release::ReleaseOutcome;
 use crate::inspect::InspectError;
-use crate::locker::election::Leader;
+use crate::locker::election::{Leader, LeaderChange};
 use quorlock_core::{Fence, Name};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 /// One of several candidates leads at a time. The blocking twin of [`crate::Election`].
@@ -49,14 +51,30 @@ impl Election {
         wait(async move { election.leader().await })
     }
 
-    /// Waits for a leader whose term is above `last`, at most for `limit`; `None` if there was none. `None` for
-    /// `last` returns the current leader.
+    /// Follows who leads, from the current leader on.
+    pub fn observe(&self) -> Observation {
+        self.observe_after(None)
+    }
+
+    /// Follows who leads after the leader of term `last`, which the caller knows already.
+    pub fn observe_after(&self, last: Option<Fence>) -> Observation {
+        Observation(Arc::new(Mutex::new(self.0.observe_after(last))))
+    }
+}
+
+/// Who leads an election, change by change. The blocking twin of [`crate::Observation`].
+#[derive(Debug)]
+pub struct Observation(Arc<Mutex<crate::Observation>>);
+
+impl Observation {
+    /// Waits for the next change, at most for `limit`; `None` if there was none. See
+    /// [`crate::Observation::next`].
     ///
     /// # Errors
-    /// [`InspectError`] if fewer than a quorum answered.
-    pub fn next_leader(&self, last: Option<Fence>, limit: Duration) -> Result<Option<Leader>, InspectError> {
-        let mut observation = self.0.observe_after(last);
-        wait(async move { timeout(limit, observation.next()).await.ok().transpose() })
+    /// [`InspectError`] if fewer than a quorum answered; call it again to go on.
+    pub fn next(&mut self, limit: Duration) -> Result<Option<LeaderChange>, InspectError> {
+        let observation = self.0.clone();
+        wait(async move { timeout(limit, observation.lock().await.next()).await.ok().transpose() })
     }
 }
 

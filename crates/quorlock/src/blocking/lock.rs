@@ -5,6 +5,7 @@ use crate::blocking::{Guard, Lease};
 use crate::error::{AcquireError, ExtendError};
 use crate::hold::extend_by_token::ExtendOutcome;
 use crate::hold::release::ReleaseOutcome;
+use crate::inspect::slots::SlotsInspection;
 use crate::inspect::{InspectError, Inspection};
 use quorlock_core::{Name, Token};
 use std::sync::Arc;
@@ -91,6 +92,15 @@ impl Lock {
     pub fn inspect_all(&self) -> Result<Vec<Inspection>, InspectError> {
         let lock = self.0.clone();
         wait(async move { lock.inspect_all().await })
+    }
+
+    /// How many slots the nodes have recorded, if a semaphore has this name; see [`crate::Lock::inspect_slots`].
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    pub fn inspect_slots(&self) -> Result<SlotsInspection, InspectError> {
+        let lock = self.0.clone();
+        wait(async move { lock.inspect_slots().await })
     }
 
     /// Extends the lock that a client holds with exactly this `token`; see [`crate::Lock::extend_token`].

@@ -6,6 +6,7 @@ use crate::error::{ConfigError, ExtendError, NoQuorum, NodeReport};
 use crate::hold::handle::LockHandle;
 use crate::inspect::examine::NodeExamination;
 use crate::inspect::list::{ListError, Listing};
+use crate::inspect::slots::SlotsInspection;
 use crate::locker::builder::Builder;
 use crate::node::NodeHealth;
 use quorlock_core::{NameError, Quorum};
@@ -116,6 +117,15 @@ impl Locker {
     pub fn list(&self) -> Result<Listing, ListError> {
         let locker = self.0.clone();
         wait(async move { locker.list().await })
+    }
+
+    /// The semaphores of which a slot is taken; see [`crate::Locker::list_semaphores`].
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    pub fn list_semaphores(&self) -> Result<Vec<SlotsInspection>, ListError> {
+        let locker = self.0.clone();
+        wait(async move { locker.list_semaphores().await })
     }
 
     /// Examines each node; see [`crate::Locker::examine`].

@@ -23,7 +23,7 @@ mod locker;
 mod runtime;
 mod semaphore;
 
-pub use election::{Election, Leadership};
+pub use election::{Election, Leadership, Observation};
 pub use guard::Guard;
 pub use lease::Lease;
 pub use lock::Lock;

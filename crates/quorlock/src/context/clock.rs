@@ -1,8 +1,9 @@
 //! The one place that reads clocks.
 
+use crate::context::platform;
 use quorlock_core::{Moment, Wall};
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Where time comes from. Replace it only to test: every lease is judged on it.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
@@ -20,30 +21,19 @@ impl dyn Clock {
     }
 }
 
-/// The machine's own clocks: `CLOCK_BOOTTIME` and the wall clock.
+/// The machine's own clocks: one that counts sleep (`CLOCK_BOOTTIME` on Linux) and the wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Moment {
-        let time = rustix::time::clock_gettime(BOOT_CLOCK);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
-        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
-        Moment::from_boot(Duration::new(seconds, nanos))
+        Moment::from_boot(platform::boot_time())
     }
 
     fn wall_time(&self) -> SystemTime {
         SystemTime::now()
     }
 }
-
-/// `std::time::Instant` stops while a Linux machine sleeps; this one does not.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const BOOT_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-
-/// Here the monotonic clock counts sleep (macOS), or the platform has nothing better to offer.
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const BOOT_CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
 
 #[cfg(test)]
 mod tests {

@@ -56,6 +56,16 @@ pub enum InjectedBug {
     FastReleaseBlind,
     /// Votes count together however far apart they are.
     SlowVotesCount,
+    /// An upgrade keeps the fence of the shared hold.
+    UpgradeKeepsFence,
+    /// A node that admitted one of several names has voted.
+    PartialSet,
+    /// A node confirms that raised the counter of one of several names.
+    PartialRaise,
+    /// A node that has one of several names has extended them.
+    PartialExtend,
+    /// Votes for different slots count as one permit.
+    AnyFreeSlot,
 }
 
 /// The bug that is switched on, if any. Each method returns what correct code would use, unless its bug

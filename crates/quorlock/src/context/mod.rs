@@ -11,6 +11,7 @@ pub(crate) mod longest_ttl;
 pub(crate) mod mutex;
 pub(crate) mod node_clocks;
 pub(crate) mod options;
+pub(crate) mod platform;
 pub(crate) mod trace;
 pub(crate) mod watched;
 

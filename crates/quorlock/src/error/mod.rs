@@ -44,9 +44,9 @@ pub enum ConfigError {
         /// Another of another kind.
         second: String,
     },
-    /// More than one etcd cluster is named.
+    /// More than one store is named that decides by itself.
     #[error(
-        "`{first}` and `{second}`: an etcd cluster is one node, and its consensus decides; name its members in one address, etcd://a,b,c"
+        "`{first}` and `{second}`: such a store is one node, and it decides alone; name the members of a cluster in one address, as in etcd://a,b,c"
     )]
     ManyClusters {
         /// One node.

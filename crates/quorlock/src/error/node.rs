@@ -104,10 +104,9 @@ pub enum NodeError {
         /// The other node.
         other: Arc<str>,
     },
-    /// A member in the address of an etcd cluster belongs to another cluster than the one that answered
-    /// first.
+    /// A member in the address of a cluster belongs to another cluster than the one that answered first.
     #[error(
-        "{member} belongs to another etcd cluster ({found:x}) than the one that answered first ({first:x}): name members of one cluster only; if it was replaced or restored, see docs/operations.md"
+        "{member} belongs to another cluster ({found:x}) than the one that answered first ({first:x}): name members of one cluster only; if it was replaced or restored, see docs/operations.md"
     )]
     OtherCluster {
         /// The member that answered, as `host:port`.
@@ -117,16 +116,37 @@ pub enum NodeError {
         /// The id of the cluster that answered first.
         first: u64,
     },
-    /// The revision of an etcd cluster went back: it was restored from a backup or lost its data, and may
+    /// The revision of a cluster went back: it was restored from a backup or lost its data, and may
     /// have forgotten locks.
     #[error(
-        "the etcd cluster's revision went back from {seen} to {found}: it was restored or lost its data, and may have forgotten locks; restart this client once the longest ttl is over"
+        "the cluster's revision went back from {seen} to {found}: it was restored or lost its data, and may have forgotten locks; restart this client once the longest ttl is over"
     )]
     Restored {
         /// The revision that it had shown.
         seen: u64,
         /// The one that it answered with.
         found: u64,
+    },
+    /// It is a standby of PostgreSQL, which keeps nothing.
+    #[error("it is a standby: name the primary, or all servers, of which the primary is used")]
+    Standby,
+    /// A setting of the database lets it forget locks or confuses decisions.
+    #[error("`{setting}` is `{found}`, so locks could be lost: set it to `{needed}`")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// What it is set to.
+        found: Arc<str>,
+        /// What it must be.
+        needed: &'static str,
+    },
+    /// The tables and functions of quorlock are missing in the database, or of an older version.
+    #[error("its schema `{schema}` {}; run `quorlock init` as a user that may create it", Missing(*.found))]
+    Schema {
+        /// The schema.
+        schema: Arc<str>,
+        /// The version that is there.
+        found: Option<u32>,
     },
     /// It was marked durable but does not sync every write.
     #[error(
@@ -259,6 +279,9 @@ impl NodeError {
             NodeError::SameServer { .. } => "same_server",
             NodeError::OtherCluster { .. } => "other_cluster",
             NodeError::Restored { .. } => "restored",
+            NodeError::Standby => "standby",
+            NodeError::Setting { .. } => "setting",
+            NodeError::Schema { .. } => "schema",
             NodeError::NotDurable { .. } => "not_durable",
             NodeError::Replicated { .. } => "replicated",
             NodeError::TooOld { .. } => "too_old",
@@ -275,6 +298,18 @@ impl NodeError {
             NodeError::File { .. } => "file",
             NodeError::FileSystem { .. } => "file_system",
             NodeError::Abandoned => "abandoned",
+        }
+    }
+}
+
+/// What is missing of a schema with this version.
+struct Missing(Option<u32>);
+
+impl std::fmt::Display for Missing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            None => f.write_str("is missing or was not prepared"),
+            Some(version) => write!(f, "has version {version}, which is too old"),
         }
     }
 }

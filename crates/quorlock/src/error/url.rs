@@ -1,8 +1,8 @@
 //! Why a text is not the address of a node.
 
 /// What `scheme` may be, for error messages.
-const SCHEMES: &str =
-    "redis://, rediss://, valkey://, valkeys://, unix://, etcd://, etcds://, file: or memory:";
+const SCHEMES: &str = "redis://, valkey://, unix://, etcd://, zk://, consul://, postgres://, file: or memory:, or with TLS \
+    rediss://, valkeys://, etcds://, zks:// or consuls://";
 
 /// Why a text is no address of a node. No variant holds a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +29,12 @@ pub enum UrlError {
         scheme: String,
         /// The feature of this library that brings it.
         feature: &'static str,
+    },
+    /// The operating system lacks what that kind of node needs.
+    #[error("`{scheme}:` needs a Unix system")]
+    NotOnThisSystem {
+        /// The scheme.
+        scheme: String,
     },
     /// There is no host or path.
     #[error("`{scheme}` needs a {what} after it")]

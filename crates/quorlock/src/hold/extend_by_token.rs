@@ -5,8 +5,8 @@ use crate::node::{Command, Commands, Content, Denied, Done, Reply, Tie};
 use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use crate::quorum::votes::Votes;
-use quorlock_core::{Fence, LossReason, Mode, Name, NameSet, Token, Ttl, Verdict};
-use std::pin::pin;
+use quorlock_core::{Fence, LossReason, Mode, Name, NameSet, NodeSet, Token, Ttl};
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 /// What [`Lock::extend_token`](crate::Lock::extend_token) reached.
@@ -25,6 +25,9 @@ pub struct ExtendOutcome {
 
 /// Extends the lock on `names` for the client that holds it with `token`.
 ///
+/// Whether it is held exclusively or shared, only the nodes say. A majority must say the same: nodes that
+/// missed an upgrade store the hold of a writer as that of a reader, next to which others may read.
+///
 /// # Cancel safety
 /// Cancel safe: the nodes may have extended.
 pub(crate) async fn extend_token(
@@ -35,46 +38,63 @@ pub(crate) async fn extend_token(
 ) -> Result<ExtendOutcome, ExtendError> {
     let ctx = &nodes.ctx;
     let start = ctx.clock.now();
-    let mut votes = Votes::new(nodes);
-    // Whichever mode the lock is held in: the token is that of one hold.
-    let mode = Mode::Shared;
-    let (span, tie) = (ttl.span(), Tie::AsBefore);
-    let extend = |name: &Name| Command::Extend {
-        name: name.clone(),
-        token,
-        ttl: span,
-        tie,
-        mode,
-        may_be_shared: true,
+    let ask = |mode: Mode| {
+        let (ttl, tie, may_be_shared) = (ttl.span(), Tie::AsBefore, true);
+        let extend =
+            |name: &Name| Command::Extend { name: name.clone(), token, ttl, tie, mode, may_be_shared };
+        Box::pin(nodes.ask(Commands::each(names, extend)))
     };
-    let mut round = Box::pin(nodes.ask(Commands::each(names, extend)));
-    // Sent right behind the extend, so that the fence costs no second round trip.
+    // Each node answers them in this order. One node alone cannot disagree.
+    let is_alone = nodes.quorum.nodes() == 1;
+    let mut as_writer = (!is_alone).then(|| ask(Mode::Exclusive));
+    let mut as_any = ask(Mode::Shared);
+    // Sent right behind them, so that the fence costs no second round trip.
     let inspection = nodes.ask(Command::Inspect { name: names.first().clone() });
-    while votes.verdict() != Verdict::Granted
-        && let Some((node, mut reply)) = round.as_mut().next().await
-    {
-        if matches!(reply, Reply::Denied(Denied::Gone)) && ctx.injected.counts_gone() {
-            reply = Reply::Done(Done::Plain);
-        }
+    let (mut votes, mut exclusive, mut shared) = (Votes::new(nodes), NodeSet::default(), NodeSet::default());
+    let mut not_exclusive = if is_alone { NodeSet::first(1) } else { NodeSet::default() };
+    let needed = nodes.quorum.needed();
+    while exclusive.len().max(shared.len()) < needed {
+        let (node, reply) = tokio::select! {
+            biased;
+            Some((node, reply)) = next_of(&mut as_writer) => {
+                match reply {
+                    Reply::Done(_) => exclusive.insert(node),
+                    Reply::Denied(_) => not_exclusive.insert(node),
+                    Reply::Failed(_) => {}
+                }
+                continue;
+            }
+            Some(answer) = as_any.as_mut().next() => answer,
+            else => break,
+        };
+        let is_gone = matches!(reply, Reply::Denied(Denied::Gone)) && ctx.injected.counts_gone();
+        let reply = if is_gone { Reply::Done(Done::Plain) } else { reply };
         votes.record(node, &reply);
+        if matches!(reply, Reply::Done(_)) && not_exclusive.contains(node) {
+            shared.insert(node);
+        }
     }
-    if votes.verdict() != Verdict::Granted {
-        return Err(refused(nodes, names, votes));
+    let agreed = exclusive.len().max(shared.len());
+    if agreed < needed {
+        return Err(refused(nodes, names, votes, agreed));
     }
     let fence = fence_of(nodes, token, inspection).await;
     let left = ctx.clock.now().until(ttl.deadline(start));
     if left.is_zero() {
         return Err(Lost { lock: names.clone(), reason: LossReason::Expired }.into());
     }
-    Ok(ExtendOutcome { left, fence, votes: votes.yes() })
+    Ok(ExtendOutcome { left, fence, votes: agreed })
 }
 
-fn refused(nodes: &Nodes, names: &NameSet, votes: Votes<'_>) -> ExtendError {
+async fn next_of(round: &mut Option<Pin<Box<Round>>>) -> Option<(usize, Reply)> {
+    round.as_mut()?.as_mut().next().await
+}
+
+fn refused(nodes: &Nodes, names: &NameSet, votes: Votes<'_>, answered: usize) -> ExtendError {
     let lock = names.clone();
     if votes.is_denied() {
         return Lost { lock, reason: LossReason::Taken }.into();
     }
-    let answered = votes.yes();
     ExtendError::NoQuorum { lock, quorum: nodes.quorum, answered, nodes: votes.into_report() }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod watchdog;
 use crate::acquire::attempt::Grant;
 use crate::acquire::name_queue::{LocalHolder, NameQueue};
 use crate::context::event::{Event, ReleaseKind};
+use crate::context::injected_bug::InjectedBug;
 use crate::context::mutex::Mutex;
 use crate::context::options::Options;
 use crate::error::Lost;
@@ -120,7 +121,8 @@ impl HeldLock {
                 has_failed: false,
                 tied,
                 mode: if mode == Mode::Shared { HoldMode::Shared } else { HoldMode::Exclusive },
-                was_shared: mode == Mode::Shared,
+                // The process that gave an adopted lock away may have upgraded it.
+                was_shared: mode == Mode::Shared || !is_stored,
                 highest_fence,
                 guarded: false,
                 loss_reported: false,
@@ -134,10 +136,15 @@ impl HeldLock {
     /// Lets the waiters of this locker know that they need not ask the nodes while this is held.
     pub(crate) fn announce(self: &Arc<Self>) {
         self.inner().guarded = true;
-        // The holder of one slot keeps no waiter of the semaphore from another.
-        if self.mode() == Mode::Exclusive && self.queue.is_of(&self.names) {
+        if self.mode() != Mode::Exclusive {
+            return;
+        }
+        if self.queue.is_of(&self.names) {
             let holder: Weak<Self> = Arc::downgrade(self);
             self.queue.set_holder(holder);
+        } else {
+            // The holder of one slot keeps no waiter of the semaphore from another.
+            self.queue.slots().hold(&self.names);
         }
     }
 
@@ -287,9 +294,9 @@ impl HeldLock {
     }
 
     fn send_downgrade(&self, inner: &HoldState) {
-        let (token, at_most) = (inner.lease.token(), inner.highest_fence);
+        let (token, at_most, fence) = (inner.lease.token(), inner.highest_fence, inner.lease.fence());
         for name in &self.names {
-            self.nodes().send(Command::Downgrade { name: name.clone(), token, at_most });
+            self.nodes().send(Command::Downgrade { name: name.clone(), token, at_most, fence });
         }
     }
 
@@ -337,7 +344,9 @@ impl HeldLock {
         {
             let mut inner = self.inner();
             inner.lease.extend(ttl, grant.start, now)?;
-            inner.lease.raise_fence(grant.lease.fence());
+            if !self.nodes().ctx.injected.is_on(InjectedBug::UpgradeKeepsFence) {
+                inner.lease.raise_fence(grant.lease.fence());
+            }
             inner.votes = grant.votes;
             inner.mode = HoldMode::Exclusive;
         }
@@ -407,6 +416,7 @@ impl HeldLock {
         self.closed.fire();
         self.lost.fire();
         self.queue.forget(self);
+        self.queue.slots().release(&self.names);
         self.queue.hand_over();
         Some(Ended { sent, fence: self.fence(), held: self.age(), lost })
     }

@@ -2,6 +2,7 @@
 
 use crate::context::event::Event;
 use crate::error::{NodeOutcome, NodeReport, listed};
+use crate::inspect::slots::{SlotsInspection, inspect_slots};
 use crate::inspect::{Answers, InspectError, Inspection, inspect};
 use crate::node::{Names, NodeError};
 use crate::quorum::Nodes;
@@ -72,6 +73,30 @@ pub(crate) async fn list(nodes: &Nodes) -> Result<Listing, ListError> {
         _ => held.sort_by(|one, other| one.name.cmp(&other.name)),
     }
     Ok(Listing { held, complete: names.complete && failed.is_none() })
+}
+
+/// Asks the nodes for their names, and what they have recorded for each semaphore of which a slot is taken.
+pub(crate) async fn semaphores(nodes: &Nodes) -> Result<Vec<SlotsInspection>, ListError> {
+    let names = names(nodes).await?;
+    // A name that is stored is one that a client chose.
+    let of_slot = |name: &Name| Name::new(name.as_slot()?.0).ok();
+    let semaphores: BTreeSet<Name> = names.known.iter().filter_map(of_slot).collect();
+    let (mut waiting, mut inspections, mut found) = (semaphores.into_iter(), JoinSet::new(), Vec::new());
+    loop {
+        for name in waiting.by_ref().take(AT_ONCE - inspections.len()) {
+            let nodes = nodes.clone();
+            inspections.spawn(async move { inspect_slots(&nodes, &name).await });
+        }
+        match inspections.join_next().await {
+            // One semaphore that could not be inspected hides no others.
+            Some(Ok(inspection)) => found.extend(inspection),
+            // Only a runtime that shuts down ends an inspection early.
+            Some(Err(_)) => {}
+            None => break,
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
 }
 
 /// The names that a majority of nodes knows between them.

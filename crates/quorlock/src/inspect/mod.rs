@@ -2,6 +2,7 @@
 
 pub(crate) mod examine;
 pub(crate) mod list;
+pub(crate) mod slots;
 
 use crate::context::event::Event;
 use crate::error::{Holder, NodeOutcome, NodeReport, listed};

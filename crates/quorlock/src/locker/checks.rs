@@ -12,7 +12,7 @@ use std::time::Duration;
 /// waits for disks.
 pub(crate) fn default_timeout(urls: &[NodeUrl], ttl: Duration) -> Duration {
     let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
-    let on_disk = urls.iter().any(|url| matches!(url.kind(), NodeKind::File | NodeKind::Etcd));
+    let on_disk = urls.iter().any(|url| !matches!(url.kind(), NodeKind::Redis | NodeKind::Memory));
     if on_disk { (ttl / 20).clamp(least, most) } else { least }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn open_all(
         if let Some(other) = urls[..at].iter().find(|other| other.kind() != url.kind()) {
             return Err(ConfigError::MixedKinds { first: other.to_string(), second: url.to_string() });
         }
-        if at > 0 && url.kind() == NodeKind::Etcd {
+        if at > 0 && url.kind().decides_alone() {
             return Err(ConfigError::ManyClusters { first: urls[0].to_string(), second: url.to_string() });
         }
         if urls[..at].iter().any(|other| other.identity() == url.identity()) {

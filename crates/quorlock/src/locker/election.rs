@@ -6,10 +6,12 @@ use crate::context::options::setting;
 use crate::error::{AcquireError, Holder};
 use crate::hold::guard::Guard;
 use crate::hold::release::ReleaseOutcome;
-use crate::inspect::InspectError;
+use crate::inspect::{InspectError, Inspection};
 use crate::locker::lock::Lock;
-use crate::node::Wakeup;
+use crate::node::{Content, View, Wakeup};
+use crate::quorum::Nodes;
 use quorlock_core::{Backoff, Fence, Name, Owner, printable};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -103,14 +105,14 @@ impl Election {
         Ok(leader_of(self.lock.inspect().await?.holder))
     }
 
-    /// Follows the leaders, from the current one on.
+    /// Follows who leads, from the current leader on.
     pub fn observe(&self) -> Observation {
         self.observe_after(None)
     }
 
-    /// Follows the leaders whose terms are above `last`.
+    /// Follows who leads after the leader of term `last`, which the caller knows already.
     pub fn observe_after(&self, last: Option<Fence>) -> Observation {
-        Observation { lock: self.lock.clone(), last }
+        Observation { lock: self.lock.clone(), last, is_vacant: false }
     }
 }
 
@@ -123,38 +125,55 @@ fn leader_of(holder: Holder) -> Option<Leader> {
     }
 }
 
-/// The leaders of an election, one after another, by rising terms.
+/// What an [`Observation`] saw next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeaderChange {
+    /// This candidate leads.
+    Elected(Leader),
+    /// No candidate leads any more: the leader resigned or was lost, and none has followed yet.
+    Vacant {
+        /// The term of the leader before.
+        last_term: Fence,
+    },
+}
+
+/// Who leads an election, change by change. Terms never fall.
 #[derive(Debug)]
 pub struct Observation {
     lock: Lock,
     /// The term that was returned last.
     last: Option<Fence>,
+    /// Whether it was returned that this term is over.
+    is_vacant: bool,
 }
 
 impl Observation {
-    /// The next leader: the current one at the first call, then each with a higher term. A leader that led
-    /// only for a moment may be left out.
+    /// The next change: the current leader at the first call, then each leader with a higher term, and each
+    /// vacancy after a leader that was returned.
+    ///
+    /// What lasted only for a moment may be left out. A vacancy is what a majority of nodes that can vote
+    /// reports, so it may be old, too. If those nodes had only forgotten the leader and get it back, it is
+    /// returned again, with the same term.
     ///
     /// # Errors
     /// [`InspectError`] if fewer than a quorum answered; call it again to go on.
     ///
     /// # Cancel safety
-    /// Cancel safe: a leader that was not returned is returned by the next call.
-    pub async fn next(&mut self) -> Result<Leader, InspectError> {
-        let nodes = self.lock.nodes();
+    /// Cancel safe: a change that was not returned is returned by the next call, if it still lasts.
+    pub async fn next(&mut self) -> Result<LeaderChange, InspectError> {
+        let nodes = self.lock.nodes().clone();
         nodes.wait_connected().await;
         let wakeup = Wakeup::new();
         let names = self.lock.name().clone().into();
+        let queues = self.lock.queues().0.clone();
         // Subscribed before the inspection, so that no release falls between.
-        let _hints = HintSubscription::of_names(nodes, self.lock.queues().0, &names, &wakeup);
+        let _hints = HintSubscription::of_names(&nodes, &queues, &names, &wakeup);
         let mut poll = Backoff::new(POLL.0, POLL.1);
         loop {
             let found = self.lock.inspect().await?;
-            if let Some(leader) = leader_of(found.holder)
-                && self.last.is_none_or(|last| leader.term > last)
-            {
-                self.last = Some(leader.term);
-                return Ok(leader);
+            if let Some(change) = self.change(found, &nodes) {
+                return Ok(change);
             }
             let delay = poll.next(entropy::number(nodes.ctx.entropy.as_ref()));
             if timeout(delay, wakeup.notified()).await.is_ok() {
@@ -162,6 +181,45 @@ impl Observation {
             }
         }
     }
+
+    /// What `found` changes of what was returned before.
+    fn change(&mut self, found: Inspection, nodes: &Nodes) -> Option<LeaderChange> {
+        let can_vote = |node: usize| nodes.all[node].health().trouble.is_none();
+        let is_vacant = is_vacant(&found, can_vote);
+        match (leader_of(found.holder), self.last) {
+            (Some(leader), last) if last.is_none_or(|last| leader.term > last) => {
+                self.last = Some(leader.term);
+                self.is_vacant = false;
+                Some(LeaderChange::Elected(leader))
+            }
+            // Nodes that had forgotten the leader got it back.
+            (Some(leader), last) if self.is_vacant && last == Some(leader.term) => {
+                self.is_vacant = false;
+                Some(LeaderChange::Elected(leader))
+            }
+            (None, Some(last_term)) if is_vacant && !self.is_vacant => {
+                self.is_vacant = true;
+                Some(LeaderChange::Vacant { last_term })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether no candidate can lead: none would have a majority even with all nodes that gave no answer, or that
+/// may not vote because they may have forgotten it.
+fn is_vacant(found: &Inspection, can_vote: impl Fn(usize) -> bool) -> bool {
+    let (mut candidates, mut unknown) = (BTreeMap::<&str, usize>::new(), 0);
+    for (number, node) in found.nodes.iter().enumerate() {
+        match &node.view {
+            Ok(View { content: Content::Lock(stored), .. }) => {
+                *candidates.entry(stored.token.as_str()).or_default() += 1;
+            }
+            Ok(_) if can_vote(number) => {}
+            _ => unknown += 1,
+        }
+    }
+    candidates.into_values().max().unwrap_or_default() + unknown < found.quorum.needed()
 }
 
 /// A won election; everything else is as with a [`Guard`]. Stop leading when it is [lost](Guard::lost).
@@ -202,5 +260,61 @@ impl Deref for Leadership {
 
     fn deref(&self) -> &Guard {
         &self.guard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inspect::NodeView;
+    use crate::node::NodeError;
+    use quorlock_core::{Quorum, StoredLock};
+
+    /// An inspection in which each letter is what a node has: the token `a` or `b`, `.` nothing, `?` no
+    /// answer, `f` another program's value.
+    fn found(nodes: &str) -> Inspection {
+        let view = |what: char| {
+            let content = match what {
+                '.' => Content::Free,
+                'f' => Content::Foreign("x".into()),
+                '?' => return Err(NodeError::Abandoned),
+                token => {
+                    let token = token.to_string().repeat(32);
+                    Content::Lock(StoredLock::parse(format!("{token} 7 ann@web 1 1").as_bytes()).unwrap())
+                }
+            };
+            Ok(View { content, ..View::default() })
+        };
+        Inspection {
+            name: Name::new("x").unwrap(),
+            quorum: Quorum::of(nodes.len()).unwrap(),
+            holder: Holder::Nobody,
+            left: None,
+            votes: 0,
+            fence: None,
+            nodes: nodes.chars().map(|what| NodeView { node: "n".into(), view: view(what) }).collect(),
+        }
+    }
+
+    #[test]
+    fn a_vacancy_needs_a_majority_that_knows_of_no_leader() {
+        for (nodes, vacant) in [
+            (".", true),
+            ("a", false),
+            ("f", true),
+            ("?", false),
+            (".....", true),
+            ("...??", true),
+            ("..???", false),
+            ("a..??", false),
+            ("a...?", true),
+            ("aa..?", false),
+            ("aabb.", true),
+            ("aab?.", false),
+        ] {
+            assert_eq!(is_vacant(&found(nodes), |_| true), vacant, "{nodes}");
+        }
+        assert!(!is_vacant(&found("..."), |node| node == 0), "two nodes may have forgotten it");
+        assert!(is_vacant(&found("..."), |node| node != 0), "one may have");
     }
 }

@@ -15,6 +15,7 @@ use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
+use crate::inspect::slots::{SlotsInspection, inspect_slots};
 use crate::inspect::{Answers, InspectError, Inspection, inspect, inspect_all};
 use crate::locker::Locker;
 use crate::node::{Command, Commands};
@@ -179,6 +180,18 @@ impl Lock {
     pub async fn inspect_all(&self) -> Result<Vec<Inspection>, InspectError> {
         self.locker.nodes().wait_connected().await;
         inspect_all(self.locker.nodes(), &self.names, Answers::All).await
+    }
+
+    /// How many slots the nodes have recorded, if a semaphore has this name, and whether its clients agree.
+    ///
+    /// # Errors
+    /// [`InspectError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn inspect_slots(&self) -> Result<SlotsInspection, InspectError> {
+        self.locker.nodes().wait_connected().await;
+        inspect_slots(self.locker.nodes(), self.name()).await
     }
 
     /// Extends the lock that a client holds with exactly this `token` by `ttl` from now: for a program

@@ -14,7 +14,8 @@ use crate::hold::guard::Guard;
 use crate::hold::handle::LockHandle;
 use crate::hold::keeper::Keeper;
 use crate::inspect::examine::{NodeExamination, examine};
-use crate::inspect::list::{ListError, Listing, list};
+use crate::inspect::list::{ListError, Listing, list, semaphores};
+use crate::inspect::slots::SlotsInspection;
 use crate::locker::builder::Builder;
 use crate::locker::election::Election;
 use crate::locker::lock::Lock;
@@ -248,6 +249,19 @@ impl Locker {
     pub async fn list(&self) -> Result<Listing, ListError> {
         self.0.keeper.nodes.wait_connected().await;
         list(&self.0.keeper.nodes).await
+    }
+
+    /// The semaphores of which a slot is taken, with the number of slots that the nodes have recorded, and
+    /// whether their clients agree on it.
+    ///
+    /// # Errors
+    /// [`ListError`] if fewer than a quorum answered.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: nothing is changed anywhere.
+    pub async fn list_semaphores(&self) -> Result<Vec<SlotsInspection>, ListError> {
+        self.0.keeper.nodes.wait_connected().await;
+        semaphores(&self.0.keeper.nodes).await
     }
 
     /// Examines each node: what it is, how it is set up, and what we may do there.

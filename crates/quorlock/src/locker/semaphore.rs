@@ -1,7 +1,7 @@
 //! A semaphore: at most so many clients hold a permit as it has slots.
 
 use crate::acquire::attempt::AttemptParams;
-use crate::acquire::slots::{SlotChoice, SlotMemory};
+use crate::acquire::slots::{MAX_SLOTS, SlotChoice};
 use crate::acquire::{Acquirer, Limits};
 use crate::context::options::setting;
 use crate::error::{AcquireError, ConfigError};
@@ -11,7 +11,6 @@ use crate::inspect::{Answers, InspectError, Inspection, inspect_all};
 use crate::locker::lock::Lock;
 use quorlock_core::{Mode, Name, NameSet};
 use std::ops::Deref;
-use std::sync::Arc;
 
 /// At most as many clients hold a permit at the same time as it has slots. Cheap to clone.
 ///
@@ -32,12 +31,12 @@ use std::sync::Arc;
 #[must_use = "a semaphore does nothing until a permit is acquired"]
 pub struct Semaphore {
     lock: Lock,
-    memory: Arc<SlotMemory>,
+    slots: u32,
 }
 
 impl Semaphore {
     /// The most slots that a semaphore has.
-    pub const MAX_SLOTS: u32 = 1024;
+    pub const MAX_SLOTS: u32 = MAX_SLOTS;
     /// The longest name of a semaphore in bytes: those of its slots are longer.
     pub const MAX_NAME: usize = 490;
 
@@ -46,11 +45,10 @@ impl Semaphore {
         if slots == 0 || slots > Self::MAX_SLOTS {
             return Err(setting("a number of slots", slots, "give 1 to 1024"));
         }
-        let name = lock.name().clone();
-        if name.as_str().len() > Self::MAX_NAME {
-            return Err(setting("a semaphore's name", name, "give at most 490 bytes"));
+        if lock.name().as_str().len() > Self::MAX_NAME {
+            return Err(setting("a semaphore's name", lock.name(), "give at most 490 bytes"));
         }
-        Ok(Self { lock, memory: Arc::new(SlotMemory::new(name, slots)) })
+        Ok(Self { lock, slots })
     }
 
     /// Its name.
@@ -60,7 +58,7 @@ impl Semaphore {
 
     /// How many slots it has.
     pub fn slots(&self) -> u32 {
-        self.memory.count
+        self.slots
     }
 
     /// Changes the settings of its permits, as those of a lock: `semaphore.with(|lock| lock.ttl(ttl))`.
@@ -141,12 +139,13 @@ impl Semaphore {
             options: self.lock.options(),
             fences: self.lock.fences(),
         };
-        let choice = SlotChoice::new(&self.memory, permits);
-        let acquirer = Acquirer::new(self.lock.nodes(), params, self.lock.queues(), limits);
+        let (queues, queue) = self.lock.queues();
+        let choice = SlotChoice::new(self.name(), self.slots, permits, queue.slots());
+        let acquirer = Acquirer::new(self.lock.nodes(), params, (queues, queue), limits);
         let guard = self.lock.acquire_with(acquirer.with_slots(choice)).await?;
         let slots = guard.names().iter().filter_map(|name| name.as_slot().map(|(_, slot)| slot));
         let slots = slots.collect();
-        Ok(Permit { guard, slots: HeldSlots { slots, memory: self.memory.clone() } })
+        Ok(Permit { guard, slots })
     }
 }
 
@@ -158,18 +157,18 @@ impl Semaphore {
 #[must_use = "the permit is released as soon as it is dropped"]
 pub struct Permit {
     guard: Guard,
-    slots: HeldSlots,
+    slots: Vec<u32>,
 }
 
 impl Permit {
     /// The number of the slot, from 0; of several slots the first.
     pub fn slot(&self) -> u32 {
-        self.slots.slots.first().copied().unwrap_or_default()
+        self.slots.first().copied().unwrap_or_default()
     }
 
     /// The numbers of all its slots.
     pub fn slots(&self) -> &[u32] {
-        &self.slots.slots
+        &self.slots
     }
 
     /// Releases the permit on all nodes; as [`Guard::release`].
@@ -191,18 +190,5 @@ impl Deref for Permit {
 
     fn deref(&self) -> &Guard {
         &self.guard
-    }
-}
-
-/// The slots of a permit. The semaphore tries them first when they are free again.
-#[derive(Debug)]
-struct HeldSlots {
-    slots: Vec<u32>,
-    memory: Arc<SlotMemory>,
-}
-
-impl Drop for HeldSlots {
-    fn drop(&mut self) {
-        self.slots.iter().for_each(|slot| self.memory.record_released(*slot));
     }
 }

@@ -47,6 +47,8 @@ pub enum Command {
         token: Token,
         /// The highest fence of the hold that is given up.
         at_most: Fence,
+        /// The fence of the hold. An upgrade that failed has stored another one.
+        fence: Fence,
     },
     /// If the name still holds `token`: free it, and send a hint to its waiters.
     Release {
@@ -80,15 +82,15 @@ pub enum Command {
         /// The lock.
         name: Name,
     },
-    /// Return which slots of a semaphore are taken, as [`Done::Slots`]. Records that it has `count` slots if
-    /// nothing is recorded, or if `replace` says so.
+    /// Return how many slots of a semaphore are recorded, and which of the first `count` are taken, as
+    /// [`Done::Slots`].
     Slots {
         /// The semaphore.
         name: Name,
         /// How many slots the client counts.
         count: u32,
-        /// Whether `count` replaces another number.
-        replace: bool,
+        /// What is recorded.
+        record: RecordSlots,
     },
 }
 
@@ -228,13 +230,46 @@ pub enum Done {
     Slots(Box<SlotsView>),
 }
 
+/// What a node records about the number of slots that a client counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordSlots {
+    /// Nothing: the record is only read.
+    Nothing,
+    /// The number, unless another one is recorded.
+    IfNone,
+    /// The number, even if another one is recorded.
+    Replace,
+    /// That a client which counts this number was refused, for operators. The recorded number stays.
+    Refused,
+}
+
 /// What one node knows of a semaphore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotsView {
-    /// How many slots are recorded.
-    pub recorded: u32,
+    /// How many slots are recorded; `None` if no number is.
+    pub recorded: Option<u32>,
+    /// The client that was refused last because it counts another number, since the number was recorded.
+    pub refused: Option<RefusedSlots>,
     /// For each slot whether it is taken.
     pub taken: Vec<bool>,
+}
+
+/// A client that was refused because it counts other slots than are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefusedSlots {
+    /// How many slots it counts.
+    pub count: u32,
+    /// How long ago it was refused.
+    pub ago: Duration,
+}
+
+impl RefusedSlots {
+    /// A client that counts `count` slots and was refused `ago`.
+    pub fn new(count: u32, ago: Duration) -> Self {
+        Self { count, ago }
+    }
 }
 
 /// Why a healthy node did not do what was asked.

@@ -113,7 +113,9 @@ pub(crate) async fn ask(node: &Arc<dyn Node>, command: &Command) -> String {
         Reply::Done(Done::StampedUnevenly { highest }) => format!("stamped up to {highest}"),
         Reply::Done(Done::Slots(view)) => {
             let taken: String = view.taken.iter().map(|taken| if *taken { '1' } else { '0' }).collect();
-            format!("{} slots, taken {taken}", view.recorded)
+            let recorded = view.recorded.map_or("no".to_owned(), |recorded| recorded.to_string());
+            let refused = view.refused.map(|refused| format!(", refused {}", refused.count));
+            format!("{recorded} slots{}, taken {taken}", refused.unwrap_or_default())
         }
         Reply::Done(Done::Plain | Done::Unawaited) => "done".to_owned(),
         Reply::Done(Done::Seen(view)) => short(&view),
@@ -165,7 +167,7 @@ pub(crate) async fn contract(make: impl Fn(Arc<HandClock>) -> Arc<dyn Node>) {
 pub(crate) enum Losers {
     Raise,
     /// On a node that is never one of several.
-    #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
+    #[cfg_attr(not(any(feature = "consul", feature = "etcd", feature = "zookeeper")), allow(dead_code))]
     LeaveIt,
 }
 

@@ -36,8 +36,9 @@ fn repair(text: &str, holder: u8, fence: u64) -> Command {
     with(acquire(text, holder, fence, TTL, false), |acquire| acquire.kind = AcquireKind::Repair)
 }
 
-pub(crate) fn downgrade(text: &str, holder: u8, at_most: u64) -> Command {
-    Command::Downgrade { name: name(text), token: token(holder), at_most: Fence::new(at_most) }
+pub(crate) fn downgrade(text: &str, holder: u8, (fence, at_most): (u64, u64)) -> Command {
+    let (fence, at_most) = (Fence::new(fence), Fence::new(at_most));
+    Command::Downgrade { name: name(text), token: token(holder), at_most, fence }
 }
 
 pub(crate) fn leave(text: &str, holder: u8) -> Command {
@@ -51,6 +52,8 @@ pub(crate) async fn contract_of_modes(node: &Arc<dyn Node>) {
     shared_holders_exclude_exclusive_ones_only(node).await;
     each_shared_holder_is_extended_and_released_alone(node).await;
     a_shared_hold_raises_the_counter_strictly_and_is_stamped(node).await;
+    a_shared_vote_that_arrives_twice_changes_nothing(node).await;
+    an_upgrade_that_is_undone_leaves_the_fence_of_the_shared_hold(node).await;
     only_the_last_shared_holder_is_upgraded(node).await;
     a_downgrade_lets_others_share_and_keeps_the_fence(node).await;
     a_downgrade_behind_a_later_upgrade_changes_nothing(node).await;
@@ -106,6 +109,25 @@ async fn a_shared_hold_raises_the_counter_strictly_and_is_stamped(node: &Arc<dyn
     assert_eq!(inspect(node, "fenced").await, "shared by ann1@web fence 50, ann2@web fence 51 counter 51");
 }
 
+/// Goal: a vote that the network repeats late does not shorten what was extended, nor forget the stamp.
+async fn a_shared_vote_that_arrives_twice_changes_nothing(node: &Arc<dyn Node>) {
+    assert_eq!(ask(node, &share("twice", 1, 50)).await, "raised");
+    assert_eq!(ask(node, &stamp("twice", 1, 70)).await, "stamped 70");
+    let short = with(share("twice", 1, 50), |vote| vote.ttl = TTL / 10);
+    assert!(!ask(node, &short).await.contains("raised"));
+    assert_eq!(inspect(node, "twice").await, "shared by ann1@web fence 70 counter 70");
+    assert_eq!(ask(node, &leave("twice", 1)).await, "done");
+}
+
+/// Goal: a client that knows only the token does not take the fence of a failed upgrade for its own.
+async fn an_upgrade_that_is_undone_leaves_the_fence_of_the_shared_hold(node: &Arc<dyn Node>) {
+    assert_eq!(ask(node, &share("undone", 1, 50)).await, "raised");
+    assert_eq!(ask(node, &upgrade("undone", 1, 60)).await, "raised");
+    assert_eq!(ask(node, &downgrade("undone", 1, (50, 60))).await, "done");
+    assert_eq!(inspect(node, "undone").await, "shared by ann1@web fence 50 counter 60");
+    assert_eq!(ask(node, &leave("undone", 1)).await, "done");
+}
+
 async fn only_the_last_shared_holder_is_upgraded(node: &Arc<dyn Node>) {
     ask(node, &share("up", 1, 50)).await;
     ask(node, &share("up", 2, 60)).await;
@@ -122,23 +144,23 @@ async fn only_the_last_shared_holder_is_upgraded(node: &Arc<dyn Node>) {
 
 async fn a_downgrade_lets_others_share_and_keeps_the_fence(node: &Arc<dyn Node>) {
     ask(node, &acquire("down", 1, 50, TTL, false)).await;
-    assert_eq!(ask(node, &downgrade("down", 2, 50)).await, "taken");
+    assert_eq!(ask(node, &downgrade("down", 2, (50, 50))).await, "taken");
     assert_eq!(ask(node, &extend_shared("down", 1)).await, "done", "before the downgrade arrives");
-    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "done");
-    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "done", "again");
+    assert_eq!(ask(node, &downgrade("down", 1, (50, 50))).await, "done");
+    assert_eq!(ask(node, &downgrade("down", 1, (50, 50))).await, "done", "again");
     assert_eq!(ask(node, &share("down", 2, 60)).await, "raised");
     assert_eq!(inspect(node, "down").await, "shared by ann1@web fence 50, ann2@web fence 60 counter 60");
     assert_eq!(ask(node, &leave("down", 1)).await, "done");
     assert_eq!(ask(node, &leave("down", 2)).await, "done");
-    assert_eq!(ask(node, &downgrade("down", 1, 50)).await, "gone");
+    assert_eq!(ask(node, &downgrade("down", 1, (50, 50))).await, "gone");
 }
 
 /// Goal: a command that arrives late over an old connection does not make a writer share.
 async fn a_downgrade_behind_a_later_upgrade_changes_nothing(node: &Arc<dyn Node>) {
     ask(node, &acquire("late", 1, 50, TTL, false)).await;
-    ask(node, &downgrade("late", 1, 50)).await;
+    ask(node, &downgrade("late", 1, (50, 50))).await;
     assert_eq!(ask(node, &upgrade("late", 1, 60)).await, "raised");
-    assert_eq!(ask(node, &downgrade("late", 1, 50)).await, "taken");
+    assert_eq!(ask(node, &downgrade("late", 1, (50, 50))).await, "taken");
     assert_eq!(ask(node, &share("late", 2, 70)).await, "taken");
     assert_eq!(ask(node, &release("late", 1)).await, "done");
 }
@@ -167,8 +189,8 @@ pub(crate) async fn a_repair_makes_a_hold_exclusive_where_its_upgrade_was_missed
     assert_eq!(ask(node, &repair("missed", 1, 70)).await, "taken", "it has it");
 }
 
-fn slots(count: u32, replace: bool) -> Command {
-    Command::Slots { name: name("gpu"), count, replace }
+fn slots(count: u32, record: RecordSlots) -> Command {
+    Command::Slots { name: name("gpu"), count, record }
 }
 
 fn slot(number: u32) -> Name {
@@ -176,17 +198,24 @@ fn slot(number: u32) -> Name {
 }
 
 async fn slots_are_counted_and_their_number_is_recorded_once(node: &Arc<dyn Node>) {
-    assert_eq!(ask(node, &slots(3, false)).await, "3 slots, taken 000");
+    assert_eq!(ask(node, &slots(3, RecordSlots::Nothing)).await, "no slots, taken 000");
+    assert_eq!(ask(node, &slots(3, RecordSlots::Refused)).await, "no slots, taken 000");
+    assert_eq!(ask(node, &slots(3, RecordSlots::IfNone)).await, "3 slots, taken 000");
     let permit = with(acquire("x", 1, 50, TTL, false), |acquire| acquire.name = slot(1));
     assert_eq!(ask(node, &permit).await, "raised");
-    assert_eq!(ask(node, &slots(3, false)).await, "3 slots, taken 010");
-    assert_eq!(ask(node, &slots(4, false)).await, "3 slots, taken 0100");
-    assert_eq!(ask(node, &slots(4, true)).await, "4 slots, taken 0100");
+    assert_eq!(ask(node, &slots(3, RecordSlots::IfNone)).await, "3 slots, taken 010");
+    assert_eq!(ask(node, &slots(4, RecordSlots::IfNone)).await, "3 slots, taken 0100");
+    assert_eq!(ask(node, &slots(0, RecordSlots::Nothing)).await, "3 slots, taken ");
+    assert_eq!(ask(node, &slots(4, RecordSlots::Refused)).await, "3 slots, refused 4, taken 0100");
+    assert_eq!(ask(node, &slots(3, RecordSlots::IfNone)).await, "3 slots, refused 4, taken 010");
+    assert_eq!(ask(node, &slots(4, RecordSlots::Replace)).await, "4 slots, taken 0100");
 }
 
 async fn a_slot_that_is_released_notifies_the_watchers_of_its_semaphore(node: &Arc<dyn Node>) {
     let wakeup = Wakeup::new();
     node.watch(&name("gpu"), &wakeup);
+    // The look of a waiter: it is answered after the watch has begun.
+    assert_eq!(ask(node, &slots(4, RecordSlots::Nothing)).await, "4 slots, taken 0100");
     let Command::Release { token, quiet, stored_after_token, may_be_shared, forced, .. } = release("x", 1)
     else {
         panic!("no release")

@@ -13,8 +13,10 @@ pub enum Facts {
     Server(Box<ServerFacts>),
     /// It is a directory of this machine.
     Directory(DirectoryFacts),
-    /// It is a store with a consensus of its own, such as an etcd cluster.
+    /// It is a store with a consensus of its own, such as an etcd or a Consul cluster.
     Store(StoreFacts),
+    /// It is a PostgreSQL database.
+    Database(Box<DatabaseFacts>),
     /// It is the memory of this process, which has no facts.
     Process,
     /// It is a node of another kind, whose facts are unknown.
@@ -168,6 +170,10 @@ pub enum Purpose {
     /// Detecting whether the server forgot: without it the server is no node unless the restart guard is
     /// off.
     RestartGuard,
+    /// Sharing locks: without it the server refuses readers.
+    SharedLocks,
+    /// Permits of semaphores: without it the server refuses them.
+    Semaphores,
     /// Waking waiters: without it they poll from time to time.
     Hints,
     /// Ending our old connections: without it a server that was stopped may take a lock once it wakes,
@@ -222,11 +228,40 @@ pub struct StoreFacts {
     pub members: Option<usize>,
     /// Those of the members in the address that do not answer.
     pub silent: Vec<String>,
-    /// How large its data is, in bytes.
+    /// How large its data is, in bytes; 0 if it does not report that.
     pub size: u64,
     /// What is wrong with it, as it reports it.
     pub errors: Vec<String>,
     /// How long a read took on which its members agree.
+    #[serde(rename = "round_trip_us", serialize_with = "micros")]
+    pub round_trip: Duration,
+}
+
+/// What a database is and how it is set up.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct DatabaseFacts {
+    /// Kind and version, such as `postgres 15.14`.
+    pub version: String,
+    /// The server that answered, as `host:port`.
+    pub server: String,
+    /// Why it cannot be a node as it is set up, if it cannot.
+    pub refusal: Option<NodeError>,
+    /// Where the tables and functions are.
+    pub schema: String,
+    /// The version of the tables and functions; `None` if there are none.
+    pub schema_version: Option<u32>,
+    /// Whether a pooler such as PgBouncer is in between. Waiters then poll.
+    pub is_pooled: bool,
+    /// When a commit is answered (`synchronous_commit`), unless a function of ours asks for more.
+    pub synchronous_commit: String,
+    /// How many standbys follow it; `None` if we may not know.
+    pub standbys: Option<u64>,
+    /// Which server its memory belongs to, if it was prepared.
+    pub epoch: Option<EpochFacts>,
+    /// How far its wall clock is ahead of ours, in microseconds, to within half a round trip.
+    pub clock_ahead_micros: Option<i64>,
+    /// How long a short statement took.
     #[serde(rename = "round_trip_us", serialize_with = "micros")]
     pub round_trip: Duration,
 }

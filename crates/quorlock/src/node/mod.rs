@@ -1,31 +1,43 @@
 //! A node: anything that can vote. Eight commands, one answer each, and hints about released names.
 
 mod command;
+#[cfg(feature = "consul")]
+mod consul;
 #[cfg(test)]
 mod contract;
 #[cfg(test)]
 mod contract_modes;
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper", feature = "consul"))]
+mod engine;
 #[cfg(feature = "etcd")]
 mod etcd;
 mod facts;
+#[cfg(unix)]
 mod file;
 pub(crate) mod limits;
 mod memory;
 mod names;
 pub(crate) mod net;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
 mod redis;
 mod request;
 mod server_text;
 mod url;
 mod wakeup;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
 
 pub use crate::error::node::NodeError;
 pub use crate::error::url::UrlError;
-pub use command::{Acquire, AcquireKind, Command, Content, Denied, Done, Reply, SlotsView, Tie, View};
+pub use command::{
+    Acquire, AcquireKind, Command, Content, Denied, Done, RecordSlots, RefusedSlots, Reply, SlotsView, Tie,
+    View,
+};
 pub use facts::{
-    Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall, ServerFacts,
-    StoreFacts,
+    DatabaseFacts, Denial, DirectoryFacts, EpochFacts, Facts, FastRelease, Persistence, Purpose, Recall,
+    ServerFacts, StoreFacts,
 };
 pub use memory::MemoryNode;
 pub use names::Names;
@@ -39,8 +51,7 @@ pub use url::{NodeKind, NodeUrl, split_list};
 pub use wakeup::Wakeup;
 
 use crate::context::Context;
-#[cfg(feature = "etcd")]
-use etcd::EtcdNode;
+#[cfg(unix)]
 use file::FileNode;
 use quorlock_core::Name;
 use std::fmt;
@@ -48,6 +59,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+#[cfg(feature = "etcd")]
+use url::ClusterKind;
 use url::Place;
 
 /// A boxed future, as trait objects need it.
@@ -150,12 +163,26 @@ pub(crate) fn open(url: &NodeUrl, ctx: &Context) -> Result<Arc<dyn Node>, NodeEr
     let clock = ctx.clock.clone();
     Ok(match &url.place {
         Place::Server(_) => Arc::new(RedisNode::new(url, ctx.clone())?),
+        #[cfg(unix)]
         Place::Directory(directory) => Arc::new(FileNode::open(directory, ctx.clone())?),
-        #[cfg(feature = "etcd")]
-        Place::Cluster(cluster) => Arc::new(EtcdNode::open(cluster, ctx)?),
-        // Without the feature, the parser refuses such an address.
-        #[cfg(not(feature = "etcd"))]
-        Place::Cluster(_) => return Err(NodeError::Abandoned),
+        // The parser refuses such an address.
+        #[cfg(not(unix))]
+        Place::Directory(_) => return Err(NodeError::Abandoned),
+        Place::Cluster(cluster) => match cluster.kind {
+            #[cfg(feature = "etcd")]
+            ClusterKind::Etcd => Arc::new(etcd::open(cluster, ctx)?),
+            #[cfg(feature = "zookeeper")]
+            ClusterKind::ZooKeeper => Arc::new(zookeeper::open(cluster, ctx)?),
+            #[cfg(feature = "consul")]
+            ClusterKind::Consul => Arc::new(consul::open(cluster, ctx)?),
+            // Without its feature, the parser refuses such an address.
+            #[allow(unreachable_patterns)]
+            _ => return Err(NodeError::Abandoned),
+        },
+        #[cfg(feature = "postgres")]
+        Place::Database(database) => Arc::new(postgres::open(database, ctx)?),
+        #[cfg(not(feature = "postgres"))]
+        Place::Database(_) => return Err(NodeError::Abandoned),
         Place::Process(label) if label.is_empty() => Arc::new(MemoryNode::new("memory:", clock)),
         Place::Process(label) => Arc::new(MemoryNode::shared(label, clock)),
     })

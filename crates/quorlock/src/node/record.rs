@@ -2,7 +2,8 @@
 
 use crate::error::node::NodeError;
 use crate::node::command::{
-    Acquire, AcquireKind, Command, Content, Denied, Done, Reply, SlotsView, Tie, View,
+    Acquire, AcquireKind, Command, Content, Denied, Done, RecordSlots, RefusedSlots, Reply, SlotsView, Tie,
+    View,
 };
 use quorlock_core::{Fence, Mode, Moment, StoredLock, Token};
 use std::time::Duration;
@@ -17,7 +18,24 @@ pub(crate) struct Record {
     /// Until when new shared holders are refused, because a client waits to hold the name exclusively.
     pub(crate) no_readers_until: Option<Moment>,
     /// How many slots the semaphore of this name has, if it is one.
-    pub(crate) slots: Option<u32>,
+    pub(crate) slots: Option<SlotsRecord>,
+}
+
+/// What a node keeps for a semaphore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotsRecord {
+    /// How many slots it has.
+    pub(crate) count: u32,
+    /// The client that was refused last.
+    pub(crate) refused: Option<RefusedClient>,
+}
+
+/// A client that was refused because it counts other slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefusedClient {
+    pub(crate) count: u32,
+    pub(crate) at: Moment,
+    pub(crate) boot: BootId,
 }
 
 /// The hold of one client on the name.
@@ -102,9 +120,10 @@ impl Record {
                 }
                 Err(denied) => Reply::Denied(denied),
             },
-            Command::Downgrade { token, at_most, .. } => match self.held_by(token) {
+            Command::Downgrade { token, at_most, fence, .. } => match self.held_by(token) {
                 Ok(at) if self.holds[at].fence() <= *at_most => {
                     self.holds[at].mode = Mode::Shared;
+                    self.holds[at].set_fence(*fence);
                     Reply::Done(Done::Plain)
                 }
                 Ok(_) => Reply::Denied(Denied::Taken),
@@ -117,14 +136,32 @@ impl Record {
                 self.no_readers_until = (!ttl.is_zero()).then(|| now + (*ttl).min(Self::MAX_HOLD_OFF));
                 Reply::Done(Done::Plain)
             }
-            Command::Slots { count, replace, .. } => {
-                if *replace || self.slots.is_none() {
-                    self.slots = Some(*count);
-                }
-                let recorded = self.slots.unwrap_or_default();
-                Reply::Done(Done::Slots(Box::new(SlotsView { recorded, taken: Vec::new() })))
+            Command::Slots { count, record, .. } => {
+                let view = self.slots_view(*count, *record, now, place);
+                Reply::Done(Done::Slots(Box::new(view)))
             }
             Command::Inspect { .. } => Reply::Done(Done::Seen(self.view(now).into())),
+        }
+    }
+
+    /// Records what `record` says of a client that counts `count` slots. Which are taken is for the node to say.
+    fn slots_view(&mut self, count: u32, record: RecordSlots, now: Moment, place: &Place) -> SlotsView {
+        match (record, &mut self.slots) {
+            (RecordSlots::Replace, _) | (RecordSlots::IfNone, None) => {
+                self.slots = Some(SlotsRecord { count, refused: None });
+            }
+            (RecordSlots::Refused, Some(stored)) => {
+                stored.refused = Some(RefusedClient { count, at: now, boot: place.boot });
+            }
+            _ => {}
+        }
+        // Moments of another boot cannot be compared.
+        let refused = self.slots.and_then(|stored| stored.refused);
+        let refused = refused.filter(|refused| !place.boot.differs(refused.boot) && refused.at <= now);
+        SlotsView {
+            recorded: self.slots.map(|stored| stored.count),
+            refused: refused.map(|refused| RefusedSlots::new(refused.count, now.since(refused.at))),
+            taken: Vec::new(),
         }
     }
 
@@ -155,7 +192,8 @@ impl Record {
         match (acquire.kind, acquire.mode) {
             // It needs its own shared hold, and no other.
             (AcquireKind::Upgrade, _) => self.is_held() && self.holds.iter().all(is_ours),
-            (AcquireKind::Repair, Mode::Shared) if self.holds.iter().any(is_ours) => false,
+            // One that arrives twice changes nothing.
+            (_, Mode::Shared) if self.holds.iter().any(is_ours) => false,
             // Where an upgrade was not executed, our shared hold becomes exclusive.
             (AcquireKind::Repair, Mode::Exclusive) => {
                 self.holds.iter().all(|hold| is_ours(hold) && hold.mode == Mode::Shared)

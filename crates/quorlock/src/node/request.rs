@@ -1,5 +1,6 @@
 //! One command on its way to one node, and the collection of a round's replies.
 
+use crate::context::injected_bug::{InjectedBug, InjectedBugs};
 use crate::context::mutex::Mutex;
 use crate::error::node::NodeError;
 use crate::node::command::{Command, Denied, Done, Reply};
@@ -111,13 +112,20 @@ pub(crate) struct Commands {
     first: Command,
     /// Empty in most rounds.
     others: Vec<Command>,
+    injected: InjectedBugs,
 }
 
 impl Commands {
     /// One command for each name.
     pub(crate) fn each(names: &NameSet, command: impl Fn(&Name) -> Command) -> Self {
         let (first, others) = (names.first(), &names.as_slice()[1..]);
-        Self { first: command(first), others: others.iter().map(command).collect() }
+        let (first, others) = (command(first), others.iter().map(command).collect());
+        Self { first, others, injected: InjectedBugs::default() }
+    }
+
+    /// The same, with replies that are merged as `injected` says.
+    pub(crate) fn with_bugs(self, injected: InjectedBugs) -> Self {
+        Self { injected, ..self }
     }
 
     /// How many there are.
@@ -141,7 +149,7 @@ impl IntoIterator for Commands {
 
 impl From<Command> for Commands {
     fn from(command: Command) -> Self {
-        Self { first: command, others: Vec::new() }
+        Self { first: command, others: Vec::new(), injected: InjectedBugs::default() }
     }
 }
 
@@ -177,7 +185,7 @@ impl RoundReplies {
     fn push(&self, node: usize, reply: Reply) {
         let reader = {
             let mut collected = self.collected.lock();
-            let Some(reply) = collected.complete(node, reply, self.commands.len()) else { return };
+            let Some(reply) = collected.complete(node, reply, &self.commands) else { return };
             let is_enough = collected.missing.count(&reply);
             collected.replies.push((node, reply));
             if is_enough { collected.reader.take() } else { None }
@@ -201,15 +209,18 @@ impl RoundReplies {
 
 impl Collected {
     /// The reply of `node` as a whole, once it has answered all of its `commands`.
-    fn complete(&mut self, node: usize, reply: Reply, commands: usize) -> Option<Reply> {
-        if commands == 1 {
+    fn complete(&mut self, node: usize, reply: Reply, commands: &Commands) -> Option<Reply> {
+        if commands.others.is_empty() {
             return Some(reply);
         }
         match self.partial.iter().position(|(known, ..)| *known == node) {
             Some(at) => {
                 let (_, answered, before) = self.partial.swap_remove(at);
-                let merged = merge(before, reply);
-                if answered + 1 == commands {
+                let merged = match merge_wrongly(commands.injected, &before, &reply) {
+                    Some(wrong) => wrong,
+                    None => merge(before, reply),
+                };
+                if answered + 1 == commands.len() {
                     return Some(merged);
                 }
                 self.partial.push((node, answered + 1, merged));
@@ -228,6 +239,26 @@ fn merge(one: Reply, other: Reply) -> Reply {
         (gone @ Reply::Denied(_), _) | (_, gone @ Reply::Denied(_)) => gone,
         (Reply::Done(one), Reply::Done(other)) => Reply::Done(merge_done(one, other)),
     }
+}
+
+/// What an injected bug makes of the replies of one node about two names.
+fn merge_wrongly(injected: InjectedBugs, one: &Reply, other: &Reply) -> Option<Reply> {
+    let done = match (one, other) {
+        (Reply::Done(done), Reply::Denied(_)) | (Reply::Denied(_), Reply::Done(done)) => done,
+        (Reply::Done(Done::Raised), Reply::Done(Done::Unraised { .. }))
+        | (Reply::Done(Done::Unraised { .. }), Reply::Done(Done::Raised))
+            if injected.is_on(InjectedBug::PartialRaise) =>
+        {
+            return Some(Reply::Done(Done::Raised));
+        }
+        _ => return None,
+    };
+    let is_wrong = match done {
+        Done::Raised | Done::Unraised { .. } => injected.is_on(InjectedBug::PartialSet),
+        Done::Plain => injected.is_on(InjectedBug::PartialExtend),
+        _ => false,
+    };
+    is_wrong.then(|| Reply::Done(done.clone()))
 }
 
 fn merge_done(one: Done, other: Done) -> Done {

@@ -16,7 +16,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
 /// The most attempts of one locker that are under way at the same moment; the others wait, first come,
-/// first served.
+/// first served. An attempt for several names counts once for each.
 ///
 /// The node timeout counts from the moment of sending. With more votes under way than a server answers
 /// within a fraction of it, all of them would time out, be undone and be sent again.
@@ -32,7 +32,7 @@ pub(crate) struct NodesInner {
     pub(crate) all: Arc<[Arc<dyn Node>]>,
     pub(crate) quorum: Quorum,
     pub(crate) ctx: Context,
-    /// One permit for each attempt under way. Extends and releases need none.
+    /// One permit for each name of the attempts under way. Extends and releases need none.
     pub(crate) attempts: Semaphore,
     connected: OnceCell<()>,
 }
@@ -64,12 +64,13 @@ impl Nodes {
     /// Sends `commands` to all nodes. The round wakes its reader once a majority has done them, or can no
     /// longer.
     pub(crate) fn ask_within(&self, commands: impl Into<Commands>, limit: Duration) -> Round {
-        Round::send(&self.all, self.set(), commands.into(), limit, WakeThreshold::majority(self.quorum))
+        let commands = commands.into().with_bugs(self.ctx.injected);
+        Round::send(&self.all, self.set(), commands, limit, WakeThreshold::majority(self.quorum))
     }
 
     /// Sends `commands` to some nodes. The round wakes its reader for each reply.
     pub(crate) fn ask_some(&self, to: NodeSet, commands: impl Into<Commands>, limit: Duration) -> Round {
-        Round::send(&self.all, to, commands.into(), limit, WakeThreshold::ONE)
+        Round::send(&self.all, to, commands.into().with_bugs(self.ctx.injected), limit, WakeThreshold::ONE)
     }
 
     /// Sends `commands` to all nodes and waits for none.

@@ -23,6 +23,48 @@ async fn a_token_is_enough_to_extend_and_to_release() {
     drop(lock.try_acquire().await.unwrap());
 }
 
+/// Goal: S1. Node 3 misses an upgrade and stores the writer as a reader, next to which others may read. It does
+/// not count when the writer goes on by its token.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_missed_the_upgrade_does_not_extend_the_writer() {
+    let world = World::of(3);
+    let guard = world.lock("a").shared().watchdog(false).acquire().await.unwrap();
+    world.nodes[2].set(Fault::Deaf);
+    guard.try_upgrade().await.unwrap();
+    let token = guard.token();
+    guard.detach();
+    world.nodes[2].set(Fault::None);
+    world.lock("a").extend_token(token, TTL).await.unwrap();
+    world.nodes[0].set(Fault::Deaf);
+    let error = world.lock("a").extend_token(token, TTL).await.unwrap_err();
+    assert!(matches!(error, ExtendError::NoQuorum { answered: 1, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_token_of_a_reader_is_extended_by_a_majority_that_stores_a_reader() {
+    let world = World::of(3);
+    let guard = world.lock("a").shared().watchdog(false).acquire().await.unwrap();
+    let (token, fence) = (guard.token(), guard.fence());
+    world.nodes[0].set(Fault::Deaf);
+    let extended = world.lock("a").extend_token(token, TTL).await.unwrap();
+    assert_eq!((extended.votes, extended.fence), (2, Some(fence)));
+    guard.detach();
+}
+
+/// Goal: a release by a client that adopted an upgraded lock leaves nothing on a node that missed the upgrade.
+#[tokio::test(start_paused = true)]
+async fn an_adopted_lock_is_released_where_its_upgrade_was_missed() {
+    let world = World::of(3);
+    let guard = world.lock("a").shared().watchdog(false).acquire().await.unwrap();
+    world.nodes[2].set(Fault::Deaf);
+    guard.try_upgrade().await.unwrap();
+    let handle = guard.into_handle().await.unwrap();
+    world.nodes[2].set(Fault::None);
+    let adopted = world.locker().adopt(&handle).await.unwrap();
+    assert!(matches!(adopted.release().await, ReleaseOutcome::Released));
+    assert_eq!(world.copies("a").await, 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_time_left_counts_from_before_the_first_send() {
     let world = World::of(3);

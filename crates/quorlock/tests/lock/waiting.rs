@@ -1,8 +1,10 @@
 //! Waiting for a lock: hints, polls and limits.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::node::{BoxFuture, Command, Node, Request, Wakeup};
-use quorlock::{AcquireError, CancellationToken, Event, Holder, Locker, Name, ReleaseOutcome};
+use quorlock::node::{BoxFuture, Command, Node, NodeError, Request, Wakeup};
+use quorlock::{
+    AcquireError, CancellationToken, Event, Guard, Holder, Locker, Name, ReleaseOutcome, RestartGuard,
+};
 use quorlock_testkit::{Fault, TestClock};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,26 @@ async fn the_wait_limit_is_kept_whatever_the_nodes_do() {
             assert!(matches!(result, Err(AcquireError::NoQuorum { .. })), "{fault:?}: {result:?}");
         }
     }
+}
+
+/// Goal: a call that may wait does not fail because the nodes cannot be reached for a moment.
+#[tokio::test(start_paused = true)]
+async fn a_permit_is_waited_for_while_too_few_nodes_answer() {
+    let world = World::of(3);
+    world.break_nodes(2, &Fault::Broken(NodeError::Abandoned));
+    let semaphore = world.builder().wait_timeout(ms(5_000)).build().unwrap().semaphore("gpu", 2).unwrap();
+    let start = Instant::now();
+    let waiter = tokio::spawn(async move { semaphore.acquire().await });
+    sleep(ms(700)).await;
+    world.break_nodes(2, &Fault::None);
+    let _permit = end_of(waiter).await.unwrap();
+    assert!(start.elapsed() < ms(2_000), "{:?}", start.elapsed());
+
+    world.break_nodes(2, &Fault::Broken(NodeError::Abandoned));
+    let semaphore = world.builder().wait_timeout(ms(300)).build().unwrap().semaphore("gpu", 2).unwrap();
+    let (start, refused) = (Instant::now(), semaphore.acquire().await);
+    assert!(matches!(refused, Err(AcquireError::NoQuorum { answered: 1, .. })), "{refused:?}");
+    assert!(start.elapsed() >= ms(300) && start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2));
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,6 +147,39 @@ async fn the_wait_limit_is_kept_when_the_nodes_never_settle() {
     assert!(start.elapsed() <= ms(300) + NODE_TIMEOUT + ms(2), "{:?}", start.elapsed());
 }
 
+/// Goal: L4. A reader is refused; before it has subscribed to hints the writer becomes a reader, too. No hint
+/// comes, and the reader does not wait for its next poll.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_was_refused_just_before_a_downgrade_tries_again_at_once() {
+    #[derive(Debug)]
+    struct DowngradesFirst {
+        node: Arc<dyn Node>,
+        guard: Guard,
+    }
+    impl Node for DowngradesFirst {
+        fn id(&self) -> &str {
+            self.node.id()
+        }
+        fn send(&self, request: Request) {
+            self.node.send(request);
+        }
+        fn watch(&self, name: &Name, wakeup: &Wakeup) {
+            self.guard.downgrade();
+            self.node.watch(name, wakeup);
+        }
+        fn unwatch(&self, name: &Name) {
+            self.node.unwatch(name);
+        }
+    }
+    let world = World::of(1);
+    let guard = world.lock("a").acquire().await.unwrap();
+    let node = Arc::new(DowngradesFirst { node: world.nodes[0].clone(), guard });
+    let builder = Locker::builder().node(node).clock(world.clock.clone()).restart_guard(RestartGuard::Off);
+    let start = Instant::now();
+    let reader = builder.build().unwrap().named("a").unwrap().shared().acquire().await;
+    assert!(reader.is_ok() && start.elapsed() < ms(20), "{reader:?} after {:?}", start.elapsed());
+}
+
 /// Mutant: the poll is not bounded by what the holder has left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_polls_when_the_holder_runs_out_not_a_second_later() {
@@ -164,6 +219,26 @@ async fn attempts_wait_for_their_turn_before_they_are_sent() {
     }
     // The last 88 get their turn at 40 ms: too late for those who wait for 30 ms, in time for single tries.
     assert_eq!((refused, asked(&world)), (44, 556));
+}
+
+/// Goal: clients that want many names do not send more votes at the same moment than others do.
+#[tokio::test(start_paused = true)]
+async fn each_name_of_a_set_counts_as_an_attempt() {
+    let world = World::of(3);
+    world.break_nodes(3, &Fault::Slow(ms(20)));
+    let locker = world.locker();
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let names = (0..16).map(|name| format!("n{number}:{name}"));
+        let lock = locker.all(names).unwrap().wait_timeout(ms(10_000));
+        tasks.spawn(async move { lock.acquire().await });
+    }
+    sleep(ms(10)).await;
+    let asked = world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
+    assert_eq!(asked, 256);
+    while let Some(result) = tasks.join_next().await {
+        drop(result.unwrap().unwrap());
+    }
 }
 
 /// Redisson: the lease of a lock must not grow with the rounds that it took to get it.

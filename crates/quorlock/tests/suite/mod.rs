@@ -11,8 +11,9 @@ use tokio::time::{sleep, timeout};
 
 /// Short, so that expiry can be seen; long enough for a busy machine.
 const TTL: Duration = Duration::from_millis(2_500);
-/// Everything that must happen soon happens within this on the slowest machine.
-const SOON: Duration = Duration::from_secs(10);
+/// Everything that must happen soon happens within this on the slowest machine. A Consul cluster ends what a dead
+/// client held after 20 s.
+const SOON: Duration = Duration::from_secs(60);
 
 /// Runs all checks at the same time on lockers that `builder` makes, each on names of its own.
 pub async fn conforms(builder: impl Fn() -> Builder) {
@@ -75,7 +76,7 @@ async fn an_expired_lock_is_free_and_its_release_an_outcome(one: &Locker, other:
     let guard = one.named("expires").unwrap().watchdog(false).acquire().await.unwrap();
     let lost = timeout(SOON, guard.lost()).await.unwrap();
     assert_eq!(lost.reason, LossReason::Expired);
-    let next = other.named("expires").unwrap().acquire().await.unwrap();
+    let next = other.named("expires").unwrap().wait_timeout(SOON).acquire().await.unwrap();
     assert!(next.fence() > guard.fence());
     assert!(!guard.is_held());
     assert!(matches!(guard.release().await, ReleaseOutcome::AlreadyGone));

@@ -2,8 +2,8 @@
 
 use super::{SOON, TTL};
 use quorlock::{
-    AcquireError, ConfigError, ExtendError, Fence, Holder, Locker, LossReason, Mode, NameSetError,
-    ReleaseOutcome, UpgradeError,
+    AcquireError, ConfigError, ExtendError, Fence, Holder, Leader, LeaderChange, Locker, LossReason, Mode,
+    NameSetError, Observation, ReleaseOutcome, UpgradeError,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +16,7 @@ pub async fn conform(one: &Locker, other: &Locker) {
         readers_share_and_exclude_writers(one, other),
         a_writer_that_waits_keeps_further_readers_out(one, other),
         readers_are_kept_alive_and_lost_like_writers(one, other),
+        a_reader_that_is_late_cannot_extend_over_a_writer(one, other),
         a_downgrade_lets_readers_in(one, other),
         an_upgrade_needs_to_be_the_only_reader(one, other),
         readers_and_writers_lose_no_update(one, other),
@@ -31,6 +32,7 @@ pub async fn conform(one: &Locker, other: &Locker) {
         a_waiter_gets_the_permit_that_is_released(one, other),
         clients_that_count_other_slots_are_refused(one, other),
         one_candidate_leads_and_the_next_has_a_higher_term(one, other),
+        a_vacancy_is_observed_after_each_leader(one, other),
     );
     names_and_numbers_that_cannot_be_used_are_refused(one).await;
 }
@@ -89,12 +91,37 @@ async fn readers_are_kept_alive_and_lost_like_writers(one: &Locker, other: &Lock
     let lost = timeout(SOON, dying.lost()).await.unwrap();
     assert_eq!(lost.reason, LossReason::Expired);
     sleep(TTL).await;
+    let is_over = async || match lock.inspect().await.map(|found| found.holder) {
+        Ok(Holder::Shared { readers }) => readers.len() == 1,
+        _ => false,
+    };
+    timeout(SOON, async {
+        while !is_over().await {
+            sleep(TTL / 10).await
+        }
+    })
+    .await
+    .unwrap();
     assert!(kept.is_held());
     assert!(other.named("kept-shared").unwrap().try_acquire().await.is_err());
     assert!(matches!(dying.release().await, ReleaseOutcome::AlreadyGone));
     assert!(kept.extend().await.is_ok(), "the release of one reader removes no other");
     assert!(matches!(kept.release().await, ReleaseOutcome::Released));
     drop(other.named("kept-shared").unwrap().acquire().await.unwrap());
+}
+
+async fn a_reader_that_is_late_cannot_extend_over_a_writer(one: &Locker, other: &Locker) {
+    let lock = one.named("late-reader").unwrap();
+    let reader = lock.clone().shared().watchdog(false).acquire().await.unwrap();
+    timeout(SOON, reader.lost()).await.unwrap();
+    let writer = other.named("late-reader").unwrap().wait_timeout(SOON).acquire().await.unwrap();
+    assert!(matches!(reader.extend().await, Err(ExtendError::Lost(_))));
+    assert!(matches!(lock.extend_token(reader.token(), TTL).await, Err(ExtendError::Lost(_))));
+    assert!(matches!(reader.try_upgrade().await, Err(UpgradeError::Lost(_))), "not even exclusively");
+    assert!(matches!(reader.release().await, ReleaseOutcome::AlreadyGone));
+    assert!(writer.extend().await.is_ok());
+    assert_eq!(lock.inspect().await.unwrap().fence, Some(writer.fence()));
+    assert!(matches!(writer.release().await, ReleaseOutcome::Released));
 }
 
 async fn a_downgrade_lets_readers_in(one: &Locker, other: &Locker) {
@@ -335,13 +362,13 @@ async fn one_candidate_leads_and_the_next_has_a_higher_term(one: &Locker, other:
     assert_eq!(theirs.leader().await.unwrap(), None);
     let first = mine.campaign("10.0.0.1:80").await.unwrap();
     let mut observed = theirs.observe();
-    let seen = timeout(SOON, observed.next()).await.unwrap().unwrap();
+    let seen = next_leader(&mut observed).await;
     assert_eq!((seen.value.as_str(), seen.term), ("10.0.0.1:80", first.term()));
     let (term, successor) = (first.term(), theirs.clone().with(|lock| lock.wait_timeout(SOON)));
     let campaign = tokio::spawn(async move { successor.campaign("10.0.0.2:80").await });
     sleep(Duration::from_millis(200)).await;
     assert!(matches!(first.resign().await, ReleaseOutcome::Released));
-    let next = timeout(SOON, observed.next()).await.unwrap().unwrap();
+    let next = next_leader(&mut observed).await;
     assert_eq!(next.value, "10.0.0.2:80");
     assert!(next.term > term);
     let second = campaign.await.unwrap().unwrap();
@@ -350,6 +377,50 @@ async fn one_candidate_leads_and_the_next_has_a_higher_term(one: &Locker, other:
         assert!(matches!(mine.campaign(value).await, Err(AcquireError::Config { .. })), "{value:?}");
     }
     assert!(matches!(second.resign().await, ReleaseOutcome::Released));
+}
+
+/// The next leader that `observed` reports, whether the office was vacant before or not.
+async fn next_leader(observed: &mut Observation) -> Leader {
+    loop {
+        if let LeaderChange::Elected(leader) = next_change(observed).await {
+            return leader;
+        }
+    }
+}
+
+async fn next_change(observed: &mut Observation) -> LeaderChange {
+    timeout(SOON, observed.next()).await.unwrap().unwrap()
+}
+
+/// Goal: an observer learns that there is no leader, whether it resigned or ended, and only after one that it
+/// knows.
+async fn a_vacancy_is_observed_after_each_leader(one: &Locker, other: &Locker) {
+    let (mine, theirs) = (one.election("vacant").unwrap(), other.election("vacant").unwrap());
+    let mut observed = theirs.observe();
+    assert!(timeout(TTL / 5, observed.next()).await.is_err(), "there was no leader yet");
+    let first = mine.campaign("first").await.unwrap();
+    let term = first.term();
+    assert_eq!(next_leader(&mut observed).await.term, term);
+    assert!(timeout(TTL / 5, observed.next()).await.is_err(), "it still leads");
+    assert!(matches!(first.resign().await, ReleaseOutcome::Released));
+    assert_eq!(next_change(&mut observed).await, LeaderChange::Vacant { last_term: term });
+    assert!(timeout(TTL / 5, observed.next()).await.is_err(), "a vacancy is reported once");
+
+    let dying = mine.clone().with(|lock| lock.watchdog(false)).campaign("second").await.unwrap();
+    assert_eq!(
+        next_change(&mut observed).await,
+        LeaderChange::Elected(theirs.leader().await.unwrap().unwrap())
+    );
+    let term = dying.term();
+    assert_eq!(next_change(&mut observed).await, LeaderChange::Vacant { last_term: term });
+    let mut late = theirs.observe_after(Some(term));
+    assert_eq!(next_change(&mut late).await, LeaderChange::Vacant { last_term: term });
+    let third = mine.campaign("third").await.unwrap();
+    for observed in [&mut observed, &mut late] {
+        assert_eq!(next_leader(observed).await.term, third.term());
+    }
+    assert!(third.term() > term);
+    assert!(matches!(third.resign().await, ReleaseOutcome::Released));
 }
 
 async fn names_and_numbers_that_cannot_be_used_are_refused(locker: &Locker) {

@@ -6,6 +6,7 @@ pub(super) enum Engine {
     File,
     OneRedis,
     Redlock,
+    Postgres,
     Etcd,
     ZooKeeper,
     Consul,
@@ -31,6 +32,7 @@ impl Engine {
             Engine::File => FILE,
             Engine::OneRedis => ONE_REDIS,
             Engine::Redlock => REDLOCK,
+            Engine::Postgres => POSTGRES,
             Engine::Etcd => ETCD,
             Engine::ZooKeeper => ZOOKEEPER,
             Engine::Consul => CONSUL,
@@ -78,6 +80,20 @@ const REDLOCK: Description = Description {
     ],
 };
 
+const POSTGRES: Description = Description {
+    key: "postgres",
+    name: "PostgreSQL, through quorlock",
+    is_quorlock: true,
+    why: "the lock is a row next to the data. A transaction that calls quorlock_check(name, fence) fails if a later\nholder has had the lock, so a pause does no harm; and there is no other server to run.",
+    know: "when the primary is down, no client gets a lock until it restarts or a standby takes over. fsync must\nbe on; the doctor checks that.",
+    begin: &[
+        "export QUORLOCK_NODES=postgres://user@db/app",
+        "quorlock init      (once, creates the schema quorlock)",
+        "quorlock doctor",
+        "quorlock run my-job -- ./job.sh",
+    ],
+};
+
 const ETCD: Description = Description {
     key: "etcd",
     name: "etcd, through quorlock",
@@ -93,20 +109,28 @@ const ETCD: Description = Description {
 
 const ZOOKEEPER: Description = Description {
     key: "zookeeper",
-    name: "ZooKeeper",
-    is_quorlock: false,
-    why: "consensus (ZAB) decides who holds the lock, waiters queue in order, and the lock ends with the holder's session.",
-    know: "harder to run than the others. A session ends by time, too: use the node's zxid as the fence. No command\nruns a job under a lock; use Apache Curator (InterProcessMutex) or kazoo.",
-    begin: &["python: kazoo.client.KazooClient(hosts='zk1:2181,zk2:2181,zk3:2181').Lock('/locks/my-job')"],
+    name: "ZooKeeper, through quorlock",
+    is_quorlock: true,
+    why: "consensus (ZAB) decides who holds the lock, not clocks alone; 1 of 3 or 2 of 5 servers may fail.",
+    know: "harder to run than the others. A lock still ends by time, so a holder that pauses needs a fence here as well;\nquorlock gives one.",
+    begin: &[
+        "export QUORLOCK_NODES=zk://zk1,zk2,zk3    (the whole ensemble is one node)",
+        "quorlock doctor",
+        "quorlock run my-job -- ./job.sh",
+    ],
 };
 
 const CONSUL: Description = Description {
     key: "consul",
-    name: "Consul",
-    is_quorlock: false,
-    why: "a balanced choice: consensus (Raft), moderate to run, and one command runs a job under a lock.",
-    know: "after a holder died, the lock stays closed for 15 s by default; use the key's LockIndex as the fence.",
-    begin: &["consul lock locks/my-job ./job.sh"],
+    name: "Consul, through quorlock",
+    is_quorlock: true,
+    why: "a balanced choice: consensus (Raft), moderate to run, and it may be there for service discovery already.",
+    know: "the lock of a holder that died is free after two and a half times its ttl, or 20 s if that is more. A session\nstill ends by time, so a holder that pauses needs a fence here as well; quorlock gives one.",
+    begin: &[
+        "export QUORLOCK_NODES=consul://consul1,consul2,consul3    (the whole cluster is one node)",
+        "quorlock doctor",
+        "quorlock run my-job -- ./job.sh",
+    ],
 };
 
 const LEASE: Description = Description {

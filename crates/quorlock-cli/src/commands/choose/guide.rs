@@ -6,6 +6,7 @@ use super::engine::Engine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Question {
     OneMachine,
+    Postgres,
     StrongConsistency,
     Kubernetes,
     Performance,
@@ -13,8 +14,9 @@ pub(super) enum Question {
 }
 
 impl Question {
-    pub(super) const ALL: [Question; 5] = [
+    pub(super) const ALL: [Question; 6] = [
         Question::OneMachine,
+        Question::Postgres,
         Question::StrongConsistency,
         Question::Kubernetes,
         Question::Performance,
@@ -25,6 +27,7 @@ impl Question {
     pub(super) fn key(self) -> &'static str {
         match self {
             Question::OneMachine => "one_machine",
+            Question::Postgres => "postgres",
             Question::StrongConsistency => "strong_consistency",
             Question::Kubernetes => "kubernetes",
             Question::Performance => "performance",
@@ -35,6 +38,7 @@ impl Question {
     pub(super) fn text(self) -> &'static str {
         match self {
             Question::OneMachine => "Do all clients of the lock run on one machine?",
+            Question::Postgres => "Does the lock protect data in a PostgreSQL database?",
             Question::StrongConsistency => "Must the lock not depend on clocks, even if it is slower?",
             Question::Kubernetes => "Do you run Kubernetes?",
             Question::Performance => "Are locks acquired often, and does a millisecond count?",
@@ -52,6 +56,9 @@ impl Question {
 pub(super) fn decide<E>(answer: &mut dyn FnMut(Question) -> Result<bool, E>) -> Result<Engine, E> {
     if answer(Question::OneMachine)? {
         return Ok(Engine::File);
+    }
+    if answer(Question::Postgres)? {
+        return Ok(Engine::Postgres);
     }
     if answer(Question::StrongConsistency)? {
         return Ok(if answer(Question::Kubernetes)? { Engine::Etcd } else { Engine::ZooKeeper });
@@ -72,12 +79,13 @@ mod tests {
         let table = "
             answers  engine
             y        File
-            nyy      Etcd
-            nyn      ZooKeeper
-            nnyy     Redlock
-            nnyn     OneRedis
-            nnny     Lease
-            nnnn     Consul";
+            ny       Postgres
+            nnyy     Etcd
+            nnyn     ZooKeeper
+            nnnyy    Redlock
+            nnnyn    OneRedis
+            nnnny    Lease
+            nnnnn    Consul";
         for row in table.lines().skip(2) {
             let cells: Vec<&str> = row.split_whitespace().collect();
             let mut given = cells[0].chars();

@@ -35,6 +35,7 @@ pub(crate) fn choose(args: &Choose, output: Output) -> Result<Exit, Failure> {
 fn flag(args: &Choose, question: Question) -> Option<bool> {
     match question {
         Question::OneMachine => args.one_machine,
+        Question::Postgres => args.postgres,
         Question::StrongConsistency => args.strong_consistency,
         Question::Kubernetes => args.kubernetes,
         Question::Performance => args.performance,

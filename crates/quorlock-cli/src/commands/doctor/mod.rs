@@ -9,6 +9,7 @@ mod permissions;
 mod persistence;
 mod quorum;
 mod report;
+mod semaphores;
 mod snapshot;
 mod ttl_advice;
 
@@ -41,6 +42,7 @@ fn diagnose<'a>(snapshot: Snapshot<'a>, args: &Doctor) -> Report<'a> {
     let mut found: Vec<_> = snapshot.nodes.iter().flat_map(|node| node::findings(&snapshot, node)).collect();
     found.extend(clocks::findings(&snapshot));
     found.extend(quorum::findings(&snapshot));
+    found.extend(semaphores::findings(&snapshot));
     let ttl = TtlAdvice::new(&snapshot, args.work);
     found.extend(ttl.finding());
     Report { findings: finding::arrange(found), ttl, snapshot }

@@ -5,7 +5,7 @@ use super::node_state::NodeState;
 use super::snapshot::{NodeSnapshot, Snapshot};
 use super::{node_error, permissions, persistence};
 use crate::output::duration::{show, show_fine};
-use quorlock::node::{DirectoryFacts, Recall};
+use quorlock::node::{DatabaseFacts, DirectoryFacts, Recall};
 use std::time::Duration;
 
 /// A longer round trip is warned about.
@@ -33,6 +33,9 @@ pub(super) fn findings(snapshot: &Snapshot, node: &NodeSnapshot) -> Vec<Finding>
                 .why("the cluster works, but tolerates fewer further failures")
                 .remedy("check that they run, or remove them from the address"),
         );
+    }
+    if let Some(facts) = node.database() {
+        found.extend(database(facts));
     }
     if let Some(facts) = node.directory() {
         found.extend(directory(snapshot, facts));
@@ -63,6 +66,39 @@ fn speed(snapshot: &Snapshot, time: Duration) -> Option<Finding> {
             ))
             .remedy("use a server nearer to the clients, or find what makes it slow")
     })
+}
+
+fn database(facts: &DatabaseFacts) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if facts.refusal.is_none() && facts.epoch.is_none() {
+        let what = match facts.schema_version {
+            None => format!("its schema `{}` is missing", facts.schema),
+            Some(version) => format!("its schema `{}` has the old version {version}", facts.schema),
+        };
+        found.push(
+            Finding::error("schema")
+                .what(what)
+                .why("without its tables and functions it keeps no locks")
+                .remedy("run `quorlock init` once, as a user that may create a schema"),
+        );
+    }
+    if facts.is_pooled {
+        found.push(
+            Finding::note("pooled")
+                .what("a pooler such as PgBouncer is in between")
+                .why("a session cannot listen there, so waiters are not woken and poll")
+                .remedy("nothing if that is fine; for faster handovers give the server's own address"),
+        );
+    }
+    if facts.standbys.is_some_and(|standbys| standbys > 0) {
+        found.push(
+            Finding::note("standbys")
+                .what("standbys follow it")
+                .why("after a failover it does not vote for the longest ttl plus 10 s, because the last commits may be lost")
+                .remedy("nothing if that is fine; where replication is synchronous, say so with ?durable=yes"),
+        );
+    }
+    found
 }
 
 fn directory(snapshot: &Snapshot, facts: &DirectoryFacts) -> Vec<Finding> {

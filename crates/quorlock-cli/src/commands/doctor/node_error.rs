@@ -62,6 +62,18 @@ fn explain(error: &NodeError) -> (&'static str, &'static str) {
             "it may have forgotten locks that are held, and two clients may hold one lock",
             "stop all clients, wait until the longest ttl is over, and start them again",
         ),
+        NodeError::Standby => (
+            "a standby accepts no writes, and a promotion may lose the last ones",
+            "name the primary, or all servers of the cluster: postgres://user@a,b/database",
+        ),
+        NodeError::Setting { .. } => (
+            "after a crash it may have forgotten locks, or decide by an old view of them",
+            "change the setting, for the whole server or with ALTER ROLE ... SET for this user",
+        ),
+        NodeError::Schema { .. } => (
+            NO_VOTE,
+            "run `quorlock init` once, as a user that may create a schema; see docs/engines.md for the rights",
+        ),
         NodeError::NotDurable { .. } => (
             "after a crash it may have forgotten locks, and would vote at once",
             "set `appendonly yes`, `appendfsync always` and `no-appendfsync-on-rewrite no`, or do not mark it durable",

@@ -1,7 +1,7 @@
 //! Whether a node can vote, and if not, why.
 
 use crate::settings::Settings;
-use quorlock::node::{Facts, NodeError, Purpose, ServerFacts, StoreFacts};
+use quorlock::node::{DatabaseFacts, Facts, NodeError, Purpose, ServerFacts, StoreFacts};
 use quorlock::{NodeExamination, RestartGuard};
 use std::time::Duration;
 
@@ -30,6 +30,7 @@ impl NodeState {
             Err(error) => NodeState::Silent(error.clone()),
             Ok(Facts::Server(facts)) => Self::of_server(facts, guard),
             Ok(Facts::Store(facts)) => Self::of_store(facts),
+            Ok(Facts::Database(facts)) => Self::of_database(facts),
             Ok(_) => NodeState::Votes,
         }
     }
@@ -62,6 +63,16 @@ impl NodeState {
                 NodeState::Refused(NodeError::Server { message: "no member leads".into() })
             }
             false => NodeState::Votes,
+        }
+    }
+
+    fn of_database(facts: &DatabaseFacts) -> Self {
+        match (&facts.refusal, &facts.epoch) {
+            (Some(cause), _) => NodeState::Refused(cause.clone()),
+            // Its tables and functions are missing or old.
+            (None, None) => NodeState::NoEpoch,
+            (None, Some(epoch)) if epoch.quarantine.is_zero() => NodeState::Votes,
+            (None, Some(epoch)) => NodeState::Quarantined { left: epoch.quarantine },
         }
     }
 

@@ -11,6 +11,9 @@ use quorlock::node::{FastRelease, Recall};
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// What the addresses of stores with a consensus of their own begin with.
+const STORES: [&str; 3] = ["etcd", "consul", "zk"];
+
 /// Everything that was found.
 pub(super) struct Report<'a> {
     pub(super) snapshot: Snapshot<'a>,
@@ -80,6 +83,7 @@ impl Report<'_> {
         }
         let may_fail = match self.snapshot.may_fail() {
             _ if self.snapshot.store().is_some() => self.members(),
+            _ if self.has_database() => "the server must be up".to_owned(),
             0 => "none may fail".to_owned(),
             count => format!("{count} may fail"),
         };
@@ -91,6 +95,10 @@ impl Report<'_> {
             format!("works, with {} and {}", counted(errors, "error"), counted(warnings, "warning"))
         };
         format!("{how}: {voters} of {nodes} {plural} can vote; {may_fail}")
+    }
+
+    fn has_database(&self) -> bool {
+        self.snapshot.nodes.iter().any(|node| node.database().is_some())
     }
 
     /// How many members of a store must be up.
@@ -125,8 +133,11 @@ impl Report<'_> {
         if self.snapshot.nodes.iter().any(|node| node.directory().is_some()) {
             return self.directory_table();
         }
-        if self.snapshot.nodes.iter().any(|node| node.name().starts_with("etcd")) {
+        if self.snapshot.nodes.iter().any(|node| STORES.iter().any(|kind| node.name().starts_with(kind))) {
             return self.store_table();
+        }
+        if self.has_database() {
+            return self.database_table();
         }
         let mut table = table::with(&[
             "NODE",
@@ -166,7 +177,28 @@ impl Report<'_> {
                 or_dash(facts.map(|facts| show_fine(facts.round_trip))),
                 or_dash(facts.map(|facts| facts.version.clone())),
                 or_dash(facts.and_then(|facts| facts.members).map(|members| members.to_string())),
-                or_dash(facts.map(|facts| format!("{} KiB", facts.size >> 10))),
+                or_dash(
+                    facts.filter(|facts| facts.size > 0).map(|facts| format!("{} KiB", facts.size >> 10)),
+                ),
+            ]);
+        }
+        table::text(&table)
+    }
+
+    fn database_table(&self) -> String {
+        let mut table =
+            table::with(&["NODE", "STATE", "ROUND TRIP", "CLOCK", "VERSION", "SCHEMA", "COMMITS"]);
+        for node in &self.snapshot.nodes {
+            let Some(facts) = node.database() else { continue };
+            let schema = facts.schema_version.map(|version| format!("{} v{version}", facts.schema));
+            table.add_row([
+                node.name().to_owned(),
+                state(&node.state),
+                show_fine(facts.round_trip),
+                clock(node).unwrap_or_else(|| "-".to_owned()),
+                facts.version.clone(),
+                schema.unwrap_or_else(|| "-".to_owned()),
+                facts.synchronous_commit.clone(),
             ]);
         }
         table::text(&table)
@@ -215,7 +247,10 @@ fn state(state: &NodeState) -> String {
 
 /// The offset of its clock to ours, and its rate if that was measured.
 fn clock(node: &NodeSnapshot) -> Option<String> {
-    let ahead = node.server()?.clock_ahead_micros?;
+    let ahead = match node.database() {
+        Some(database) => database.clock_ahead_micros?,
+        None => node.server()?.clock_ahead_micros?,
+    };
     let sign = if ahead < 0 { '-' } else { '+' };
     let offset = format!("{sign}{}", show_fine(Duration::from_micros(ahead.unsigned_abs())));
     Some(match node.rate {

@@ -2,8 +2,8 @@
 
 use super::node_state::{self, NodeState};
 use crate::settings::Settings;
-use quorlock::node::{DirectoryFacts, Facts, ServerFacts, StoreFacts};
-use quorlock::{Locker, NodeExamination, Quorum, RestartGuard};
+use quorlock::node::{DatabaseFacts, DirectoryFacts, Facts, ServerFacts, StoreFacts};
+use quorlock::{Locker, NodeExamination, Quorum, RestartGuard, SlotsInspection};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
@@ -17,6 +17,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) guard: RestartGuard,
     pub(super) quorum: Quorum,
     pub(super) nodes: Vec<NodeSnapshot>,
+    /// The semaphores of which a slot is taken; none if they cannot be listed.
+    pub(super) semaphores: Vec<SlotsInspection>,
 }
 
 /// One node as it was found.
@@ -58,7 +60,13 @@ impl<'a> Snapshot<'a> {
                 node.rate = ClockRate::between(&node.examination, &again, passed);
             }
         }
-        Self { settings, guard, quorum: locker.quorum(), nodes }
+        // Without a majority there is nothing to list, and waiting for it takes time.
+        let voters = nodes.iter().filter(|node| node.state.can_vote()).count();
+        let semaphores = match voters >= locker.quorum().needed() {
+            true => locker.list_semaphores().await.unwrap_or_default(),
+            false => Vec::new(),
+        };
+        Self { settings, guard, quorum: locker.quorum(), nodes, semaphores }
     }
 
     pub(super) fn voters(&self) -> usize {
@@ -97,7 +105,9 @@ impl<'a> Snapshot<'a> {
     /// How long one node may take to answer.
     pub(super) fn node_timeout(&self) -> Duration {
         let (least, most) = (Duration::from_millis(50), Duration::from_millis(500));
-        let on_disk = |node: &NodeSnapshot| node.directory().is_some() || node.store().is_some();
+        let on_disk = |node: &NodeSnapshot| {
+            node.directory().is_some() || node.store().is_some() || node.database().is_some()
+        };
         let default = if self.nodes.iter().any(on_disk) {
             (self.settings.ttl.value / 20).clamp(least, most)
         } else {
@@ -126,11 +136,19 @@ impl NodeSnapshot {
         }
     }
 
+    pub(super) fn database(&self) -> Option<&DatabaseFacts> {
+        match &self.examination.found {
+            Ok(Facts::Database(facts)) => Some(facts),
+            _ => None,
+        }
+    }
+
     /// How long it takes to answer over a network.
     pub(super) fn round_trip(&self) -> Option<Duration> {
-        match self.store() {
-            Some(store) => Some(store.round_trip),
-            None => self.server()?.round_trip,
+        match (self.store(), self.database()) {
+            (Some(store), _) => Some(store.round_trip),
+            (_, Some(database)) => Some(database.round_trip),
+            _ => self.server()?.round_trip,
         }
     }
 

@@ -37,6 +37,7 @@ impl Plan {
             state: NodeState::of(&examination, guard),
             epoch: match &examination.found {
                 Ok(Facts::Server(facts)) => facts.epoch.clone(),
+                Ok(Facts::Database(facts)) => facts.epoch.clone(),
                 _ => None,
             },
             name: examination.node,

@@ -2,18 +2,17 @@
 
 use super::command_config::CommandConfig;
 use super::dead_man_switch::{DeadManSwitch, KillTarget};
-use super::descendants;
 use super::environment::Environment;
 use super::terminal::Terminal;
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
 use crate::process::parent_death::spawn_with_parent_death_signal;
+use crate::process::platform;
 use crate::process::signals::is_termination;
 use quorlock::Guard;
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_current_process_group, kill_process, kill_process_group,
-    set_child_subreaper, wait,
+    Pid, Signal, WaitOptions, kill_current_process_group, kill_process, kill_process_group, wait,
 };
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -68,9 +67,7 @@ impl Child {
             command.process_group(0);
         }
         let fd = if let Terminal::Ours(tty) = &terminal { Some(tty.as_raw_fd()) } else { None };
-        // Orphans become our children, so that none escapes when the lock is lost. If this fails,
-        // only processes of the command's group are found.
-        let _ = set_child_subreaper(Some(getpid()));
+        platform::adopt_orphans();
         let mut switch = DeadManSwitch::start().ok();
         if let Some(switch) = &switch {
             switch.arm_from_start(&mut command, terminal.gives_own_group());
@@ -222,7 +219,8 @@ impl Child {
     /// The command and its descendants, without the dead man's switch.
     fn descendants(&self) -> Vec<Pid> {
         let switch = self.switch.as_ref().map(|switch| switch.pid);
-        descendants::alive().into_iter().filter(|process| Some(*process) != switch).collect()
+        let group = self.terminal.gives_own_group().then_some(self.pid);
+        platform::descendants::alive(group).into_iter().filter(|process| Some(*process) != switch).collect()
     }
 
     fn signal_all(&mut self, signal: Signal) {

@@ -1,12 +1,13 @@
 //! A helper process that kills the command if we cannot: if we were killed, or are stopped when the
 //! lock ends.
 //!
-//! The kernel kills the command itself when we die (parent-death signal), but not the processes
-//! that the command started, and it kills nothing when we are stopped (`kill -STOP`, or TSTP). So a
-//! child of ours waits for the end of a pipe whose other end only we hold, and for the end of the
-//! lock.
+//! On Linux the kernel kills the command itself when we die (parent-death signal), but not the
+//! processes that the command started, and it kills nothing when we are stopped (`kill -STOP`, or
+//! TSTP). So a child of ours waits for the end of a pipe whose other end only we hold, and for the
+//! end of the lock.
 #![allow(unsafe_code)]
 
+use crate::process::platform::{self, now_millis};
 use rustix::process::{Pid, WaitOptions, waitpid};
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -113,7 +114,7 @@ impl DeadManSwitch {
     /// former target and time.
     pub(super) fn arm(&mut self, target: KillTarget, left: Option<Duration>) {
         let left = left.and_then(|left| i64::try_from(left.as_millis()).ok());
-        let at = left.map_or(i64::MAX, |left| boot_millis().saturating_add(left));
+        let at = left.map_or(i64::MAX, |left| now_millis().saturating_add(left));
         self.send(Message { at, target: target.as_raw() });
     }
 
@@ -138,19 +139,19 @@ unsafe fn serve_messages(from: RawFd, to: RawFd) -> ! {
     let mut message = Message { at: i64::MAX, target: 0 };
     // SAFETY: system calls on plain numbers and on buffers of our own.
     unsafe {
-        // A name of its own, so that `killall quorlock` spares it.
-        libc::prctl(libc::PR_SET_NAME, c"ql-dead-man".as_ptr());
+        // `killall quorlock` shall spare it.
+        platform::set_process_name(c"ql-dead-man");
         // Out of reach of the terminal, and without the files that another process may wait to be
         // closed.
         libc::setsid();
         let _ = libc::chdir(c"/".as_ptr());
         libc::close(to);
         libc::dup2(from, 0);
-        close_from(1);
+        platform::close_from(1);
         loop {
             let mut pipe = libc::pollfd { fd: 0, events: libc::POLLIN, revents: 0 };
             if libc::poll(&raw mut pipe, 1, poll_timeout(message)) <= 0 {
-                if boot_millis() >= message.at {
+                if now_millis() >= message.at {
                     libc::kill(message.target, libc::SIGKILL);
                     message.at = i64::MAX;
                 }
@@ -158,9 +159,9 @@ unsafe fn serve_messages(from: RawFd, to: RawFd) -> ! {
             }
             let mut bytes = [0; MESSAGE_SIZE];
             match libc::read(0, bytes.as_mut_ptr().cast(), MESSAGE_SIZE) {
-                -1 if *libc::__errno_location() == libc::EINTR => {}
-                // The kernel has killed a single process already; its pid may be reused by now.
-                0 if message.target < 0 => {
+                -1 if platform::errno() == libc::EINTR => {}
+                // If the kernel has killed a single process already, its pid may be reused by now.
+                0 if message.target < 0 || (message.target > 0 && !platform::CHILDREN_DIE_WITH_US) => {
                     libc::kill(message.target, libc::SIGKILL);
                     libc::_exit(0)
                 }
@@ -177,31 +178,7 @@ unsafe fn serve_messages(from: RawFd, to: RawFd) -> ! {
 /// for ever.
 fn poll_timeout(message: Message) -> i32 {
     const HOUR: i64 = 3_600_000;
-    i32::try_from(message.at.saturating_sub(boot_millis()).clamp(0, HOUR)).unwrap_or(0)
-}
-
-/// The clock that leases are measured by. It goes on while the machine sleeps.
-fn boot_millis() -> i64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes the time into `now`. Allowed right after a fork.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
-    now.tv_sec.saturating_mul(1000).saturating_add(now.tv_nsec / 1_000_000)
-}
-
-/// Closes all descriptors from `first` on.
-///
-/// # Safety
-/// Nothing may use them any more.
-unsafe fn close_from(first: RawFd) {
-    // SAFETY: closes descriptors of this process only.
-    unsafe {
-        if libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) != 0 {
-            // Linux before 5.9.
-            (first..1024).for_each(|fd| {
-                libc::close(fd);
-            });
-        }
-    }
+    i32::try_from(message.at.saturating_sub(now_millis()).clamp(0, HOUR)).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::process::runtime;
 use crate::process::signals::Signals;
 use crate::settings::Settings;
 use quorlock::{Election, Leadership, Locker};
-use std::fs;
+use rustix::system::uname;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -68,8 +68,8 @@ impl Candidate {
 }
 
 fn host_name() -> String {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    if name.trim().is_empty() { "localhost".to_owned() } else { name.trim().to_owned() }
+    let name = uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
 async fn campaign_and_lead(

@@ -4,7 +4,6 @@ mod child;
 mod command_config;
 mod config;
 mod dead_man_switch;
-mod descendants;
 mod elect;
 mod environment;
 mod report;

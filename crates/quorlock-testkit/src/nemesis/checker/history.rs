@@ -1,40 +1,13 @@
 //! What happened in a run, as all processes reported it.
 
-use crate::nemesis::client::report_line::{Belief, ReportLine};
+use crate::nemesis::checker::hold::{Hold, Sleep};
+use crate::nemesis::checker::promise::{Promise, Violation};
+use crate::nemesis::client::report_line::{Belief, Grant, Origin, ReportLine};
 use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::access::{Access, Answer};
+use quorlock::Mode;
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// What a promise of the lock is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// No two clients hold one lock at the same moment.
-    Exclusion,
-    /// No fence is handed out twice.
-    UniqueFences,
-    /// A later grant has a higher fence.
-    IncreasingFences,
-    /// A lock that was lost is never held again.
-    FinalLoss,
-    /// A resource that compares fences loses no update.
-    NoFencedLoss,
-    /// A resource that compares fences refuses no client that holds the lock.
-    NoHolderRefused,
-    /// In the recovery phase every client gets every lock.
-    Recovery,
-}
-
-/// A promise that was broken, and when.
-#[derive(Clone, Debug)]
-pub struct Violation {
-    /// Which.
-    pub promise: Promise,
-    /// When, on the clock of the history.
-    pub at: Duration,
-    /// How.
-    pub what: String,
-}
 
 /// The history of one run. Stopped processes report late, so it is checked at the end of the run.
 #[derive(Clone, Debug)]
@@ -45,10 +18,10 @@ pub struct History {
     /// The hold that each client has, by its place.
     current: Vec<Option<usize>>,
     pub(crate) sleeps: Vec<Sleep>,
-    /// Clients whose fence was refused while they held the lock, and which of the holds that was.
-    pub(crate) refused_holders: Vec<(usize, Duration, Option<usize>)>,
-    /// When each token was first released by force, or was to be.
-    pub(crate) forced: BTreeMap<String, Duration>,
+    /// Clients whose fence was refused while they held the lock.
+    pub(crate) refused_holders: Vec<RefusedHolder>,
+    /// When a token was first released by force from a name, or was to be.
+    pub(crate) forced: BTreeMap<(String, String), Duration>,
     /// When servers forgot locks in a way that no client can see.
     pub(crate) wild: Vec<(Duration, Duration)>,
     /// When servers forgot locks in any way.
@@ -73,6 +46,8 @@ pub struct History {
     done: usize,
     /// Acquire calls that ended without a lock.
     pub refusals: u64,
+    /// Calls to upgrade that were refused.
+    pub refused_upgrades: u64,
     /// Extensions of held locks.
     pub extensions: u64,
     /// Locks that were lost while held.
@@ -81,6 +56,12 @@ pub struct History {
     pub late_writes: u64,
     /// Uses that the values with fences refused.
     pub fenced_off: u64,
+    /// How often a value without fences changed while a reader had the lock, or believed so.
+    pub changed_reads: u64,
+    /// Holds that began while another client shared the name.
+    pub readers_together: u64,
+    /// Permits that were granted while another was held.
+    pub permits_together: u64,
     /// Acquire calls that tried once.
     pub tries: u64,
     /// Locks that were adopted from another client.
@@ -97,20 +78,14 @@ pub struct History {
     pub excused: u64,
 }
 
-/// One client's hold of a lock, as the client believed.
+/// A client whose fence was refused although it held the lock.
 #[derive(Clone, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct RefusedHolder {
     pub(crate) client: usize,
     pub(crate) name: String,
-    pub(crate) fence: u64,
-    pub(crate) token: String,
-    /// Whether it was adopted, not granted.
-    pub(crate) is_adopted: bool,
-    pub(crate) called: Duration,
-    /// At the grant and at every extension.
-    pub(crate) beliefs: Vec<Belief>,
-    /// When it was released or lost, or its client died.
-    pub(crate) end: Option<Duration>,
+    pub(crate) at: Duration,
+    /// Which of the holds it was.
+    pub(crate) hold: Option<usize>,
 }
 
 /// An access to a protected value.
@@ -137,14 +112,6 @@ pub(crate) struct Call {
     pub(crate) client: usize,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-}
-
-/// A client's boot clock went ahead while it was stopped.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sleep {
-    pub(crate) client: usize,
-    pub(crate) at: Duration,
-    pub(crate) by: Duration,
 }
 
 /// Shorter calls are no hangs.
@@ -176,10 +143,14 @@ impl History {
             violations: Vec::new(),
             done: 0,
             refusals: 0,
+            refused_upgrades: 0,
             extensions: 0,
             losses: 0,
             late_writes: 0,
             fenced_off: 0,
+            changed_reads: 0,
+            readers_together: 0,
+            permits_together: 0,
             tries: 0,
             adoptions: 0,
             token_extensions: 0,
@@ -191,7 +162,36 @@ impl History {
 
     /// Locks that were granted.
     pub fn acquisitions(&self) -> usize {
-        self.holds.iter().filter(|hold| !hold.is_adopted).count()
+        self.count(|hold| hold.origin == Origin::Granted)
+    }
+
+    /// Grants of a lock that others may share.
+    pub fn shared_acquisitions(&self) -> usize {
+        self.count(|hold| hold.origin == Origin::Granted && hold.mode == Mode::Shared)
+    }
+
+    /// Grants of several names at once.
+    pub fn set_acquisitions(&self) -> usize {
+        self.count(|hold| hold.origin == Origin::Granted && hold.names.len() > 1 && !hold.is_permit())
+    }
+
+    /// Grants of permits.
+    pub fn permits(&self) -> usize {
+        self.count(|hold| hold.origin == Origin::Granted && hold.is_permit())
+    }
+
+    /// Shared locks that became exclusive.
+    pub fn upgrades(&self) -> usize {
+        self.count(|hold| hold.origin == Origin::Upgraded)
+    }
+
+    /// Exclusive locks that became shared.
+    pub fn downgrades(&self) -> usize {
+        self.count(|hold| hold.origin == Origin::Downgraded)
+    }
+
+    fn count(&self, is_counted: impl Fn(&&Hold) -> bool) -> usize {
+        self.holds.iter().filter(is_counted).count()
     }
 
     /// The promises that were broken.
@@ -247,13 +247,7 @@ impl History {
                 self.calling[client] = Some((operation, at));
             }
             ReportLine::Returned { at } => self.end_call(client, at),
-            ReportLine::Granted { name, fence, token, called, belief } => {
-                self.begin(Hold::new(client, (name, fence, token), false, called, belief));
-            }
-            ReportLine::Adopted { name, fence, token, called, belief } => {
-                self.adoptions += 1;
-                self.begin(Hold::new(client, (name, fence, token), true, called, belief));
-            }
+            ReportLine::Holds(origin, grant) => self.begin(client, origin, grant),
             ReportLine::Extended(belief) => {
                 self.extensions += 1;
                 self.extend(client, belief);
@@ -266,9 +260,9 @@ impl History {
                 let what = format!("client {client} found another fence with its token");
                 self.violate(Promise::UniqueFences, at, what);
             }
-            ReportLine::Forced { token, at } => {
+            ReportLine::Forced { name, token, at } => {
                 self.forced_releases += 1;
-                self.forced.entry(token).or_insert(at);
+                self.forced.entry((name, token)).or_insert(at);
             }
             ReportLine::HandedOver { .. } => {}
             ReportLine::Accessing { access, at: called } => {
@@ -287,11 +281,13 @@ impl History {
                 self.end(client, at);
             }
             ReportLine::Refused => self.refusals += 1,
+            ReportLine::NotUpgraded => self.refused_upgrades += 1,
             ReportLine::Late => self.late_writes += 1,
-            ReportLine::FencedOff { at, held } => {
+            ReportLine::Changed => self.changed_reads += 1,
+            ReportLine::FencedOff { name, at, held } => {
                 self.fenced_off += 1;
                 if held {
-                    self.refused_holders.push((client, at, self.current[client]));
+                    self.refused_holders.push(RefusedHolder { client, name, at, hold: self.current[client] });
                 }
             }
             ReportLine::HeldAfterLoss { at } => {
@@ -317,9 +313,14 @@ impl History {
         }
     }
 
-    fn begin(&mut self, hold: Hold) {
-        self.current[hold.client] = Some(self.holds.len());
-        self.holds.push(hold);
+    fn begin(&mut self, client: usize, origin: Origin, grant: Grant) {
+        self.adoptions += u64::from(origin == Origin::Adopted);
+        if let Some(before) = self.current[client].filter(|_| origin.changes_mode()) {
+            self.holds[before].end = Some(grant.belief.noted);
+            self.holds[before].upgrade_called = (origin == Origin::Upgraded).then_some(grant.called);
+        }
+        self.current[client] = Some(self.holds.len());
+        self.holds.push(Hold::new(client, origin, grant));
     }
 
     fn extend(&mut self, client: usize, belief: Belief) {
@@ -336,24 +337,10 @@ impl History {
     }
 }
 
-impl Hold {
-    fn new(
-        client: usize,
-        (name, fence, token): (String, u64, String),
-        is_adopted: bool,
-        called: Duration,
-        belief: Belief,
-    ) -> Self {
-        Self { client, name, fence, token, is_adopted, called, beliefs: vec![belief], end: None }
-    }
-}
-
 fn reported_at(line: &ReportLine) -> Duration {
     match line {
-        ReportLine::Granted { belief, .. }
-        | ReportLine::Adopted { belief, .. }
-        | ReportLine::Extended(belief)
-        | ReportLine::ExtendedByToken(belief) => belief.noted,
+        ReportLine::Holds(_, grant) => grant.belief.noted,
+        ReportLine::Extended(belief) | ReportLine::ExtendedByToken(belief) => belief.noted,
         ReportLine::Lost { at }
         | ReportLine::Releasing { at, .. }
         | ReportLine::FencedOff { at, .. }
@@ -367,7 +354,9 @@ fn reported_at(line: &ReportLine) -> Duration {
         ReportLine::HandedOver { .. }
         | ReportLine::Tried
         | ReportLine::Refused
+        | ReportLine::NotUpgraded
         | ReportLine::Late
+        | ReportLine::Changed
         | ReportLine::Recovered { .. }
         | ReportLine::Done => now(),
     }

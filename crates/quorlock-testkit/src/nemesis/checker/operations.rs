@@ -1,21 +1,23 @@
 //! The history of a run as operations that another checker can read.
 
 use crate::nemesis::checker::AFTERMATH;
-use crate::nemesis::checker::history::{History, Hold, RecordedAccess};
+use crate::nemesis::checker::history::{History, RecordedAccess};
+use crate::nemesis::checker::hold::Hold;
+use crate::nemesis::client::report_line::Origin;
 use crate::nemesis::resource::access::{Answer, Step};
 use crate::operations::{Operation, OperationKind};
+use quorlock::Mode;
 use std::time::Duration;
 
 impl History {
     /// What clients did, for another checker.
     pub fn operations(&self) -> Vec<Operation> {
-        let mut operations: Vec<_> = self.holds.iter().flat_map(|hold| self.operations_of(hold)).collect();
-        for hold in self.holds.iter().filter(|hold| !hold.is_adopted) {
-            let forced = self.forced.get(&hold.token).map(|at| {
-                let force = Operation::on_lock(OperationKind::ForceRelease, None, &hold.name, hold.fence);
-                force.at(self.since_start(*at), None)
-            });
-            operations.extend(forced);
+        let mut operations = Vec::new();
+        for hold in &self.holds {
+            for name in &hold.names {
+                operations.extend(self.operations_of(name, hold));
+                operations.extend(self.force_release_of(name, hold));
+            }
         }
         operations.extend(self.accesses.iter().map(|access| self.operation_of(access)));
         operations.extend(self.wild.iter().map(|(start, end)| {
@@ -25,19 +27,36 @@ impl History {
         operations
     }
 
-    fn operations_of(&self, hold: &Hold) -> Vec<Operation> {
-        let operation = |op| Operation::on_lock(op, Some(hold.client), &hold.name, hold.fence);
-        let op = if hold.is_adopted { OperationKind::Adopt } else { OperationKind::Acquire };
-        let noted = self.since_start(hold.noted());
-        let mut operations = vec![operation(op).at(self.since_start(hold.called), noted)];
+    /// An upgrade is an acquire with a fence of its own, and ends the shared hold when it is called.
+    fn operations_of(&self, name: &str, hold: &Hold) -> Vec<Operation> {
+        let operation = |op| Operation::on_lock(op, Some(hold.client), name, hold.fence);
+        let (called, noted) = (self.since_start(hold.called), self.since_start(hold.noted()));
+        let until = Some(hold.until(&self.sleeps)).filter(|until| *until > hold.noted());
+        if hold.origin == Origin::Downgraded && until.is_none() {
+            // It was lost before.
+            return Vec::new();
+        }
+        let beginning = match hold.origin {
+            Origin::Granted | Origin::Upgraded => OperationKind::Acquire,
+            Origin::Adopted => OperationKind::Adopt,
+            Origin::Downgraded => OperationKind::Downgrade,
+        };
+        let shared = hold.mode == Mode::Shared && hold.origin != Origin::Downgraded;
+        let mut operations = vec![Operation { shared, ..operation(beginning) }.at(called, noted)];
         for belief in &hold.beliefs[1..] {
             // The calls of the watchdog are not reported.
             operations.push(operation(OperationKind::Extend).at(None, self.since_start(belief.noted)));
         }
         // A lock that was over when its client got to know of it ended at some time before.
-        let until = Some(hold.until(&self.sleeps)).filter(|until| *until > hold.noted());
+        let until = until.map(|until| hold.upgrade_called.map_or(until, |called| until.min(called)));
         operations.push(operation(OperationKind::End).at(until.and_then(|at| self.since_start(at)), None));
         operations
+    }
+
+    fn force_release_of(&self, name: &str, hold: &Hold) -> Option<Operation> {
+        let at = self.forced_at(name, hold).filter(|_| hold.is_grant())?;
+        let force = Operation::on_lock(OperationKind::ForceRelease, None, name, hold.fence);
+        Some(force.at(self.since_start(at), None))
     }
 
     fn operation_of(&self, recorded: &RecordedAccess) -> Operation {
@@ -45,6 +64,7 @@ impl History {
         let (op, written) = match &access.step {
             Step::Show => (OperationKind::Show, None),
             Step::Read => (OperationKind::Read, None),
+            Step::SharedRead => (OperationKind::SharedRead, None),
             Step::Write { value, based_on } => {
                 (OperationKind::Write, Some((value.clone(), based_on.clone())))
             }
@@ -53,6 +73,9 @@ impl History {
         let answer = recorded.answer.as_ref().map(|(answer, _)| answer);
         let (ok, read) = match answer {
             Some(Answer::Accepted(ok)) => (Some(*ok), None),
+            Some(Answer::Value(value)) if access.step == Step::SharedRead => {
+                (Some(true), Some(value.clone()))
+            }
             Some(Answer::Value(value)) => (None, Some(value.clone())),
             None => (None, None),
         };
@@ -70,7 +93,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nemesis::client::report_line::{Belief, ReportLine};
+    use crate::nemesis::client::report_line::{Belief, Grant, ReportLine};
     use crate::nemesis::resource::access::Access;
 
     fn ms(history: &History, millis: u64) -> Duration {
@@ -84,10 +107,44 @@ mod tests {
     }
 
     fn grant(history: &mut History, noted: u64, until: u64) {
-        let (called, belief) =
-            (ms(history, 5), Belief { noted: ms(history, noted), until: ms(history, until) });
-        let (name, token) = ("a".to_owned(), "t".to_owned());
-        history.record_line(0, ReportLine::Granted { name, fence: 1, token, called, belief });
+        hold(history, Origin::Granted, &["a"], Mode::Exclusive, (noted, until));
+    }
+
+    fn hold(history: &mut History, origin: Origin, names: &[&str], mode: Mode, (noted, until): (u64, u64)) {
+        let belief = Belief { noted: ms(history, noted), until: ms(history, until) };
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let (token, called) = ("t".to_owned(), ms(history, noted - 5));
+        history.record_line(
+            0,
+            ReportLine::Holds(origin, Grant { names, mode, fence: 1, token, called, belief }),
+        );
+    }
+
+    #[test]
+    fn a_hold_of_several_names_is_one_of_each() {
+        let mut history = History::new(1);
+        hold(&mut history, Origin::Granted, &["a", "b"], Mode::Shared, (10, 100));
+        let names: Vec<_> = history.operations().into_iter().map(|it| (it.op, it.name.unwrap())).collect();
+        let of = |name: &str| [OperationKind::Acquire, OperationKind::End].map(|op| (op, name.to_owned()));
+        assert_eq!(names, [of("a"), of("b")].concat());
+    }
+
+    #[test]
+    fn a_shared_hold_ends_with_the_call_that_upgrades_it_and_an_exclusive_one_goes_on() {
+        let mut history = History::new(1);
+        hold(&mut history, Origin::Granted, &["a"], Mode::Shared, (10, 100));
+        hold(&mut history, Origin::Upgraded, &["a"], Mode::Exclusive, (50, 150));
+        hold(&mut history, Origin::Downgraded, &["a"], Mode::Shared, (60, 150));
+        use OperationKind::{Acquire, Downgrade, End};
+        let expected = [
+            (Acquire, Some(5), Some(10)),
+            (End, Some(45), None),
+            (Acquire, Some(45), Some(50)),
+            (End, Some(60), None),
+            (Downgrade, Some(55), Some(60)),
+            (End, Some(150), None),
+        ];
+        assert_eq!(list(&history), expected);
     }
 
     #[test]

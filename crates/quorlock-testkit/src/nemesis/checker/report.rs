@@ -1,6 +1,6 @@
 //! What a run proves, as a list of checks.
 
-use crate::nemesis::checker::history::Promise;
+use crate::nemesis::checker::promise::Promise;
 use crate::nemesis::{Outcome, Setting};
 use std::fmt;
 use std::time::Duration;
@@ -16,9 +16,6 @@ pub struct Check {
 
 /// Shorter runs cannot have seen every kind of fault.
 const LONG: Duration = Duration::from_secs(45);
-
-/// Expected of a minute on any machine.
-const ACQUISITIONS_PER_MINUTE: u64 = 1_000;
 
 impl Check {
     /// Whether the claim holds.
@@ -38,13 +35,16 @@ impl Outcome {
     /// What must hold in every run.
     pub fn promises(&self) -> Vec<Check> {
         let claims = [
-            (Promise::Exclusion, "no two clients held one lock at the same moment"),
+            (Promise::Exclusion, "no client held a name next to one that held it alone"),
+            (Promise::Permits, "no more permits were held than the semaphore has slots"),
             (Promise::UniqueFences, "no fence was handed out twice"),
             (Promise::IncreasingFences, "every later grant had a higher fence"),
             (Promise::FinalLoss, "no lost lock was held again"),
             (Promise::NoFencedLoss, "a resource that compares fences lost no update"),
+            (Promise::StableReads, "a resource that compares fences showed no reader a change"),
             (Promise::NoHolderRefused, "a resource that compares fences refused no holder"),
             (Promise::Recovery, "in the recovery phase every client got every lock"),
+            (Promise::NothingLeft, "no lock was left on a server"),
         ];
         let violations = self.history.violations();
         let against = |promise| {
@@ -61,7 +61,7 @@ impl Outcome {
             return Vec::new();
         }
         let missing = self.kinds.iter().filter(|fault| !self.faults.contains_key(fault));
-        let wanted = self.fault_phase.as_secs() * ACQUISITIONS_PER_MINUTE / 60;
+        let wanted = self.fault_phase.as_secs() * self.acquisitions_per_minute / 60;
         let got = self.history.acquisitions() as u64;
         let few = (got < wanted).then(|| format!("only {got}"));
         let history = &self.history;
@@ -70,6 +70,14 @@ impl Outcome {
             ("adopting", history.adoptions),
             ("extending by token", history.token_extensions),
             ("releasing by force", history.forced_releases),
+            ("sharing a lock", history.shared_acquisitions() as u64),
+            ("sharing a lock with another client", history.readers_together),
+            ("several names at once", history.set_acquisitions() as u64),
+            ("a permit", history.permits() as u64),
+            ("a permit next to another", history.permits_together),
+            ("upgrading", history.upgrades() as u64),
+            ("a refused upgrade", history.refused_upgrades),
+            ("downgrading", history.downgrades() as u64),
         ];
         let unused = uses.iter().filter(|(_, count)| *count == 0);
         vec![
@@ -93,6 +101,13 @@ impl Outcome {
         println!("clients          {} processes", setting.clients);
         println!("seconds          {}", self.fault_phase.as_secs());
         println!("acquisitions     {}", history.acquisitions());
+        println!("... shared       {}", history.shared_acquisitions());
+        println!("... of 2 names   {}", history.set_acquisitions());
+        println!("... permits      {}", history.permits());
+        println!("readers at once  {} times two clients shared a name", history.readers_together);
+        println!("permits at once  {} granted while another was held", history.permits_together);
+        println!("upgrades         {}, and {} refused", history.upgrades(), history.refused_upgrades);
+        println!("downgrades       {}", history.downgrades());
         println!("refused          {}", history.refusals);
         println!("extensions       {}", history.extensions);
         println!("tries            {} acquire calls that tried once", history.tries);
@@ -110,6 +125,7 @@ impl Outcome {
             ledger.fenced_losses.len(),
             ledger.fenced_writes
         );
+        println!("reads changed    {} under readers without fences at the resource", history.changed_reads);
         println!("uses refused     {} by fences at the resource", history.fenced_off);
         println!("double holds     {} while a server had forgotten unseen (not promised)", history.excused);
         println!("double holds     {} after a forced release (not promised)", history.forced_double_holds);

@@ -5,13 +5,16 @@ use crate::nemesis::client::Client;
 use crate::nemesis::client::recorder::Recorder;
 use crate::nemesis::client::report_line::ReportLine;
 use crate::nemesis::monotonic::now;
-use quorlock::{ExtendError, Guard, LockHandle, Name, Token};
+use quorlock::{ExtendError, Guard, Lock, LockHandle, Mode, NameSet, Token};
 use std::time::Duration;
-use tokio::time::sleep;
+
+/// The longest time between reading and writing.
+const STEP: Duration = Duration::from_millis(20);
 
 /// A lock of which a client knows the token, and until when it is held for sure.
 struct TokenLease {
-    name: Name,
+    names: NameSet,
+    mode: Mode,
     token: Token,
     fence: u64,
     until: Duration,
@@ -23,16 +26,18 @@ impl Client {
         // Read before what is left, so that a pause between makes the time shorter and never
         // longer.
         let until = now() + guard.remaining();
-        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
+        let names = NameSet::new(guard.names().iter().cloned()).expect("those of a guard");
+        let (mode, token, fence) = (guard.mode(), guard.token(), guard.fence().get());
         self.recorder.continued_by_token(until);
         guard.detach();
-        self.work_by_token(TokenLease { name, token, fence, until }).await;
+        self.work_by_token(TokenLease { names, mode, token, fence, until }).await;
     }
 
     /// Accepts the lock of a handle by its token: held once a majority extended it.
     pub(crate) async fn receive_token(&mut self, handle: &LockHandle) {
-        let (name, token, fence) = (handle.name().clone(), handle.token(), handle.fence().get());
-        let (mut lease, called) = (TokenLease { name, token, fence, until: Duration::ZERO }, now());
+        let (names, mode) = (handle.names().clone(), handle.mode());
+        let (token, fence) = (handle.token(), handle.fence().get());
+        let (mut lease, called) = (TokenLease { names, mode, token, fence, until: Duration::ZERO }, now());
         if let Ok(Some(until)) = self.extend_token(&lease).await {
             self.recorder.received(handle, called, until);
             lease.until = until;
@@ -41,15 +46,14 @@ impl Client {
     }
 
     async fn work_by_token(&mut self, mut lease: TokenLease) {
+        let names: Vec<String> = lease.names.iter().map(ToString::to_string).collect();
         for _ in 0..self.rng.below(6) {
-            let seen = self.values.read(lease.name.as_str(), lease.fence);
-            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
-            if now() >= lease.until {
-                // It writes all the same: a program cannot check and write in one step.
-                Recorder::print(&ReportLine::Late);
-            }
-            if !self.values.write(lease.name.as_str(), lease.fence, &seen) {
-                Recorder::print(&ReportLine::FencedOff { at: now(), held: now() < lease.until });
+            let until = lease.until;
+            let is_accepted = match lease.mode {
+                Mode::Exclusive => self.update(&names, lease.fence, STEP, || now() < until).await,
+                Mode::Shared => self.read_twice(&names, lease.fence, STEP, || now() < until).await,
+            };
+            if !is_accepted {
                 break;
             }
             match self.extend_token(&lease).await {
@@ -62,16 +66,19 @@ impl Client {
             }
         }
         self.recorder.releasing();
-        let lock = self.locker.named(&lease.name).expect("a good name");
-        if self.rng.chance(90) {
-            let _outcome = lock.force_release(lease.token).await;
-        }
+        let lock = self.lock_of(&lease);
+        let _outcome = match self.rng.below(100) {
+            0..45 => lock.force_release(lease.token).await,
+            45..90 => lock.release_token(lease.token).await,
+            // It stays until its ttl is over.
+            _ => return,
+        };
     }
 
     /// Extends by the token; until when the lock is then held. `None` if too few nodes answered, an
     /// error if it is lost.
     async fn extend_token(&mut self, lease: &TokenLease) -> Result<Option<Duration>, ()> {
-        let lock = self.locker.named(&lease.name).expect("a good name");
+        let lock = self.lock_of(lease);
         // Counted from before the call, so that a pause after it makes the time shorter and never
         // longer.
         let called = now();
@@ -85,5 +92,9 @@ impl Client {
             Err(ExtendError::NoQuorum { .. }) => Ok(None),
             Err(_) => Err(()),
         }
+    }
+
+    fn lock_of(&self, lease: &TokenLease) -> Lock {
+        self.locker.stored(lease.names.clone())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::nemesis::client::Client;
 use crate::nemesis::client::recorder::Recorder;
-use crate::nemesis::client::report_line::ReportLine;
+use crate::nemesis::client::report_line::{Origin, ReportLine};
 use crate::nemesis::monotonic::now;
 use quorlock::{Guard, LockHandle};
 
@@ -24,7 +24,7 @@ impl Client {
         }
         let called = now();
         if let Ok(guard) = self.locker.adopt(&handle).await {
-            self.recorder.adopted(&guard.lease(), called);
+            self.recorder.holds(Origin::Adopted, &guard.lease(), called);
             self.work_under(&guard).await;
             self.release(guard).await;
         }

@@ -1,4 +1,4 @@
-//! What a client process does: acquire a lock, read, work, write, and release it or hand it over.
+//! What a client process does: acquire locks, work under them, and release them or hand them over.
 
 pub(crate) mod arguments;
 mod by_token;
@@ -7,21 +7,24 @@ pub(crate) mod process;
 mod recorder;
 pub(crate) mod report_line;
 mod settings;
+mod target;
+mod work;
 
 use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::protected_value::ProtectedValues;
-use crate::nemesis::{NAMES, RECOVERY_LIMIT, TTL, WAIT, builder};
+use crate::nemesis::{NAMES, RECOVERY_LIMIT, SEMAPHORE, SLOTS, builder};
 use crate::rng::Rng;
 use arguments::{ClientArguments, Workload};
 use process::ADOPT;
-use quorlock::{Event, Guard, Holder, LockHandle, Locker};
+use quorlock::{Event, Guard, Holder, LockHandle, Locker, Semaphore};
 use recorder::Recorder;
-use report_line::ReportLine;
+use report_line::{Origin, ReportLine};
 use settings::vary;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use std::{io, thread};
+use target::Target;
 use tokio::time::sleep;
 
 /// Runs as the client that `words`, the arguments of a program, describe, until the standard input
@@ -70,6 +73,7 @@ impl Orders {
 
 struct Client {
     locker: Locker,
+    semaphore: Semaphore,
     recorder: Arc<Recorder>,
     values: ProtectedValues,
     rng: Rng,
@@ -91,60 +95,60 @@ impl Client {
             .observer(move |event: &Event| observer.on_event(event))
             .build()
             .expect("a good configuration");
+        let semaphore = locker.semaphore(SEMAPHORE, SLOTS).expect("a good semaphore");
         let values = ProtectedValues::open(&arguments.resource, arguments.id.clone(), Recorder::accesses);
         let (workload, names) = (arguments.workload, &NAMES[..arguments.names.min(NAMES.len())]);
-        Self { locker, recorder, values, rng, workload, names }
+        Self { locker, semaphore, recorder, values, rng, workload, names }
     }
 
     async fn work(&mut self, orders: &Orders) {
         while !orders.is_recovering.load(Ordering::Relaxed) {
-            let name = *self.rng.pick(self.names);
             if self.does_all() && self.rng.chance(2) {
-                self.force_release(name).await;
+                self.force_release().await;
             }
             let handle = orders.handles.lock().unwrap().pop();
             if let Some(handle) = handle {
                 self.accept(handle).await;
-            } else if let Some(guard) = self.acquire(name).await {
-                self.use_lock(guard).await;
+            } else {
+                let target = self.draw_target();
+                if let Some(guard) = self.acquire(&target).await {
+                    self.use_lock(guard).await;
+                }
             }
             sleep(self.rng.span(Duration::ZERO, Duration::from_millis(10))).await;
         }
     }
 
-    /// Acquires every lock once. For the recovery phase.
+    /// Acquires everything once. For the recovery phase.
     async fn recover(&mut self) {
-        for name in self.names {
+        for target in self.recovery_targets() {
             let start = Instant::now();
             let guard = loop {
-                match self.acquire(name).await {
+                match self.acquire(&target).await {
                     None if start.elapsed() < RECOVERY_LIMIT => {}
                     acquired => break acquired,
                 }
             };
-            Recorder::print(&ReportLine::Recovered { name: (*name).to_owned(), got: guard.is_some() });
+            Recorder::print(&ReportLine::Recovered { name: target.word(), got: guard.is_some() });
             if let Some(guard) = guard {
                 self.release(guard).await;
             }
         }
     }
 
-    async fn acquire(&mut self, name: &str) -> Option<Guard> {
+    async fn acquire(&mut self, target: &Target) -> Option<Guard> {
         let called = now();
-        // Some calls wait for a hint; others give up soon, come again, and find a server that has
-        // just forgotten.
-        let wait = if self.does_all() { *self.rng.pick(&[WAIT / 40, WAIT / 10, WAIT]) } else { WAIT };
-        let lock = self.locker.named(name).expect("a good name").wait_timeout(wait);
+        let wait = self.draw_wait();
         let tries_once = self.does_all() && self.rng.chance(20);
         if tries_once {
             Recorder::print(&ReportLine::Tried);
         }
         Recorder::print(&ReportLine::Calling { operation: "acquire".to_owned(), at: called });
-        let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
+        let result = self.ask_for(target, wait, tries_once).await;
         Recorder::print(&ReportLine::Returned { at: now() });
         match result {
             Ok(guard) => {
-                self.recorder.granted(&guard.lease(), called);
+                self.recorder.holds(Origin::Granted, &guard.lease(), called);
                 Some(guard)
             }
             Err(_) => {
@@ -154,70 +158,28 @@ impl Client {
         }
     }
 
-    /// Releases a name from the holder that an inspection shows, and from no other.
-    async fn force_release(&mut self, name: &str) {
-        let lock = self.locker.named(name).expect("a good name");
+    /// Releases a name, or a slot, from a holder that an inspection shows, and from no other.
+    async fn force_release(&mut self) {
+        let lock = match self.rng.chance(80) {
+            true => self.locker.named(self.rng.pick(self.names)).expect("a good name"),
+            false => {
+                let slot = u32::try_from(self.rng.below(u64::from(SLOTS))).expect("few slots");
+                self.locker.slot(SEMAPHORE, slot).expect("a good name")
+            }
+        };
         let Ok(seen) = lock.inspect().await else { return };
-        let Holder::Owner { token, .. } = seen.holder else { return };
+        let token = match seen.holder {
+            Holder::Owner { token, .. } => token,
+            Holder::Shared { readers } if !readers.is_empty() => self.rng.pick(&readers).token,
+            _ => return,
+        };
         sleep(self.rng.span(Duration::ZERO, Duration::from_millis(20))).await;
-        Recorder::print(&ReportLine::Forced { token: token.to_string(), at: now() });
+        let (name, at) = (lock.name().to_string(), now());
+        Recorder::print(&ReportLine::Forced { name, token: token.to_string(), at });
         let _outcome = lock.force_release(token).await;
     }
 
     fn does_all(&self) -> bool {
         self.workload == Workload::All
-    }
-
-    /// Works under the lock, and releases it or hands it over.
-    async fn use_lock(&mut self, guard: Guard) {
-        let choice = if self.does_all() { self.rng.below(100) } else { 100 };
-        match choice {
-            0..5 => self.continue_by_token(guard).await,
-            5..13 => {
-                self.work_under(&guard).await;
-                self.hand_over(guard).await;
-            }
-            _ => {
-                self.work_under(&guard).await;
-                self.release(guard).await;
-            }
-        }
-    }
-
-    /// Reads, thinks, writes, again and again, and stops when the lock is lost. Mostly short; now
-    /// and then beyond the ttl, so that the watchdog matters.
-    async fn work_under(&mut self, guard: &Guard) {
-        let (longest, step) = match self.rng.chance(2) {
-            true => (2 * TTL, Duration::from_millis(80)),
-            false => (Duration::from_millis(15), Duration::from_millis(5)),
-        };
-        let until = Instant::now() + self.rng.span(Duration::from_millis(1), longest);
-        let (name, fence) = (guard.name().to_string(), guard.fence().get());
-        while Instant::now() < until && guard.is_held() {
-            let seen = self.values.read(&name, fence);
-            sleep(self.rng.span(Duration::ZERO, step)).await;
-            if !guard.is_held() {
-                // It writes all the same: a program cannot check and write in one step.
-                Recorder::print(&ReportLine::Late);
-            }
-            if !self.values.write(&name, fence, &seen) {
-                Recorder::print(&ReportLine::FencedOff { at: now(), held: guard.is_held() });
-                break;
-            }
-            if self.does_all() && self.rng.chance(10) {
-                // The observer reports the result.
-                let _ = guard.extend().await;
-            }
-        }
-    }
-
-    async fn release(&mut self, guard: Guard) {
-        self.recorder.releasing();
-        if self.does_all() && self.rng.chance(20) {
-            return drop(guard);
-        }
-        Recorder::print(&ReportLine::Calling { operation: "release".to_owned(), at: now() });
-        let _outcome = guard.release().await;
-        Recorder::print(&ReportLine::Returned { at: now() });
     }
 }

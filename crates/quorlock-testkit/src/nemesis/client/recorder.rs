@@ -1,9 +1,9 @@
 //! Reports to the harness what a client does with its lock.
 
-use crate::nemesis::client::report_line::{Belief, ReportLine};
+use crate::nemesis::client::report_line::{Belief, Grant, Origin, ReportLine};
 use crate::nemesis::monotonic::now;
 use crate::nemesis::resource::access::AccessReport;
-use quorlock::{Event, Lease, LeaseState, LockHandle};
+use quorlock::{Event, Lease, LeaseState, LockHandle, Mode};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -51,18 +51,23 @@ impl Recorder {
         });
     }
 
-    pub(crate) fn granted(&self, held: &Lease, called: Duration) {
+    /// The client has a lock by a call that began at `called`.
+    pub(crate) fn holds(&self, origin: Origin, held: &Lease, called: Duration) {
         let mut current = self.0.lock().unwrap();
-        let (name, fence, token) = (held.name().to_string(), held.fence().get(), held.token().to_string());
-        Self::print(&ReportLine::Granted { name, fence, token, called, belief: Belief::of(held) });
-        *current = Some(Current { claim: Claim::Guarded(held.clone()), was_lost: false });
+        Self::print(&ReportLine::Holds(origin, Grant::of(held, called)));
+        let was_lost = origin.changes_mode() && current.as_ref().is_some_and(|before| before.was_lost);
+        let after = Current { claim: Claim::Guarded(held.clone()), was_lost };
+        after.check();
+        *current = Some(after);
     }
 
-    pub(crate) fn adopted(&self, held: &Lease, called: Duration) {
-        let mut current = self.0.lock().unwrap();
-        let (name, fence, token) = (held.name().to_string(), held.fence().get(), held.token().to_string());
-        Self::print(&ReportLine::Adopted { name, fence, token, called, belief: Belief::of(held) });
-        *current = Some(Current { claim: Claim::Guarded(held.clone()), was_lost: false });
+    /// From here on others may share the lock.
+    pub(crate) fn downgrading(&self, held: &Lease) {
+        let current = self.0.lock().unwrap();
+        if current.is_some() {
+            let grant = Grant { mode: Mode::Shared, ..Grant::of(held, now()) };
+            Self::print(&ReportLine::Holds(Origin::Downgraded, grant));
+        }
     }
 
     /// From here on the client continues with the token of its lock.
@@ -72,15 +77,11 @@ impl Recorder {
 
     /// The client accepted a lock by its token.
     pub(crate) fn received(&self, handle: &LockHandle, called: Duration, until: Duration) {
-        let (name, fence, token) =
-            (handle.name().to_string(), handle.fence().get(), handle.token().to_string());
-        Self::print(&ReportLine::Adopted {
-            name,
-            fence,
-            token,
-            called,
-            belief: Belief { noted: now(), until },
-        });
+        let names = handle.names().iter().map(ToString::to_string).collect();
+        let (mode, fence, token) = (handle.mode(), handle.fence().get(), handle.token().to_string());
+        let belief = Belief { noted: now(), until };
+        let grant = Grant { names, mode, fence, token, called, belief };
+        Self::print(&ReportLine::Holds(Origin::Adopted, grant));
         self.continued_by_token(until);
     }
 
@@ -96,7 +97,10 @@ impl Recorder {
         let Some(current) = current.as_mut() else { return };
         let Claim::Guarded(held) = &current.claim else { return };
         match event {
-            Event::Extended { .. } => Self::print(&ReportLine::Extended(Belief::of(held))),
+            // One line for all names that are held together.
+            Event::Extended { name, .. } if *name == held.name().topic() => {
+                Self::print(&ReportLine::Extended(Belief::of(held)));
+            }
             Event::Lost { .. } => {
                 current.was_lost = true;
                 Self::print(&ReportLine::Lost { at: now() });
@@ -111,6 +115,20 @@ impl Recorder {
         if let Some(current) = self.0.lock().unwrap().take() {
             current.check();
             Self::print(&ReportLine::Releasing { at: now(), over: current.claim.is_over() });
+        }
+    }
+}
+
+impl Grant {
+    /// What the client has right now.
+    fn of(held: &Lease, called: Duration) -> Self {
+        Self {
+            names: held.names().iter().map(ToString::to_string).collect(),
+            mode: held.mode(),
+            fence: held.fence().get(),
+            token: held.token().to_string(),
+            called,
+            belief: Belief::of(held),
         }
     }
 }

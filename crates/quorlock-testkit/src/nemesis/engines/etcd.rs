@@ -140,13 +140,14 @@ impl Cluster for EtcdMembers {
         true
     }
 
-    /// etcd rounds the ttl up to seconds, and counts it anew after an election.
+    /// Leases last for the ttl in whole seconds and one more, and are counted anew after an election.
     fn longest_orphan(&self) -> Duration {
-        3 * TTL
+        4 * TTL
     }
 
     fn locks(&self) -> usize {
-        self.etcd().count_keys("quorlock/lock/")
+        let etcd = self.etcd();
+        ["quorlock/lock/", "quorlock/writer/"].iter().map(|prefix| etcd.count_keys(prefix)).sum()
     }
 
     /// Most outages stop the whole cluster until it has elected a leader.

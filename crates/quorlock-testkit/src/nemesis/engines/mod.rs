@@ -1,18 +1,27 @@
 //! The clusters that a storm can run on: how each is started, reached and disturbed.
 
+mod consul;
 mod etcd;
+mod postgres;
 mod redis;
+mod zookeeper;
 
 use crate::nemesis::Setting;
 use crate::nemesis::faults::Fault;
 use crate::rng::Rng;
 use crate::servers::builder::Binary;
+use crate::servers::consul::Consul;
 use crate::servers::etcd::Etcd;
+use crate::servers::postgres::Postgres;
+use crate::servers::zookeeper::ZooKeeper;
+use consul::ConsulServers;
 use etcd::EtcdMembers;
+use postgres::PostgresServers;
 use redis::RedisServers;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
+use zookeeper::ZooKeeperMembers;
 
 /// What the nodes of a storm are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +31,12 @@ pub enum Engine {
     Redis,
     /// The members of one etcd cluster.
     Etcd,
+    /// The members of one ZooKeeper ensemble.
+    ZooKeeper,
+    /// A PostgreSQL server, a standby, and one in reserve.
+    Postgres,
+    /// The servers of one Consul cluster.
+    Consul,
 }
 
 /// A cluster under test. It ends when it is dropped.
@@ -61,6 +76,9 @@ impl Engine {
         match setting.engine {
             Engine::Redis => Arc::new(RedisServers::start(setting.binary, setting.nodes)),
             Engine::Etcd => Arc::new(EtcdMembers::start(setting.nodes).await),
+            Engine::ZooKeeper => Arc::new(ZooKeeperMembers::start(setting.nodes).await),
+            Engine::Postgres => Arc::new(PostgresServers::start(setting.nodes).await),
+            Engine::Consul => Arc::new(ConsulServers::start(setting.nodes).await),
         }
     }
 
@@ -68,15 +86,15 @@ impl Engine {
     pub fn usual_nodes(self) -> usize {
         match self {
             Engine::Redis => 5,
-            Engine::Etcd => 3,
+            Engine::Etcd | Engine::Postgres | Engine::ZooKeeper | Engine::Consul => 3,
         }
     }
 
     /// How many clients a storm has unless another number is given.
     pub fn usual_clients(self) -> usize {
         match self {
-            Engine::Redis => 6,
-            Engine::Etcd => 10,
+            Engine::Redis | Engine::Consul => 6,
+            Engine::Etcd | Engine::Postgres | Engine::ZooKeeper => 10,
         }
     }
 
@@ -85,7 +103,18 @@ impl Engine {
     pub(crate) fn names(self) -> usize {
         match self {
             Engine::Redis => 3,
-            Engine::Etcd => 6,
+            Engine::Etcd | Engine::Postgres | Engine::ZooKeeper | Engine::Consul => 6,
+        }
+    }
+
+    /// How many acquisitions are expected of a minute, on any machine.
+    pub(crate) fn acquisitions_per_minute(self) -> u64 {
+        match self {
+            Engine::Redis | Engine::Etcd | Engine::ZooKeeper => 1_000,
+            // One server decides, so each of its outages stops every client.
+            Engine::Postgres => 500,
+            // The lock of a client that was killed or paused stays for up to 20 s.
+            Engine::Consul => 150,
         }
     }
 
@@ -94,10 +123,19 @@ impl Engine {
         let server =
             binary.find().is_none().then(|| format!("no {binary:?} server here, see scripts/setup-tests"));
         let etcd = || (!Etcd::is_here()).then(|| "no etcd here: apt-get install etcd-server".to_owned());
+        let zookeeper =
+            || (!ZooKeeper::is_here()).then(|| "no ZooKeeper here: apt-get install zookeeper".to_owned());
+        let consul =
+            || Consul::find().is_none().then(|| "no consul here, see scripts/setup-tests".to_owned());
         match self {
             Engine::Redis => server,
             // The protected values are on a Redis server in any storm.
             Engine::Etcd => server.or_else(etcd),
+            Engine::ZooKeeper => server.or_else(zookeeper),
+            Engine::Postgres => server.or_else(|| {
+                (!Postgres::is_here()).then(|| "no PostgreSQL here: apt-get install postgresql".to_owned())
+            }),
+            Engine::Consul => server.or_else(consul),
         }
     }
 }
@@ -109,7 +147,12 @@ impl FromStr for Engine {
         match name {
             "redis" => Ok(Engine::Redis),
             "etcd" => Ok(Engine::Etcd),
-            _ => Err(format!("unknown engine `{name}`; there are redis and etcd")),
+            "postgres" => Ok(Engine::Postgres),
+            "zookeeper" => Ok(Engine::ZooKeeper),
+            "consul" => Ok(Engine::Consul),
+            _ => {
+                Err(format!("unknown engine `{name}`; there are redis, etcd, postgres, zookeeper and consul"))
+            }
         }
     }
 }

@@ -57,6 +57,9 @@ pub enum Fault {
     LeaderStop,
     /// The leader of a cluster is killed (SIGKILL) and comes back with its memory.
     LeaderCrash,
+    /// The primary of a database is killed (SIGKILL), a standby that may lack its last commits takes over,
+    /// and the old primary comes back as its standby.
+    Failover,
     /// The other members of a cluster hear nothing from one, which hears them.
     PeerMute,
     /// No member of a cluster hears another.
@@ -80,6 +83,7 @@ impl Fault {
         match self {
             Fault::Amnesia | Fault::PowerLoss | Fault::Flush => Some(13 * TTL),
             Fault::Evict => Some(6 * TTL),
+            Fault::Failover => Some(20 * TTL),
             _ => None,
         }
     }
@@ -105,7 +109,12 @@ impl Fault {
     pub(crate) fn is_outage(self) -> bool {
         let is_of_one = matches!(
             self,
-            Fault::Stop | Fault::Crash | Fault::Amnesia | Fault::PowerLoss | Fault::OutOfMemory
+            Fault::Stop
+                | Fault::Crash
+                | Fault::Amnesia
+                | Fault::PowerLoss
+                | Fault::OutOfMemory
+                | Fault::Failover
         );
         let is_of_cluster =
             matches!(self, Fault::LeaderStop | Fault::LeaderCrash | Fault::PeerMute | Fault::PeerSplit);

@@ -8,15 +8,17 @@ pub(crate) struct Access {
     pub(crate) step: Step,
 }
 
-/// The steps of an update. Each is one command, so it happens at one moment.
+/// What a client does. Each step is one command, so it happens at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Shows the fence.
+    /// Shows the fence of a writer.
     Show,
-    /// Reads the value.
+    /// Reads the value before a write.
     Read,
     /// Writes a value after another was read.
     Write { value: String, based_on: String },
+    /// Shows the fence of a reader and reads the value.
+    SharedRead,
 }
 
 /// What the resource answered.

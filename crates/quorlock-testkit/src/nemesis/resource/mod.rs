@@ -79,7 +79,8 @@ impl Ledger {
         let words: Vec<&str> = command.strip_suffix('"').unwrap_or_default().split("\" \"").collect();
         let ["SET" | "set", key, value] = words[..] else { return };
         self.is_closed |= key == END;
-        let Some((id, parent)) = value.split_once('<') else { return };
+        let mut parts = value.split('<');
+        let (Some(id), Some(parent)) = (parts.next(), parts.next()) else { return };
         let before = self.current.insert(key.to_owned(), id.to_owned()).unwrap_or_default();
         let is_lost = u64::from(before != parent);
         if key.starts_with(PLAIN) {
@@ -123,5 +124,24 @@ mod tests {
         let (first, second) = (one.read("a", 1), other.read("a", 1));
         assert!(one.write("a", 1, &first) && other.write("a", 1, &second));
         assert_eq!(resource.close().fenced_losses.len(), 1);
+    }
+
+    /// Goal: concurrent readers do not shut out each other, and what a reader was shown does not change.
+    #[test]
+    fn a_reader_keeps_older_writers_out_and_a_later_writer_refuses_it() {
+        let resource = Resource::start(Binary::Redis);
+        let open = |who: &str| ProtectedValues::open(&resource.socket(), who.to_owned(), |_| ());
+        let (mut writer, mut reader, mut other) = (open("writer"), open("reader"), open("other"));
+        let seen_by_writer = writer.read("a", 1);
+        let first = reader.read_shared("a", 3);
+        assert_eq!(first.fenced, Some(String::new()));
+        assert_eq!(other.read_shared("a", 2).fenced, first.fenced, "an older reader is no outdated one");
+        assert!(!writer.write("a", 1, &seen_by_writer), "a reader has seen the value");
+        assert_eq!(reader.read_shared("a", 3).fenced, first.fenced);
+        let seen_later = writer.read("a", 4);
+        assert!(writer.write("a", 4, &seen_later));
+        assert_eq!(reader.read_shared("a", 3).fenced, None);
+        assert_eq!(other.read_shared("a", 5).fenced, Some("writer.2".to_owned()));
+        assert!(resource.close().fenced_losses.is_empty());
     }
 }

@@ -4,33 +4,37 @@
 use crate::simulator::TTL;
 use crate::simulator::clients::Client;
 use crate::simulator::history::hold::TokenLease;
+use crate::simulator::participants::handed_over::GivenToken;
 use crate::simulator::participants::settings::any_ttl;
-use quorlock::{Clock, ExtendError, Guard, Name, Token};
+use quorlock::{Clock, ExtendError, Guard, Mode, NameSet};
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// How often a client works and extends by token at most.
 const MAX_ROUNDS: u64 = 12;
+/// How long it works between two of these at most.
+const LONGEST_STEP: Duration = Duration::from_millis(150);
 
 impl Client {
     /// Detaches the guard and continues with the token. The lease does not end with the process.
     pub(crate) async fn continue_by_token(&mut self, guard: Guard) {
         let clock = self.participants.clock(self.number);
         let deadline = clock.now() + guard.remaining();
-        let (name, token, fence) = (guard.name().clone(), guard.token(), guard.fence().get());
+        let names = NameSet::new(guard.names().iter().cloned()).expect("names that are held together");
+        let (mode, token, fence) = (guard.mode(), guard.token(), guard.fence().get());
         self.participants.history().handed_over(token);
         self.participants.history().recorder.calling(self.number);
         guard.detach();
-        let lease = TokenLease { name, token, fence, clock, deadline };
+        let lease = TokenLease { names, mode, token, fence, clock, deadline };
         self.participants.history().continued_by_token(self.number, self.participants.now(), lease.clone());
         self.work_by_token(lease).await;
     }
 
     /// Accepts the lock of a token: held once a majority extended it.
-    pub(crate) async fn receive_token(&mut self, name: Name, token: Token, fence: u64) {
+    pub(crate) async fn receive_token(&mut self, given: GivenToken) {
+        let GivenToken { names, mode, token, fence } = given;
         let clock = self.participants.clock(self.number);
         let deadline = clock.now();
-        let mut lease = TokenLease { name, token, fence, clock, deadline };
+        let mut lease = TokenLease { names, mode, token, fence, clock, deadline };
         if let Some((extended, _)) = self.extend_token(&lease).await.ok().flatten() {
             lease = extended;
             self.participants.history().continued_by_token(
@@ -48,10 +52,11 @@ impl Client {
             if !lease.is_held() {
                 break;
             }
-            let read = self.participants.history().read(&lease.name, lease.fence);
-            sleep(self.rng.span(Duration::ZERO, Duration::from_millis(150))).await;
-            self.wait_while_paused().await;
-            if !self.participants.history().write(self.participants.now(), &lease.name, read, lease.fence) {
+            let is_current = match lease.mode {
+                Mode::Exclusive => self.update(lease.names.as_slice(), lease.fence, LONGEST_STEP).await,
+                Mode::Shared => self.look(lease.names.as_slice(), lease.fence, LONGEST_STEP).await,
+            };
+            if !is_current {
                 break;
             }
             if self.chance(60) {
@@ -66,11 +71,11 @@ impl Client {
                 }
             }
         }
-        self.participants.history().released(self.number, &lease.name);
+        self.participants.history().released(self.number, lease.token);
         if self.chance(75) {
             let (locker, _) = self.participants.current_process(self.number);
             self.participants.history().uses.token_releases += 1;
-            let _outcome = locker.named(&lease.name).expect("a good name").force_release(lease.token).await;
+            let _outcome = locker.stored(lease.names).force_release(lease.token).await;
         }
     }
 
@@ -80,7 +85,7 @@ impl Client {
         self.wait_while_paused().await;
         let ttl = self.variety.as_mut().map_or(TTL, any_ttl);
         let (locker, incarnation) = self.participants.current_process(self.number);
-        let lock = locker.named(&lease.name).expect("a good name");
+        let lock = locker.stored(lease.names.clone());
         self.participants.history().recorder.calling(self.number);
         let result = lock.extend_token(lease.token, ttl).await;
         if !self.is_alive(incarnation) {

@@ -1,6 +1,7 @@
 //! Releasing by force what an inspection shows.
 
 use crate::simulator::clients::Client;
+use crate::simulator::clients::wanted::slots;
 use crate::simulator::network::network_conditions::NetworkConditions;
 use quorlock::{Holder, ReleaseOutcome};
 use std::time::Duration;
@@ -11,13 +12,23 @@ impl Client {
     pub(crate) async fn force_release(&mut self) {
         self.wait_while_paused().await;
         let (locker, incarnation) = self.participants.current_process(self.number);
+        let slots = slots();
         let Some(variety) = &mut self.variety else { return };
-        let name = variety.pick(&self.names).clone();
+        // Worlds without modes draw nothing for them.
+        let (is_slot, any_number) = match self.has_modes {
+            true => (variety.chance(20), variety.below(1 << 16) as usize),
+            false => (false, 0),
+        };
+        let name = variety.pick(if is_slot { &slots } else { &self.names }).clone();
         let delay = variety.span(Duration::ZERO, Duration::from_millis(400));
         let split = variety.chance(40).then(|| variety.span(Duration::from_secs(2), Duration::from_secs(9)));
-        let lock = locker.named(&name).expect("a good name");
+        let lock = locker.stored(name.clone());
         let Ok(seen) = lock.inspect().await else { return };
-        let Holder::Owner { token, .. } = seen.holder else { return };
+        let token = match seen.holder {
+            Holder::Owner { token, .. } => token,
+            Holder::Shared { readers } if !readers.is_empty() => readers[any_number % readers.len()].token,
+            _ => return,
+        };
         if let Some(span) = split {
             self.split_views(span);
         }

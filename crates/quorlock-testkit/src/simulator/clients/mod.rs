@@ -1,17 +1,21 @@
 //! What clients do: acquire a lock, read, work, write, and release it in every possible way.
 
+mod among_readers;
 mod by_token;
 mod force_release;
-mod handoff;
+pub(crate) mod handoff;
 mod handover;
+mod modes;
+pub(crate) mod wanted;
 
 use crate::rng::Rng;
 use crate::simulator::participants::Participants;
 use crate::simulator::participants::settings::any_ttl;
 use crate::simulator::{DRIFT_PERCENT, InjectedBug, TTL};
-use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Name};
+use quorlock::{AcquireError, ExtendError, Guard, LeaseState, Locker, Mode, Name, Semaphore};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
+use wanted::{Wanted, semaphore};
 
 /// The longest time for which a client does nothing between two locks.
 const MAX_IDLE: Duration = Duration::from_millis(50);
@@ -29,6 +33,10 @@ pub(crate) struct Client {
     pub(crate) names: Vec<Name>,
     /// Never waits for a lock.
     pub(crate) is_impatient: bool,
+    /// Also shares locks, holds several names together, and takes permits.
+    pub(crate) has_modes: bool,
+    /// The semaphore of its process, by the incarnation of that process.
+    pub(crate) semaphore: Option<(u64, Semaphore)>,
 }
 
 /// What a client does with a lock that it acquired.
@@ -56,41 +64,58 @@ impl Client {
                 self.accept(handed_over).await;
             } else {
                 let name = self.rng.pick(&self.names).clone();
-                match self.acquire(&name).await {
+                let wanted = self.wanted(name);
+                match self.acquire(&wanted).await {
                     Some((guard, incarnation)) => self.use_lock(guard, incarnation).await,
                     None => sleep(self.rng.span(Duration::ZERO, MAX_IDLE_REFUSED)).await,
                 }
             }
-            sleep(self.rng.span(Duration::ZERO, MAX_IDLE)).await;
+            // Readers do not wait for each other, so that there is more to do.
+            let longest = if self.has_modes { 3 * MAX_IDLE } else { MAX_IDLE };
+            sleep(self.rng.span(Duration::ZERO, longest)).await;
         }
     }
 
-    /// Acquires `name` once, as soon as it is free, and returns how long that took. For the
+    /// What it acquires next: `name`, or in worlds with modes something else.
+    fn wanted(&mut self, name: Name) -> Wanted {
+        let favourite = self.participants.injected_bug().and_then(InjectedBug::favourite);
+        match &mut self.variety {
+            Some(variety) if self.has_modes => {
+                let wanted = Wanted::draw(name.clone(), &self.names, favourite, variety);
+                if self.is_impatient && !wanted.can_try() { Wanted::exclusive(name) } else { wanted }
+            }
+            _ => Wanted::exclusive(name),
+        }
+    }
+
+    /// Acquires what is wanted once, as soon as it is free, and returns how long that took. For the
     /// recovery phase.
-    pub(crate) async fn acquire_once(mut self, name: Name, limit: Duration) -> Option<Duration> {
+    pub(crate) async fn acquire_once(mut self, wanted: Wanted, limit: Duration) -> Option<Duration> {
         let start = Instant::now();
         while start.elapsed() < limit {
-            if let Some((guard, _)) = self.acquire(&name).await {
+            if let Some((guard, _)) = self.acquire(&wanted).await {
                 self.release(guard).await;
                 return Some(start.elapsed());
             }
+            // A call that fails at once must not stop the simulated time.
+            sleep(Duration::from_millis(1)).await;
         }
         None
     }
 
-    async fn acquire(&mut self, name: &Name) -> Option<(Guard, u64)> {
+    async fn acquire(&mut self, wanted: &Wanted) -> Option<(Guard, u64)> {
         self.wait_while_paused().await;
         let (locker, incarnation) = self.participants.current_process(self.number);
         let settings = self.participants.settings(self.number);
         let (called, start) = (self.participants.now(), Instant::now());
-        let lock = locker.named(name).expect("a good name");
-        self.participants.set_in_use(self.number, name, true);
-        let tries_once = self.chance(15) || self.is_impatient;
-        let result = if tries_once { lock.try_acquire().await } else { lock.acquire().await };
+        let semaphore = self.semaphore_of(&locker, incarnation);
+        self.set_in_use(&wanted.names(), true);
+        let tries_once = (self.chance(15) || self.is_impatient) && wanted.can_try();
+        let result = wanted.acquire(&locker, &semaphore, tries_once).await;
         let waited = start.elapsed();
-        if result.is_err() {
-            self.participants.set_in_use(self.number, name, false);
-        }
+        let unused = wanted.names().into_iter();
+        let held = result.as_ref().map_or(&[][..], Guard::names);
+        self.set_in_use(&unused.filter(|name| !held.contains(name)).collect::<Vec<_>>(), false);
         if !self.is_alive(incarnation) {
             // The process died meanwhile, so it never used what it got.
             drop(result);
@@ -111,6 +136,7 @@ impl Client {
                 if waited > Duration::from_millis(20) {
                     history.contended += 1;
                 }
+                wanted.count(&mut history.uses);
                 let held = guard.lease();
                 history.granted(self.number, called, self.participants.now(), held, settings.max_hold);
                 drop(history);
@@ -118,12 +144,30 @@ impl Client {
             }
             Err(error) => {
                 history.refusals += 1;
-                if matches!(error, AcquireError::Held { .. }) {
-                    history.contended += 1;
+                match error {
+                    AcquireError::Held { .. }
+                    | AcquireError::NamesHeld { .. }
+                    | AcquireError::NoPermit { .. } => history.contended += 1,
+                    AcquireError::SlotsDiffer { .. } | AcquireError::Config { .. } => {
+                        let what = format!("L2: client {} cannot acquire: {error}", self.number);
+                        history.violate(self.participants.now(), &what);
+                    }
+                    _ => {}
                 }
                 None
             }
         }
+    }
+
+    fn semaphore_of(&mut self, locker: &Locker, incarnation: u64) -> Semaphore {
+        match &self.semaphore {
+            Some((of, semaphore)) if *of == incarnation => semaphore.clone(),
+            _ => self.semaphore.insert((incarnation, semaphore(locker))).1.clone(),
+        }
+    }
+
+    fn set_in_use(&self, names: &[Name], is_used: bool) {
+        names.iter().for_each(|name| self.participants.set_in_use(self.number, name, is_used));
     }
 
     /// Works under the lock, and releases it or hands it over.
@@ -149,7 +193,7 @@ impl Client {
     /// Acquires another lock while the reply to the vote for the first may come again: both have the same shape.
     async fn use_another_lock(&mut self, first: &Name) {
         let Some(name) = self.names.iter().find(|name| *name != first).cloned() else { return };
-        if let Some((guard, incarnation)) = self.acquire(&name).await {
+        if let Some((guard, incarnation)) = self.acquire(&Wanted::exclusive(name)).await {
             if !self.work_under(&guard, incarnation).await {
                 return drop(guard);
             }
@@ -186,7 +230,6 @@ impl Client {
             // Long enough to see what becomes of a lock that was released by force.
             until += 5 * TTL;
         }
-        let name = guard.name().clone();
         while Instant::now() < until {
             if !self.is_alive(incarnation) {
                 return false;
@@ -194,19 +237,41 @@ impl Client {
             if !self.is_not_lost(guard) {
                 break;
             }
-            let read = self.participants.history().read(&name, guard.fence().get());
-            sleep(self.rng.span(Duration::ZERO, longest_step)).await;
-            self.wait_while_paused().await;
-            // Does not check the clock first: a real program cannot check and write in one step
-            // either.
-            if !self.participants.history().write(self.participants.now(), &name, read, guard.fence().get()) {
+            let is_current = match guard.mode() {
+                Mode::Exclusive => self.update(guard.names(), guard.fence().get(), longest_step).await,
+                Mode::Shared => self.look(guard.names(), guard.fence().get(), longest_step).await,
+            };
+            if !is_current {
                 break;
             }
-            if self.chance(15) && !is_unextended {
+            // Rarer for a shared hold, whose extension costs twice the processor time of a world.
+            let percent = if guard.mode() == Mode::Shared { 5 } else { 15 };
+            if self.chance(percent) && !is_unextended {
                 self.extend(guard).await;
             }
+            self.change_mode(guard, incarnation).await;
         }
         true
+    }
+
+    /// Reads what the names protect, thinks, and writes it. `false` if the resource refused the fence.
+    async fn update(&mut self, names: &[Name], fence: u64, longest: Duration) -> bool {
+        let read: Vec<_> =
+            names.iter().map(|name| (name, self.participants.history().read(name, fence))).collect();
+        sleep(self.rng.span(Duration::ZERO, longest)).await;
+        self.wait_while_paused().await;
+        // Does not check the clock first: a real program cannot check and write in one step
+        // either.
+        let (mut history, now) = (self.participants.history(), self.participants.now());
+        read.into_iter().all(|(name, read)| history.write(now, name, read, fence))
+    }
+
+    /// Reads what the names protect. `false` if the resource refused the fence.
+    async fn look(&mut self, names: &[Name], fence: u64, longest: Duration) -> bool {
+        sleep(self.rng.span(Duration::ZERO, longest)).await;
+        self.wait_while_paused().await;
+        let (mut history, now) = (self.participants.history(), self.participants.now());
+        names.iter().all(|name| history.read_shared(now, name, fence))
     }
 
     /// Extends without the watchdog.
@@ -233,14 +298,14 @@ impl Client {
     }
 
     async fn release(&mut self, guard: Guard) {
-        let name = guard.name().clone();
-        self.participants.history().released(self.number, &name);
+        let names = guard.names().to_vec();
+        self.participants.history().released(self.number, guard.token());
         if self.rng.chance(20) {
             drop(guard);
         } else {
             let _outcome = guard.release().await;
         }
-        self.participants.set_in_use(self.number, &name, false);
+        self.set_in_use(&names, false);
     }
 
     async fn wait_while_paused(&self) {

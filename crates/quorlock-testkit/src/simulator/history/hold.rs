@@ -1,11 +1,11 @@
 //! One client's hold of a lock, as the checker sees it.
 
 use crate::simulator::machine_clock::MachineClock;
-use quorlock::{Clock, Lease, LeaseState, Moment, Name, Token};
+use quorlock::{Clock, Lease, LeaseState, Mode, Moment, Name, NameSet, Token};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One client's hold of one name.
+/// One client's hold of one name, or of several together.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) client: usize,
@@ -29,7 +29,8 @@ pub(crate) enum Claim {
 /// A lock of which its client knows only the token, and until when it is held for sure.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenLease {
-    pub(crate) name: Name,
+    pub(crate) names: NameSet,
+    pub(crate) mode: Mode,
     pub(crate) token: Token,
     pub(crate) fence: u64,
     /// The clock of the client's machine.
@@ -44,11 +45,24 @@ impl TokenLease {
 }
 
 impl Hold {
-    pub(crate) fn name(&self) -> &Name {
+    pub(crate) fn names(&self) -> &[Name] {
         match &self.claim {
-            Claim::Guarded(held) => held.name(),
-            Claim::ByToken(lease) => &lease.name,
+            Claim::Guarded(held) => held.names(),
+            Claim::ByToken(lease) => lease.names.as_slice(),
         }
+    }
+
+    fn mode(&self) -> Mode {
+        match &self.claim {
+            Claim::Guarded(held) => held.mode(),
+            Claim::ByToken(lease) => lease.mode,
+        }
+    }
+
+    /// The names that both cannot hold at the same moment.
+    pub(crate) fn contested_with<'a>(&'a self, other: &'a Hold) -> impl Iterator<Item = &'a Name> {
+        let is_common = |name: &&Name| other.names().contains(name);
+        self.names().iter().filter(is_common).filter(|_| self.mode().conflicts_with(other.mode()))
     }
 
     pub(crate) fn token(&self) -> Token {

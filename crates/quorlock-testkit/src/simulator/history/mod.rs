@@ -1,17 +1,23 @@
 //! What happened in a world.
 
 mod checker;
+mod fences;
 pub(crate) mod hold;
+mod mode;
 mod protected_value;
 mod recorder;
 mod token;
+mod uses;
+
+pub use uses::Uses;
 
 use crate::rng::Rng;
 use crate::simulator::DRIFT_PERCENT;
 use crate::simulator::machine_clock::WorldStart;
+use fences::{FenceFault, Fences, Granting};
 use hold::{Claim, Hold};
 use protected_value::ProtectedValue;
-use quorlock::{Lease, Name, Token};
+use quorlock::{Lease, Mode, Name, Token};
 use recorder::Recorder;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
@@ -42,8 +48,8 @@ pub struct History {
     violations: Vec<String>,
     holds: Vec<Hold>,
     grants: HashMap<Token, Granted>,
-    /// Tokens that a client released by force, or tried to.
-    forced: HashSet<Token>,
+    /// Tokens that a client released by force on a name, or tried to.
+    forced: HashSet<(Token, Name)>,
     /// Tokens of locks that go on after the client that acquired them has stopped using them.
     handed_over: HashSet<Token>,
     /// Tokens of locks that a majority of nodes released by force, and when that was confirmed.
@@ -77,67 +83,11 @@ pub struct History {
     forced_pairs: BTreeSet<(Name, u64, u64)>,
 }
 
-/// How often clients did each of the less common things.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uses {
-    /// Acquire calls that tried once.
-    pub tries: u64,
-    /// Locks that were handed over by a handle.
-    pub handles: u64,
-    /// Locks that were adopted.
-    pub adoptions: u64,
-    /// Extensions through the guard, without the watchdog.
-    pub extensions: u64,
-    /// Extensions by token.
-    pub token_extensions: u64,
-    /// Releases by token.
-    pub token_releases: u64,
-    /// Forced releases of what an inspection showed.
-    pub forced_releases: u64,
-    /// Changes of the node list, all clients each.
-    pub list_changes: u64,
-}
-
-impl Uses {
-    /// Each with its name.
-    pub fn list(&self) -> [(&'static str, u64); 8] {
-        [
-            ("tries", self.tries),
-            ("handles handed over", self.handles),
-            ("adoptions", self.adoptions),
-            ("extensions by guard", self.extensions),
-            ("extensions by token", self.token_extensions),
-            ("releases by token", self.token_releases),
-            ("forced releases", self.forced_releases),
-            ("node list changes", self.list_changes),
-        ]
-    }
-
-    /// Adds those of another world.
-    pub fn add(&mut self, other: &Uses) {
-        self.tries += other.tries;
-        self.handles += other.handles;
-        self.adoptions += other.adoptions;
-        self.extensions += other.extensions;
-        self.token_extensions += other.token_extensions;
-        self.token_releases += other.token_releases;
-        self.forced_releases += other.forced_releases;
-        self.list_changes += other.list_changes;
-    }
-}
-
-/// The grant of a token.
+/// The last grant of a token: an upgrade is one, too.
 #[derive(Clone, Copy, Debug)]
 struct Granted {
     at: Duration,
     fence: u64,
-}
-
-#[derive(Debug, Default)]
-struct Fences {
-    all: BTreeSet<u64>,
-    /// When each grant was returned, and its fence.
-    returned: Vec<(Duration, u64)>,
 }
 
 impl History {
@@ -215,23 +165,14 @@ impl History {
         held: Lease,
         max_hold: Option<Duration>,
     ) {
-        let (name, fence, token) = (held.name().clone(), held.fence().get(), held.token());
+        let (fence, token, mode) = (held.fence().get(), held.token(), held.mode());
         self.acquisitions += 1;
-        self.record(now, &format!("client {client} holds {name} with fence {fence}"));
-        // While exclusion holds, fences follow the order of holding; otherwise only that of return
-        // and call.
-        let by_holding = self.kind == WorldKind::Tame && !self.is_forced(token);
-        let fences = self.fences.entry(name.clone()).or_default();
-        let is_new = fences.all.insert(fence);
-        let before = fences.returned.iter().filter(|(at, _)| by_holding || *at < called);
-        let highest = before.map(|(_, fence)| *fence).max().unwrap_or_default();
-        fences.returned.push((now, fence));
-        if !is_new {
-            self.violate(now, &format!("S2: fence {fence} of {name} was handed out twice"));
-        } else if fence < highest {
-            self.violate(now, &format!("S3: fence {fence} of {name} after {highest}"));
+        let how = if mode == Mode::Shared { "shares" } else { "holds" };
+        self.record(now, &format!("client {client} {how} {} with fence {fence}", listed(held.names())));
+        self.check_fences((called, now), &held);
+        for name in held.names() {
+            self.recorder.acquired(client, called, (name, mode), fence);
         }
-        self.recorder.acquired(client, called, &name, fence);
         // Only an injected bug grants a token again; the first grant stays.
         self.grants.entry(token).or_insert(Granted { at: now, fence });
         let latest_end = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
@@ -245,8 +186,28 @@ impl History {
         self.check(now);
     }
 
-    pub(crate) fn released(&mut self, client: usize, name: &Name) {
-        self.end_holds(|hold| hold.client == client && hold.name() == name);
+    /// Checks the fence of a hold that is returned now, for each of its names.
+    fn check_fences(&mut self, (called, now): (Duration, Duration), held: &Lease) {
+        let (fence, token, mode) = (held.fence().get(), held.token(), held.mode());
+        for name in held.names() {
+            // While exclusion holds, fences follow the order of holding; otherwise only that of return
+            // and call.
+            let is_exclusion_promised = self.kind == WorldKind::Tame && !self.is_forced(token, name);
+            let granting = Granting { called, at: now, fence, mode, is_exclusion_promised };
+            let what = match self.fences.entry(name.clone()).or_default().grant(granting) {
+                Ok(()) => continue,
+                Err(FenceFault::HandedOutTwice) => {
+                    format!("S2: fence {fence} of {name} was handed out twice")
+                }
+                Err(FenceFault::NotAbove(highest)) => format!("S3: fence {fence} of {name} after {highest}"),
+            };
+            self.violate(now, &what);
+        }
+    }
+
+    /// The client has ended its hold with this token.
+    pub(crate) fn released(&mut self, client: usize, token: Token) {
+        self.end_holds(|hold| hold.client == client && hold.token() == token);
     }
 
     /// The lock goes on without the client that acquired it.
@@ -267,7 +228,14 @@ impl History {
     fn end_holds(&mut self, is_over: impl Fn(&Hold) -> bool) {
         for hold in self.holds.extract_if(.., |hold| is_over(hold)) {
             self.recorder.refresh(&hold);
-            self.recorder.ended(hold.client, hold.name(), hold.fence());
+            for name in hold.names() {
+                self.recorder.ended(hold.client, name, hold.fence());
+            }
         }
     }
+}
+
+/// The names for people.
+pub(crate) fn listed(names: &[Name]) -> String {
+    names.iter().map(Name::as_str).collect::<Vec<_>>().join(", ")
 }

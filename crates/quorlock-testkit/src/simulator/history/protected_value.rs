@@ -33,6 +33,17 @@ impl History {
         Read { value: value.value, unfenced: value.unfenced, fenced: value.fenced.0 }
     }
 
+    /// Reads the protected value under a shared lock. `false` if the resource refused an outdated fence: one
+    /// below that of the last write.
+    pub(crate) fn read_shared(&mut self, now: Duration, name: &Name, fence: u64) -> bool {
+        let is_outdated = self.values.get(name).is_some_and(|value| fence < value.fence);
+        if is_outdated {
+            self.fenced_off += 1;
+            self.record(now, &format!("the resource {name} refuses fence {fence} of a reader"));
+        }
+        !is_outdated
+    }
+
     /// Writes one more than was read. `false` if the resource refused an outdated fence.
     pub(crate) fn write(&mut self, now: Duration, name: &Name, read: Read, fence: u64) -> bool {
         let value = self.values.entry(name.clone()).or_default();

@@ -4,7 +4,7 @@ use crate::operations::{Operation, OperationKind};
 use crate::simulator::history::hold::Hold;
 use crate::simulator::history::{Granted, History, WorldKind};
 use crate::simulator::machine_clock::{MachineClock, WorldStart};
-use quorlock::{Name, Token};
+use quorlock::{Mode, Name, Token};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub(crate) struct Recorder {
     called: BTreeMap<usize, Duration>,
     /// Who released which token by force, and when.
     forced: Vec<(usize, Duration, Name, Token)>,
+    /// The fences before upgrades, by token.
+    outgrown: Vec<(Token, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ impl Recorder {
             holders: BTreeMap::new(),
             called: BTreeMap::new(),
             forced: Vec::new(),
+            outgrown: Vec::new(),
         }
     }
 
@@ -56,55 +59,105 @@ impl Recorder {
         self.called.insert(client, self.start.elapsed());
     }
 
-    pub(crate) fn acquired(&mut self, client: usize, called: Duration, name: &Name, fence: u64) {
-        self.begin(OperationKind::Acquire, client, called, name, fence);
+    pub(crate) fn acquired(
+        &mut self,
+        client: usize,
+        called: Duration,
+        (name, mode): (&Name, Mode),
+        fence: u64,
+    ) {
+        let begin = self.begin(OperationKind::Acquire, client, called, name, fence);
+        self.operations.push(Operation { shared: mode == Mode::Shared, ..begin });
     }
 
-    pub(crate) fn adopted(&mut self, client: usize, name: &Name, fence: u64) {
+    pub(crate) fn adopted(&mut self, client: usize, names: &[Name], fence: u64) {
         let called = self.called.remove(&client).unwrap_or(self.start.elapsed());
-        self.begin(OperationKind::Adopt, client, called, name, fence);
+        for name in names {
+            let begin = self.begin(OperationKind::Adopt, client, called, name, fence);
+            self.operations.push(begin);
+        }
     }
 
-    fn begin(&mut self, op: OperationKind, client: usize, called: Duration, name: &Name, fence: u64) {
+    fn begin(
+        &mut self,
+        op: OperationKind,
+        client: usize,
+        called: Duration,
+        name: &Name,
+        fence: u64,
+    ) -> Operation {
         let (name, now) = (name.clone(), self.start.elapsed());
         let begin = Operation::on_lock(op, Some(client), name.as_str(), fence).at(Some(called), Some(now));
-        self.operations.push(begin);
         self.holders.insert((name.clone(), fence), client);
         self.open.push(OpenHold { client, name, fence, until: None });
+        begin
+    }
+
+    /// The client shares its lock from now on.
+    pub(crate) fn downgraded(&mut self, client: usize, name: &Name, fence: u64) {
+        let now = Some(self.start.elapsed());
+        let downgrade = Operation::on_lock(OperationKind::Downgrade, Some(client), name.as_str(), fence);
+        self.operations.push(downgrade.at(now, now));
+    }
+
+    /// The client holds its lock exclusively, with a new fence: the shared hold was over with the call, at
+    /// the latest.
+    pub(crate) fn upgraded(
+        &mut self,
+        (client, token): (usize, Token),
+        called: Duration,
+        names: &[Name],
+        (before, fence): (u64, u64),
+    ) {
+        self.outgrown.push((token, before));
+        for name in names {
+            self.end((client, name, before), called);
+            self.acquired(client, called, (name, Mode::Exclusive), fence);
+        }
     }
 
     /// The client extended its lock by its token.
-    pub(crate) fn extended_by_token(&mut self, client: usize, name: &Name) {
-        let called = self.called.remove(&client);
-        self.extended(client, name, called);
+    pub(crate) fn extended_by_token(&mut self, client: usize, names: &[Name], fence: u64) {
+        let (called, now) = (self.called.remove(&client), self.start.elapsed());
+        for name in names {
+            let extend = Operation::on_lock(OperationKind::Extend, Some(client), name.as_str(), fence);
+            self.operations.push(extend.at(called, Some(now)));
+        }
     }
 
-    /// The client extended its lock. The calls of the watchdog are unknown.
-    pub(crate) fn extended(&mut self, client: usize, name: &Name, called: Option<Duration>) {
+    /// The watchdog of the client, or the client by its guard, extended its lock. When it was called is
+    /// unknown.
+    pub(crate) fn extended(&mut self, client: usize, name: &Name) {
         let now = self.start.elapsed();
         let open = self.open.iter().find(|open| open.client == client && open.name == *name);
         let Some(OpenHold { fence, .. }) = open else { return };
         let extend = Operation::on_lock(OperationKind::Extend, Some(client), name.as_str(), *fence);
-        self.operations.push(extend.at(called, Some(now)));
+        self.operations.push(extend.at(None, Some(now)));
     }
 
     /// Reads until when the client believes to have its lock.
     pub(crate) fn refresh(&mut self, hold: &Hold) {
-        let is_it = |open: &&mut OpenHold| open.client == hold.client && open.fence == hold.fence();
-        let Some(open) = self.open.iter_mut().find(is_it) else { return };
         let left = hold.remaining();
-        if !left.is_zero() {
-            let left = self.clocks.get(hold.client).map_or(left, |clock| clock.in_true_time(left));
-            open.until = open.until.max(Some(self.start.elapsed() + left));
+        if left.is_zero() {
+            return;
         }
+        let left = self.clocks.get(hold.client).map_or(left, |clock| clock.in_true_time(left));
+        let (fence, until) = (hold.fence(), Some(self.start.elapsed() + left));
+        let is_it = |open: &&mut OpenHold| {
+            open.client == hold.client && open.fence == fence && hold.names().contains(&open.name)
+        };
+        self.open.iter_mut().filter(is_it).for_each(|open| open.until = open.until.max(until));
     }
 
     /// The client does not have its lock any more.
     pub(crate) fn ended(&mut self, client: usize, name: &Name, fence: u64) {
+        self.end((client, name, fence), self.start.elapsed());
+    }
+
+    fn end(&mut self, (client, name, fence): (usize, &Name, u64), at: Duration) {
         let is_it = |open: &OpenHold| open.client == client && open.name == *name && open.fence == fence;
-        let now = self.start.elapsed();
         for open in self.open.extract_if(.., |open| is_it(open)) {
-            self.operations.push(open.end(Some(now)));
+            self.operations.push(open.end(Some(at)));
         }
     }
 
@@ -157,8 +210,11 @@ impl History {
         for (client, at, name, token) in &self.recorder.forced {
             // A grant that no client got to know is in no operation.
             let Some(Granted { fence, .. }) = self.grants.get(token) else { continue };
+            let outgrown = self.recorder.outgrown.iter().filter(|(upgraded, _)| upgraded == token);
             let (op, client) = (OperationKind::ForceRelease, Some(*client));
-            operations.push(Operation::on_lock(op, client, name.as_str(), *fence).at(Some(*at), None));
+            for fence in outgrown.map(|(_, fence)| fence).chain([fence]) {
+                operations.push(Operation::on_lock(op, client, name.as_str(), *fence).at(Some(*at), None));
+            }
         }
         if self.kind == WorldKind::Wild {
             operations.push(Operation::new(OperationKind::Forget).at(Some(Duration::ZERO), None));

@@ -2,18 +2,18 @@
 
 use crate::simulator::DRIFT_PERCENT;
 use crate::simulator::history::hold::{Claim, Hold, TokenLease};
-use crate::simulator::history::{Granted, History, WorldKind};
-use quorlock::{Lease, Name, Token};
+use crate::simulator::history::{Granted, History, WorldKind, listed};
+use quorlock::{Lease, Mode, Name, Token};
 use std::time::Duration;
 
 impl History {
     /// A client adopted a lock that another handed over: the same hold, a new owner.
     pub(crate) fn adopted(&mut self, client: usize, now: Duration, held: Lease, max_hold: Option<Duration>) {
         self.uses.adoptions += 1;
-        let (name, token, fence) = (held.name().clone(), held.token(), held.fence().get());
-        self.record(now, &format!("client {client} adopts {name} with fence {fence}"));
-        let granted = self.check_continued(now, &name, token, fence);
-        self.recorder.adopted(client, &name, fence);
+        let fence = held.fence().get();
+        self.record(now, &format!("client {client} adopts {} with fence {fence}", listed(held.names())));
+        let granted = self.check_continued(now, (held.names(), held.mode()), held.token(), fence);
+        self.recorder.adopted(client, held.names(), fence);
         let latest_end = max_hold.map(|hold| now + hold + hold * DRIFT_PERCENT / 100);
         self.holds.push(Hold { client, claim: Claim::Guarded(held), granted, latest_end, was_lost: false });
         self.check(now);
@@ -21,11 +21,11 @@ impl History {
 
     /// A client continues with the token of a lock, its own or one that it accepted.
     pub(crate) fn continued_by_token(&mut self, client: usize, now: Duration, lease: TokenLease) {
-        let (name, fence) = (lease.name.clone(), lease.fence);
-        self.record(now, &format!("client {client} has the token of {name} with fence {fence}"));
-        let granted = self.check_continued(now, &name, lease.token, fence);
-        self.released(client, &name);
-        self.recorder.adopted(client, &name, fence);
+        let (names, fence) = (lease.names.as_slice(), lease.fence);
+        self.record(now, &format!("client {client} has the token of {} with fence {fence}", listed(names)));
+        let granted = self.check_continued(now, (names, lease.mode), lease.token, fence);
+        self.released(client, lease.token);
+        self.recorder.adopted(client, names, fence);
         let claim = Claim::ByToken(lease);
         self.holds.push(Hold { client, claim, granted, latest_end: None, was_lost: false });
         self.check(now);
@@ -41,12 +41,13 @@ impl History {
         stored: Option<u64>,
     ) {
         self.uses.token_extensions += 1;
-        if stored.is_some_and(|stored| stored != lease.fence) {
-            let what = format!("S5: the token of {} has fence {}, not {stored:?}", lease.name, lease.fence);
+        let (names, fence) = (lease.names.as_slice(), lease.fence);
+        if stored.is_some_and(|stored| stored != fence) {
+            let what = format!("S5: the token of {} has fence {fence}, not {stored:?}", listed(names));
             self.violate(now, &what);
         }
-        self.check_continued(now, &lease.name, lease.token, lease.fence);
-        self.recorder.extended_by_token(client, &lease.name);
+        self.check_continued(now, (names, lease.mode), lease.token, fence);
+        self.recorder.extended_by_token(client, names, fence);
         for hold in self.holds.iter_mut().filter(|hold| hold.client == client) {
             if let Claim::ByToken(known) = &mut hold.claim
                 && known.token == lease.token
@@ -63,7 +64,7 @@ impl History {
         let holders = self.holds.iter().filter(|hold| hold.token() == token && hold.is_held());
         let whose = holders.map(|hold| hold.client.to_string()).next().unwrap_or("no client".to_owned());
         self.record(now, &format!("client {client} releases {name} of {whose} by force"));
-        self.forced.insert(token);
+        self.forced.insert((token, name.clone()));
         self.recorder.forced(client, name, token);
     }
 
@@ -77,30 +78,39 @@ impl History {
         self.forgot = Some(now);
     }
 
-    /// Whether a client may have released the lock of this token by force.
-    pub(crate) fn is_forced(&self, token: Token) -> bool {
-        self.forced.contains(&token)
+    /// Whether a client may have released `name` by force from the hold of this token.
+    pub(crate) fn is_forced(&self, token: Token, name: &Name) -> bool {
+        !self.forced.is_empty() && self.forced.contains(&(token, name.clone()))
     }
 
     /// A lock that is adopted or extended is the one that was granted: its fence is the same, and
-    /// no other was granted since. Returns when it was granted.
-    fn check_continued(&mut self, now: Duration, name: &Name, token: Token, fence: u64) -> Duration {
+    /// no other that excludes it was granted since. Returns when it was granted.
+    fn check_continued(
+        &mut self,
+        now: Duration,
+        (names, mode): (&[Name], Mode),
+        token: Token,
+        fence: u64,
+    ) -> Duration {
+        let shown = listed(names);
         let Some(Granted { at, fence: first }) = self.grants.get(&token).copied() else {
-            self.violate(now, &format!("S5: the token of {name} with fence {fence} was never granted"));
+            self.violate(now, &format!("S5: the token of {shown} with fence {fence} was never granted"));
             return now;
         };
         if fence != first {
             self.violate(
                 now,
-                &format!("S2: {name} was granted with fence {first} and continues with {fence}"),
+                &format!("S2: {shown} was granted with fence {first} and continues with {fence}"),
             );
         }
-        let highest = self.fences.get(name).and_then(|fences| fences.all.last()).copied();
-        // In wild worlds, and after a forced release, a holder may continue although another had
-        // the lock meanwhile.
-        let is_promised = self.kind == WorldKind::Tame && !self.is_forced(token);
-        if let Some(highest) = highest.filter(|highest| is_promised && *highest > fence) {
-            self.violate(now, &format!("S6: {name} with fence {fence} continues after fence {highest}"));
+        for name in names {
+            let highest = self.fences.get(name).map_or(0, |fences| fences.highest_against(mode));
+            // In wild worlds, and after a forced release, a holder may continue although another had
+            // the lock meanwhile.
+            let is_promised = self.kind == WorldKind::Tame && !self.is_forced(token, name);
+            if is_promised && highest > fence {
+                self.violate(now, &format!("S6: {name} with fence {fence} continues after fence {highest}"));
+            }
         }
         at
     }
@@ -110,8 +120,9 @@ impl History {
 mod tests {
     use super::*;
     use crate::simulator::LONGEST_USED_TTL;
+    use crate::simulator::history::fences::Granting;
     use crate::simulator::machine_clock::{MachineClock, WorldStart};
-    use quorlock::{Clock, Moment};
+    use quorlock::{Clock, Moment, NameSet};
     use std::sync::Arc;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -130,10 +141,11 @@ mod tests {
         /// A lease whose token was granted with this fence at this second.
         fn lease(&mut self, fence: u8, granted: u32, deadline: Moment) -> TokenLease {
             let (name, token) = (Name::new("a").unwrap(), Token::from_random([fence; 16]));
-            let fence = u64::from(fence);
-            self.history.grants.insert(token, Granted { at: granted * SECOND, fence });
-            self.history.fences.entry(name.clone()).or_default().all.insert(fence);
-            TokenLease { name, token, fence, clock: self.clock.clone(), deadline }
+            let (fence, at, mode) = (u64::from(fence), granted * SECOND, Mode::Exclusive);
+            self.history.grants.insert(token, Granted { at, fence });
+            let granting = Granting { called: at, at, fence, mode, is_exclusion_promised: true };
+            self.history.fences.entry(name.clone()).or_default().grant(granting).unwrap();
+            TokenLease { names: name.into(), mode, token, fence, clock: self.clock.clone(), deadline }
         }
 
         fn forever(&self) -> Moment {
@@ -157,11 +169,39 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn two_readers_are_no_conflict_and_a_writer_with_a_common_name_is_one() {
+        let names = ["a", "b"].map(|name| Name::new(name).unwrap());
+        for (mode, found) in [(Mode::Shared, vec![]), (Mode::Exclusive, vec!["S1"])] {
+            let mut case = Case::new();
+            let forever = case.forever();
+            let (one, other) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
+            case.history.fences.clear();
+            let both = NameSet::new(names.clone()).unwrap();
+            case.history.continued_by_token(0, SECOND, TokenLease { names: both, mode, ..one });
+            case.history.continued_by_token(1, 2 * SECOND, TokenLease { mode: Mode::Shared, ..other });
+            assert_eq!(case.broken(), found);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_third_permit_of_two_slots_is_found_even_if_each_slot_has_one_holder() {
+        let mut case = Case::new();
+        let forever = case.forever();
+        for slot in 0..3 {
+            let lease = case.lease(slot, 1, forever);
+            case.history.fences.clear();
+            let names = Name::of_slot(&Name::new("s").unwrap(), u32::from(slot)).into();
+            case.history.continued_by_token(usize::from(slot), SECOND, TokenLease { names, ..lease });
+        }
+        assert_eq!(case.broken(), ["S1"]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_holder_that_was_released_by_force_may_share_the_lock_for_a_ttl_and_not_longer() {
         let mut case = Case::new();
         let forever = case.forever();
         let (old, new) = (case.lease(1, 1, forever), case.lease(2, 2, forever));
-        case.history.forced(2, SECOND, &old.name, old.token);
+        case.history.forced(2, SECOND, old.names.first(), old.token);
         case.history.continued_by_token(0, SECOND, old);
         case.history.continued_by_token(1, 2 * SECOND, new);
         case.history.check(2 * SECOND + LONGEST_USED_TTL);
@@ -178,7 +218,7 @@ mod tests {
             let old = case.lease(1, 1, over);
             case.lease(2, 2, over);
             if is_forced {
-                case.history.forced(2, SECOND, &old.name, old.token);
+                case.history.forced(2, SECOND, old.names.first(), old.token);
             }
             case.history.extended_by_token(0, 3 * SECOND, old, None);
             assert_eq!(case.broken(), found);

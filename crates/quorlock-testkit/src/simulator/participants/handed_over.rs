@@ -1,6 +1,6 @@
 //! Locks that one client hands over to another, as plain data.
 
-use quorlock::{LockHandle, Name, Token};
+use quorlock::{LockHandle, Mode, NameSet, Token};
 use std::collections::BTreeMap;
 
 /// A lock that a client handed over.
@@ -9,7 +9,16 @@ pub(crate) enum HandedOver {
     /// To be adopted.
     Handle(LockHandle),
     /// To be extended and released by its token.
-    Token { name: Name, token: Token, fence: u64 },
+    Token(GivenToken),
+}
+
+/// What the client that gets a token must know of its lock.
+#[derive(Debug)]
+pub(crate) struct GivenToken {
+    pub(crate) names: NameSet,
+    pub(crate) mode: Mode,
+    pub(crate) token: Token,
+    pub(crate) fence: u64,
 }
 
 /// The locks handed over to each client. A client accepts one at a time.

@@ -167,6 +167,8 @@ impl Participants {
         variety: Option<&mut Rng>,
         list: &NodeList,
     ) -> Process {
+        // So that a reader's entry says which process made it.
+        let process_id = if variety.is_some() { u32::try_from(incarnation).unwrap() } else { 1 };
         let mut settings = variety.map_or(Settings::PLAIN, Settings::draw);
         // An extension would hide that the deadline was too late.
         settings.watchdog &= self.injected_bug != Some(InjectedBug::LateDeadline);
@@ -186,7 +188,7 @@ impl Participants {
             .durable(self.is_durable)
             .restart_guard(if is_guarded { RestartGuard::Strict } else { RestartGuard::Off })
             .owner(format!("client{client}@sim"))
-            .process_id(1)
+            .process_id(process_id)
             .observer(move |event: &Event| observe(event, (client, &seen), &history, start))
             .connector(Arc::new(SimConnector { paths: paths.clone() }))
             .nodes(list.iter().map(|node| self.login.url(*node)));

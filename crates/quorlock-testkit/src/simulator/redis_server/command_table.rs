@@ -7,6 +7,8 @@ use crate::simulator::redis_server::Version;
 pub(super) struct Spec {
     /// In lower case; a subcommand follows after a bar, as in `client|kill`.
     pub(super) name: &'static str,
+    /// How long the name is without a subcommand.
+    container_length: usize,
     pub(super) command: Command,
     /// How many words it has, its name included; negative for at least that many.
     arity: i32,
@@ -49,12 +51,15 @@ pub(super) enum Command {
     Flushall,
     Get,
     Getrange,
+    Hdel,
     Hello,
+    Hget,
     Hset,
     Incr,
     Info,
     Lpush,
     Pexpire,
+    Pexpireat,
     Ping,
     Pttl,
     Publish,
@@ -74,6 +79,11 @@ pub(super) enum Command {
     Type,
     Unsubscribe,
     Zadd,
+    Zcard,
+    Zcount,
+    Zrange,
+    Zrangebyscore,
+    Zrem,
     Zscore,
 }
 
@@ -92,8 +102,8 @@ impl Spec {
     pub(super) fn accepts(&self, words: usize, version: Version) -> bool {
         let words = i32::try_from(words).unwrap_or(i32::MAX);
         // Expiries have conditions since version 7.
-        let is_exact =
-            version == Version::Redis62 && matches!(self.command, Command::Expire | Command::Pexpire);
+        let is_expiry = matches!(self.command, Command::Expire | Command::Pexpire | Command::Pexpireat);
+        let is_exact = version == Version::Redis62 && is_expiry;
         match self.arity {
             least @ ..0 if !is_exact => words >= -least,
             exact => words == exact.abs(),
@@ -149,7 +159,7 @@ impl Spec {
 
     /// What rights are named after: the command without its subcommand.
     pub(super) fn container(&self) -> &'static str {
-        self.name.split_once('|').map_or(self.name, |(container, _)| container)
+        &self.name[..self.container_length]
     }
 
     fn exists_in(&self, version: Version) -> bool {
@@ -174,13 +184,14 @@ pub(super) enum Lookup {
 
 /// Finds the command that `words` name.
 pub(super) fn find(words: &[&[u8]], version: Version) -> Lookup {
-    let known = || SPECS.iter().filter(|spec| spec.exists_in(version));
     let Some(first) = words.first() else { return Lookup::Unknown };
-    if let Some(spec) = known().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(first)) {
+    let is_named = |spec: &&Spec| spec.name.as_bytes().eq_ignore_ascii_case(first);
+    if let Some(spec) = SPECS.iter().find(|spec| is_named(spec) && spec.exists_in(version)) {
         return Lookup::Known(spec);
     }
+    let known = || SPECS.iter().filter(|spec| spec.exists_in(version));
     let is_container = |spec: &&Spec| {
-        spec.name.len() > spec.container().len() && spec.container().as_bytes().eq_ignore_ascii_case(first)
+        spec.name.len() > spec.container_length && spec.container().as_bytes().eq_ignore_ascii_case(first)
     };
     let Some(container) = known().find(is_container).map(|spec| spec.container()) else {
         return Lookup::Unknown;
@@ -193,11 +204,15 @@ pub(super) fn find(words: &[&[u8]], version: Version) -> Lookup {
 }
 
 const fn spec(name: &'static str, command: Command, arity: i32, flags: u16, keys: Keys) -> Spec {
-    Spec { name, command, arity, flags, keys }
+    let mut container_length = 0;
+    while container_length < name.len() && name.as_bytes()[container_length] != b'|' {
+        container_length += 1;
+    }
+    Spec { name, container_length, command, arity, flags, keys }
 }
 
 /// The most frequent first. Flags as in Redis 7.0.
-static SPECS: [Spec; 47] = [
+static SPECS: [Spec; 55] = [
     spec("set", Command::Set, -3, WRITE | DENY_OOM, Keys::First),
     spec("zadd", Command::Zadd, -4, WRITE | DENY_OOM | FAST, Keys::First),
     spec("get", Command::Get, 2, READONLY | FAST, Keys::First),
@@ -239,6 +254,14 @@ static SPECS: [Spec; 47] = [
     spec("scan", Command::Scan, -2, READONLY, Keys::None),
     spec("type", Command::Type, 2, READONLY | FAST, Keys::First),
     spec("ttl", Command::Ttl, 2, READONLY | FAST, Keys::First),
+    spec("pexpireat", Command::Pexpireat, -3, WRITE | FAST, Keys::First),
+    spec("zrange", Command::Zrange, -4, READONLY, Keys::First),
+    spec("zrangebyscore", Command::Zrangebyscore, -4, READONLY, Keys::First),
+    spec("zrem", Command::Zrem, -3, WRITE | FAST, Keys::First),
+    spec("zcard", Command::Zcard, 2, READONLY | FAST, Keys::First),
+    spec("zcount", Command::Zcount, 4, READONLY | FAST, Keys::First),
+    spec("hget", Command::Hget, 3, READONLY | FAST, Keys::First),
+    spec("hdel", Command::Hdel, -3, WRITE | FAST, Keys::First),
     spec("flushall", Command::Flushall, -1, WRITE, Keys::None),
     spec("incr", Command::Incr, 2, WRITE | DENY_OOM | FAST, Keys::First),
     spec("append", Command::Append, 3, WRITE | DENY_OOM | FAST, Keys::First),

@@ -1,16 +1,13 @@
 //! What can happen to a server.
 
-use crate::simulator::redis_server::RedisServer;
 use crate::simulator::redis_server::admission::Revoked;
 use crate::simulator::redis_server::commands::Script;
 use crate::simulator::redis_server::keyspace::{DATABASES, Keyspace};
+use crate::simulator::redis_server::{OWN_KEYS, RedisServer};
 use quorlock::Moment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// What eviction spares: the keys of quorlock itself, so that only names vanish.
-const OWN_KEYS: &[u8] = b"quorlock:";
 
 /// The condition of a server.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +57,7 @@ impl RedisServer {
     }
 
     /// A crash and a start on what was written before `moment`: the end of the append-only file is lost.
-    /// At most the last 4,096 changes can be lost.
+    /// Only what was written in the last 3 s can be lost.
     pub fn restart_without_writes_since(&mut self, moment: Moment) {
         self.keyspace.undo_since(moment);
         self.restart();
@@ -102,7 +99,7 @@ impl RedisServer {
         self.keyspace.clear(now);
     }
 
-    /// Deletes one key that is no key of quorlock's own, as a server does whose memory is full. `number`
+    /// Deletes one key that is no key of quorlock's own, so that only names vanish, as a server does whose memory is full. `number`
     /// decides which. Returns the database and the key, `None` if there is no such key.
     pub fn evict(&mut self, number: u64) -> Option<(usize, Vec<u8>)> {
         let keys = |server: &Self, database: usize| {

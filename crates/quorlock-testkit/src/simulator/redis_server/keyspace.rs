@@ -3,11 +3,12 @@
 use quorlock::Moment;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// As many databases as a server has without configuration.
 pub(super) const DATABASES: usize = 16;
-/// How many changes can be undone.
-const MAX_CHANGES: usize = 1 << 12;
+/// How long a change can be undone. No fault loses more than 2 s.
+const UNDO_WINDOW: Duration = Duration::from_secs(3);
 
 /// Which write created a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,7 +183,7 @@ impl Keyspace {
     }
 
     fn record(&mut self, database: usize, key: &[u8], before: Option<Entry>, now: Now) {
-        if self.changes.len() == MAX_CHANGES {
+        while self.changes.front().is_some_and(|oldest| oldest.at + UNDO_WINDOW < now.boot) {
             self.changes.pop_front();
         }
         self.changes.push_back(Change { at: now.boot, database, key: key.to_vec(), before });

@@ -21,6 +21,8 @@ const CHUNK: &str = "@user_script";
 const MAX_EXACT: i64 = 99_999_999_999_999_999;
 /// Garbage is collected once the memory in use is this percentage of what was in use after the last time.
 const GC_PAUSE: i32 = 2_000;
+/// How many hashes of scripts are kept.
+const MAX_HASHES: usize = 64;
 /// How deep a stack is searched for the line of a script.
 const MAX_LEVELS: usize = 100;
 
@@ -62,17 +64,33 @@ pub(super) fn compile(script: &Script) -> Result<(), String> {
     })
 }
 
-/// The hash by which clients call a script.
-pub(super) fn hash_of(text: &[u8]) -> String {
-    Sha1::from(text).hexdigest()
+/// The hash by which clients call a script. Clients load the same few scripts on every connection, so it
+/// keeps the last [`MAX_HASHES`].
+pub(super) fn hash_of(text: &[u8]) -> Arc<str> {
+    HASHES.with_borrow_mut(|hashes| {
+        if let Some((_, hash)) = hashes.iter().find(|(known, _)| **known == *text) {
+            return hash.clone();
+        }
+        if hashes.len() == MAX_HASHES {
+            hashes.clear();
+        }
+        let hash: Arc<str> = Sha1::from(text).hexdigest().into();
+        hashes.push((text.into(), hash.clone()));
+        hash
+    })
 }
 
 thread_local! {
+    /// Texts of scripts and their hashes.
+    static HASHES: RefCell<Vec<HashedText>> = const { RefCell::new(Vec::new()) };
     static VM: Vm = Vm::new().expect("the prelude is correct");
     /// The script that runs, if one does. Its commands reach the server here, so that the functions that
     /// scripts see are made once and not for each run.
     static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
 }
+
+/// The text of a script and its hash.
+type HashedText = (Box<[u8]>, Arc<str>);
 
 /// What the prelude returns.
 type Prelude = (Table, Table, Table, Function, Function, Function);
@@ -129,7 +147,8 @@ impl Vm {
     fn new() -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
-        let sha1hex = lua.create_function(|_, text: mlua::LuaString| Ok(hash_of(&text.as_bytes())))?;
+        let sha1hex =
+            lua.create_function(|_, text: mlua::LuaString| Ok(Sha1::from(&*text.as_bytes()).hexdigest()))?;
         let text_of = lua.create_function(|lua, raised: Value| match command_error(&raised) {
             Some(text) => lua.create_string(text).map(Value::String),
             None => Ok(raised),

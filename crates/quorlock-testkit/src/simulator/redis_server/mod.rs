@@ -12,6 +12,7 @@
 //! | `commands` | what each command does |
 //! | `lua` | the interpreter of scripts |
 //! | `faults` | what can happen to a server |
+//! | `shared_holders` | the shared holders that are stored |
 
 mod admission;
 mod command_table;
@@ -21,9 +22,11 @@ mod keyspace;
 mod lua;
 mod numbers;
 mod resp;
+mod shared_holders;
 
 pub use faults::Snapshot;
 pub use keyspace::{Origin, OriginCommand};
+pub use shared_holders::StoredReader;
 
 use crate::rng::Rng;
 use commands::{Caller, Replacement, Script};
@@ -35,6 +38,9 @@ use resp::{Protocol, Reply, Request, read_request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// What no client can choose as a name: the keys of quorlock itself.
+const OWN_KEYS: &[u8] = b"quorlock:";
 
 /// Which server program it is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

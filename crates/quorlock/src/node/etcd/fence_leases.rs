@@ -2,8 +2,8 @@
 
 use crate::context::clock::Clock;
 use crate::context::entropy::{self, Entropy};
-use crate::node::NodeError;
 use crate::node::etcd::client::api::Api;
+use crate::node::etcd::client::errors::CallError;
 use crate::node::etcd::keys::positive;
 use quorlock_core::hash::fnv1a;
 use quorlock_core::{Moment, Wall};
@@ -41,7 +41,7 @@ impl FenceLeases {
         counter: &[u8],
         clock: &dyn Clock,
         entropy: &dyn Entropy,
-    ) -> Result<i64, NodeError> {
+    ) -> Result<i64, CallError> {
         let mut cached = self.share(counter).lock().await;
         let now = clock.now();
         if let Some(CachedLease { lease, .. }) = cached.filter(|cached| now < cached.until) {
@@ -63,7 +63,7 @@ impl FenceLeases {
 }
 
 /// The lease `shared` if it lasts long enough, made if it does not exist; else one of our own.
-async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, NodeError> {
+async fn find(api: &Api, shared: i64, entropy: &dyn Entropy) -> Result<i64, CallError> {
     // Another client may make it between the read and the grant.
     for _ in 0..2 {
         let left = api.left(shared).await?;

@@ -1,55 +1,55 @@
 //! What each command does to the store of a cluster. Every decision is one transaction.
 //!
-//! A name has a key for its exclusive holder or one for each shared holder, each of which ends with a lease
-//! of its own, and the counter of its fences, which ends long after the last lock. A lease ends no earlier
-//! than its ttl after it was granted, whichever member leads the cluster; extending means a new lease under
-//! the same key.
+//! A name has a key for each holder, which ends with a lease, and the counter of its fences, which ends long
+//! after the last lock. A lease ends no earlier than its ttl after it was granted, whichever member leads the
+//! cluster; extending means a newer lease under the same key.
 
 use crate::context::clock::Clock;
-use crate::context::entropy::{self, Entropy};
-use crate::context::mutex::Mutex;
-use crate::node::etcd::client::api::{Api, Status, protocol};
-use crate::node::etcd::client::json::{
-    Answer, Entry, Txn, are_free, count, delete, is_above, is_free, is_unchanged, put, read,
+use crate::context::entropy::Entropy;
+use crate::node::engine::{Failure, Limits};
+use crate::node::etcd::client::api::Api;
+use crate::node::etcd::client::batch::Urgency;
+use crate::node::etcd::client::errors::{CallError, protocol};
+use crate::node::etcd::client::messages::{Entry, StatusResponse, TxnResponse};
+use crate::node::etcd::client::txn::{
+    Txn, are_free, count, delete, is_above, is_free, is_unchanged, put, read,
 };
 use crate::node::etcd::fence_leases::FenceLeases;
-use crate::node::etcd::keys::{Entries, Held, Keys, positive};
+use crate::node::etcd::keys::{Entries, Held, Keys, not_held};
+use crate::node::etcd::leases::Leases;
+use crate::node::etcd::refused_names::RefusedNames;
+use crate::node::etcd::watch::Watches;
 use crate::node::server_text::server_text;
 use crate::node::{Acquire, AcquireKind, Command, Denied, Done, Names, NodeError, Reply};
 use quorlock_core::{Fence, Mode, Name, Token};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::task::TaskTracker;
 
 /// How often a change is tried while other clients change the lock first.
 pub(crate) const MAX_TRIES: usize = 16;
 /// The most shared holders of one name.
 const MAX_READERS: usize = 10_000;
-/// How many refused attempts are remembered until they are undone.
-const MAX_REFUSED: usize = 512;
 /// The part of a second that etcd cuts off when it reports how long a lease lasts is less than this.
 const SECOND: Duration = Duration::from_secs(1);
 /// As many digits as the highest fence has, so that counters are ordered as texts, too.
 const DIGITS: usize = 16;
+/// How much longer than a lease of locks the mark of an undone attempt is kept: an acquire that comes later
+/// finds that its lease has ended.
+const UNDONE_MARGIN: Duration = Duration::from_secs(60);
 
 /// The store of one cluster.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Store {
     pub(crate) api: Arc<Api>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) leases: Leases,
     pub(crate) counters: FenceLeases,
+    pub(crate) refused: RefusedNames,
+    pub(crate) watches: Watches,
     /// What all keys begin with.
     pub(crate) prefix: String,
-    /// Name and token of attempts that were refused lately. The names of a set have the same token.
-    pub(crate) refused: Arc<Mutex<VecDeque<(Name, Token)>>>,
-    /// Leases that are being ended.
-    pub(crate) ending: TaskTracker,
-    /// How long a caller waits for an answer.
-    pub(crate) limit: Duration,
-    /// No lock lives longer without an extension.
-    pub(crate) longest_ttl: Duration,
+    pub(crate) limits: Limits,
 }
 
 impl Store {
@@ -57,42 +57,38 @@ impl Store {
         Keys::new(&self.prefix, name)
     }
 
-    pub(crate) async fn execute(&self, command: &Command) -> Result<Reply, NodeError> {
-        let result = self.try_execute(command).await;
-        if let Err(error) = &result
-            && error.to_string().contains("lease not found")
-        {
-            self.counters.forget(&self.keys(command.name()).counter).await;
-        }
-        result
-    }
-
-    async fn try_execute(&self, command: &Command) -> Result<Reply, NodeError> {
-        if let Command::Release { name, token, .. } = command
-            && self.was_refused(name, token)
-        {
-            return Ok(Reply::Denied(Denied::Taken));
-        }
-        if let Err(error) = self.api.check_members(self.limit).await {
-            self.record_unsent(command);
-            return Err(error);
-        }
+    pub(crate) async fn execute_command(&self, command: &Command) -> Result<Reply, Failure> {
+        self.api.check_members(self.limits.caller).await.map_err(Failure::Unsent)?;
         let keys = self.keys(command.name());
-        match command {
-            Command::Acquire(acquire) => self.acquire(&keys, acquire).await,
+        let reply = match command {
+            Command::Acquire(acquire) => return self.acquire(&keys, acquire).await,
             Command::Stamp { token, at_least, .. } => self.stamp(&keys, token, *at_least).await,
             Command::Extend { token, ttl, mode, .. } => self.extend(&keys, token, *ttl, *mode).await,
-            Command::Downgrade { token, at_most, .. } => self.downgrade(&keys, token, *at_most).await,
-            Command::Release { token, .. } => self.release(&keys, token).await,
+            Command::Downgrade { token, at_most, fence, .. } => {
+                self.downgrade(&keys, token, (*at_most, *fence)).await
+            }
+            Command::Release { token, may_be_shared, .. } => self.release(&keys, token, *may_be_shared).await,
             Command::HoldOffReaders { ttl, .. } => self.hold_off_readers(&keys, *ttl).await,
             Command::Inspect { .. } => self.inspect(&keys).await,
-            Command::Slots { count, replace, .. } => self.slots(&keys, *count, *replace).await,
-        }
+            Command::Slots { count, record, .. } => self.slots(&keys, *count, *record).await,
+        };
+        Ok(reply?)
+    }
+
+    /// Frees the name if `token` holds it, and leaves a mark with which an acquire that arrives later is
+    /// refused.
+    pub(crate) async fn undo_attempt(&self, name: &Name, token: &Token) -> Result<Reply, NodeError> {
+        self.api.check_members(self.limits.caller).await?;
+        let keys = self.keys(name);
+        let lease = self.lease(2 * self.limits.longest_ttl + UNDONE_MARGIN).await?;
+        let mark = put(&keys.undone(token), b"", lease);
+        let answer = self.commit(&keys, frees(&keys, token).then(mark), Urgency::InAnyCase).await?;
+        self.released(&keys, answer.deleted() > 0).await
     }
 
     /// The names that are held.
-    pub(crate) async fn names(&self) -> Result<Names, NodeError> {
-        self.api.check_members(self.limit).await?;
+    pub(crate) async fn held_names(&self) -> Result<Names, NodeError> {
+        self.api.check_members(self.limits.caller).await?;
         let all = Keys::all_locks(&self.prefix);
         let (keys, are_all) = self.api.keys(all.as_bytes(), Names::MOST).await?;
         // What is no name was not written by us.
@@ -100,73 +96,78 @@ impl Store {
         Ok(if are_all { names } else { names.incomplete() })
     }
 
-    pub(crate) async fn status(&self) -> Result<Status, NodeError> {
-        self.api.check_members(self.limit).await?;
-        self.api.status().await
+    pub(crate) async fn status(&self) -> Result<StatusResponse, NodeError> {
+        self.api.check_members(self.limits.caller).await?;
+        Ok(self.api.status().await?)
     }
 
-    async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
-        self.forget_refused(&acquire.name, &acquire.token);
+    async fn acquire(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, Failure> {
         match acquire.kind {
             AcquireKind::Vote => self.vote(keys, acquire).await,
-            AcquireKind::Upgrade => self.upgrade(keys, acquire).await,
-            AcquireKind::Repair => Err(NodeError::Server { message: "a cluster needs no repair".into() }),
+            AcquireKind::Upgrade => Ok(self.upgrade(keys, acquire).await?),
+            AcquireKind::Repair => {
+                Err(Failure::Unsent(NodeError::Server { message: "a cluster needs no repair".into() }))
+            }
         }
     }
 
-    async fn vote(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, NodeError> {
-        let counters = match self.prepare(keys, acquire).await {
-            Ok(Some(Prepared { counters })) => counters,
-            // No lease, and nothing written, for a lock that is not available. The counter need not rise
-            // for the clients that lose either: there are no other nodes on which they might win.
-            refused => {
-                self.record_refused(&acquire.name, acquire.token);
-                return refused.map(|_| Reply::Denied(Denied::Taken));
-            }
-        };
-        // The release computes the same number without an answer to the acquire. Ending this lease makes
-        // sure that no acquire which is still on its way takes effect later.
-        let lease = keys.lease(&acquire.token);
-        self.api.grant(lease, acquire.ttl).await?;
-        let txn = with_raise(Txn::default(), keys, acquire.proposal, counters);
-        let txn = match acquire.mode {
-            Mode::Exclusive => txn.when(are_free(&keys.holders())),
-            Mode::Shared => txn.when(is_free(&keys.lock)).when(is_free(&keys.writer)),
-        };
-        let hold = keys.hold(acquire.mode, &acquire.token);
-        let answer = self.api.execute(&txn.then(put(&hold, acquire.value().as_bytes(), lease))).await?;
-        if !answer.succeeded {
-            self.end(lease);
-            self.record_refused(&acquire.name, acquire.token);
+    async fn vote(&self, keys: &Keys, acquire: &Acquire) -> Result<Reply, Failure> {
+        let unsent = |error: CallError| Failure::Unsent(error.into());
+        // A name that was not available may still be held: a read costs the cluster less than a change that
+        // is refused. The counter need not rise for the clients that lose: there are no other nodes on which
+        // they might win.
+        if self.refused.contains(&acquire.name)
+            && !self.is_available(keys, acquire.mode).await.map_err(unsent)?
+        {
             return Ok(Reply::Denied(Denied::Taken));
         }
-        raised(&answer, counters)
+        let counters = self.lease_to_raise(keys, acquire.proposal).await.map_err(unsent)?;
+        let lease = self.lease(acquire.ttl).await.map_err(unsent)?;
+        let hold = keys.hold(acquire.mode, &acquire.token);
+        let txn = Txn::default().when(is_free(&keys.undone(&acquire.token)));
+        let txn = match acquire.mode {
+            Mode::Exclusive => txn.when(are_free(&keys.holders())),
+            Mode::Shared => {
+                txn.when(are_free(&keys.exclusive())).when(is_free(&keys.writer)).when(is_free(&hold))
+            }
+        };
+        let mut txn = with_raise(txn, keys, acquire.proposal, counters);
+        if acquire.mode == Mode::Shared {
+            txn = txn.then(count(&keys.holders()));
+        }
+        let txn = txn.then(put(&hold, acquire.value().as_bytes(), lease)).otherwise(read(&hold));
+        let answer = self.commit(keys, txn, Urgency::WhileAwaited).await?;
+        if !answer.succeeded && answer.read(0).is_some() {
+            let message = "this attempt has the name already".into();
+            return Err(Failure::Unknown(NodeError::Server { message }));
+        }
+        if !answer.succeeded {
+            self.refused.insert(&acquire.name);
+            return Ok(Reply::Denied(Denied::Taken));
+        }
+        self.refused.remove(&acquire.name);
+        if acquire.mode == Mode::Shared && answer.count(usize::from(counters.is_some())) >= MAX_READERS {
+            self.api.delete(&hold).await.map_err(|error| Failure::Unknown(error.into()))?;
+            let message = format!("{MAX_READERS} clients share the name already").into();
+            return Err(Failure::Unsent(NodeError::Server { message }));
+        }
+        Ok(raised(&answer, counters)?)
     }
 
-    /// What an acquire needs before it writes anything; `None` if another client has the lock, or is to have
-    /// it first.
-    async fn prepare(&self, keys: &Keys, acquire: &Acquire) -> Result<Option<Prepared>, NodeError> {
-        let reads =
-            Txn::default().then(count(&keys.holders())).then(read(&keys.lock)).then(read(&keys.writer));
-        let answer = self.api.execute(&reads).await?;
-        let is_available = match acquire.mode {
-            Mode::Exclusive => answer.count(0) == 0,
-            Mode::Shared => answer.read(1).is_none() && answer.read(2).is_none(),
+    /// Whether no other client has the name, or is to have it first.
+    async fn is_available(&self, keys: &Keys, mode: Mode) -> Result<bool, CallError> {
+        let reads = match mode {
+            Mode::Exclusive => Txn::default().then(count(&keys.holders())),
+            Mode::Shared => Txn::default().then(count(&keys.exclusive())).then(read(&keys.writer)),
         };
-        if !is_available {
-            return Ok(None);
-        }
-        if answer.count(0) >= MAX_READERS {
-            let message = format!("{MAX_READERS} clients share the name already").into();
-            return Err(NodeError::Server { message });
-        }
-        Ok(Some(Prepared { counters: self.lease_to_raise(keys, acquire.proposal).await? }))
+        let answer = self.api.execute(reads).await?;
+        Ok(answer.count(0) == 0 && answer.read(1).is_none())
     }
 
     async fn stamp(&self, keys: &Keys, token: &Token, at_least: Fence) -> Result<Reply, NodeError> {
         for _ in 0..MAX_TRIES {
             let entries = self.read_entries(keys, token).await?;
-            let held = match entries.held_by(token) {
+            let held = match entries.held() {
                 Ok(Held { entry, .. }) => entry,
                 Err(denied) => return Ok(Reply::Denied(denied)),
             };
@@ -177,15 +178,13 @@ impl Store {
                 });
             };
             let counters = self.counter_lease(keys).await?;
+            let counter = entries.counter.as_ref().map_or(0, |entry| entry.mod_revision);
             let txn = Txn::default()
                 .when(is_unchanged(&held.key, held.mod_revision))
-                .when(is_unchanged(
-                    &keys.counter,
-                    entries.counter.as_ref().map_or(0, |entry| entry.mod_revision),
-                ))
+                .when(is_unchanged(&keys.counter, counter))
                 .then(put(&held.key, &stamped(&held.value, to), held.lease))
                 .then(put(&keys.counter, digits(to).as_bytes(), counters));
-            if self.api.execute(&txn).await?.succeeded {
+            if self.commit(keys, txn, Urgency::WhileAwaited).await?.succeeded {
                 return Ok(Reply::Done(Done::Stamped { to }));
             }
         }
@@ -201,7 +200,7 @@ impl Store {
     ) -> Result<Reply, NodeError> {
         for _ in 0..MAX_TRIES {
             let entries = self.read_entries(keys, token).await?;
-            let held = match entries.held_by(token) {
+            let held = match entries.held() {
                 // A shared hold may still be exclusive, because its downgrade failed; not the other way round.
                 Ok(held) if mode == Mode::Exclusive && held.mode == Mode::Shared => {
                     return Ok(Reply::Denied(Denied::Gone));
@@ -209,7 +208,7 @@ impl Store {
                 Ok(Held { entry, .. }) => entry,
                 Err(denied) => return Ok(Reply::Denied(denied)),
             };
-            let lease = self.grant_longer(&held, ttl).await?;
+            let lease = self.longer_lease(&held, ttl).await?;
             let mut txn = Txn::default().when(is_unchanged(&held.key, held.mod_revision)).then(put(
                 &held.key,
                 &held.value,
@@ -226,43 +225,61 @@ impl Store {
                     ));
                 }
             }
-            let is_done = self.api.execute(&txn).await?.succeeded;
-            self.end(if is_done { held.lease } else { lease });
-            if is_done {
+            if self.commit(keys, txn, Urgency::WhileAwaited).await?.succeeded {
                 return Ok(Reply::Done(Done::Plain));
             }
         }
         Err(conflict())
     }
 
-    async fn release(&self, keys: &Keys, token: &Token) -> Result<Reply, NodeError> {
-        for _ in 0..MAX_TRIES {
-            let held = match self.read_entries(keys, token).await?.held_by(token) {
-                Ok(Held { entry, .. }) => entry,
-                Err(denied) => {
-                    // An acquire that was given up may still be on its way, and then finds that its lease
-                    // ended.
-                    self.api.revoke(keys.lease(token)).await?;
-                    return Ok(Reply::Denied(denied));
-                }
-            };
-            let same = is_unchanged(&held.key, held.mod_revision);
-            if self.api.execute(&Txn::default().when(same).then(delete(&held.key))).await?.succeeded {
-                self.end(held.lease);
-                return Ok(Reply::Done(Done::Plain));
-            }
-        }
-        Err(conflict())
+    /// No comparison is needed: the key of a hold has its token.
+    async fn release(&self, keys: &Keys, token: &Token, may_be_shared: bool) -> Result<Reply, NodeError> {
+        let is_released = if may_be_shared {
+            self.commit(keys, frees(keys, token), Urgency::InAnyCase).await?.deleted() > 0
+        } else {
+            self.api.delete(&keys.hold(Mode::Exclusive, token)).await?
+        };
+        self.released(keys, is_released).await
     }
 
-    /// Grants a new lease for `held`, for `ttl` and never for less than before.
-    pub(crate) async fn grant_longer(&self, held: &Entry, ttl: Duration) -> Result<i64, NodeError> {
-        // Always a new lease, even if the old one is reported to last: only what a majority agreed on can be
-        // relied on.
-        let left = if held.lease == 0 { Duration::ZERO } else { self.api.left(held.lease).await? };
-        let lease = self.new_lease();
-        self.api.grant(lease, ttl.max(left + SECOND)).await?;
-        Ok(lease)
+    async fn released(&self, keys: &Keys, is_released: bool) -> Result<Reply, NodeError> {
+        if is_released {
+            return Ok(Reply::Done(Done::Plain));
+        }
+        let holders = self.api.execute(Txn::default().then(count(&keys.exclusive()))).await?;
+        Ok(Reply::Denied(not_held(holders.count(0) > 0)))
+    }
+
+    /// A lease for a lock that lasts for `ttl` from now on.
+    pub(crate) async fn lease(&self, ttl: Duration) -> Result<i64, CallError> {
+        self.leases.lease(&self.api, ttl, self.clock.as_ref(), self.entropy.as_ref()).await
+    }
+
+    /// A lease for `held` that lasts for `ttl`, and never for less than was promised before.
+    pub(crate) async fn longer_lease(&self, held: &Entry, ttl: Duration) -> Result<i64, CallError> {
+        // What a member reports about a lease only decides how long the next one is: only what a majority
+        // agreed on can be relied on.
+        let left = match self.leases.end_of(held.lease) {
+            Some(end) => self.clock.now().until(end),
+            None if held.lease == 0 => Duration::ZERO,
+            None => self.api.left(held.lease).await? + SECOND,
+        };
+        self.lease(ttl.max(Leases::left_of_lock(held.lease, left))).await
+    }
+
+    /// Carries out a transaction of a name together with those of others.
+    pub(crate) async fn commit(
+        &self,
+        keys: &Keys,
+        txn: Txn,
+        urgency: Urgency,
+    ) -> Result<TxnResponse, CallError> {
+        let answer = self.api.commit(txn, urgency).await;
+        if answer.as_ref().is_err_and(CallError::is_lost_lease) {
+            self.leases.forget();
+            self.counters.forget(&keys.counter).await;
+        }
+        answer
     }
 
     /// The lease for a counter that is to be raised to `proposal`; `None` if there is to be no fence.
@@ -270,7 +287,7 @@ impl Store {
         &self,
         keys: &Keys,
         proposal: Fence,
-    ) -> Result<Option<i64>, NodeError> {
+    ) -> Result<Option<i64>, CallError> {
         match proposal {
             Fence::NONE => Ok(None),
             _ => self.counter_lease(keys).await.map(Some),
@@ -278,66 +295,34 @@ impl Store {
     }
 
     /// The lease for whatever is kept long after the last lock of a name.
-    pub(crate) async fn counter_lease(&self, keys: &Keys) -> Result<i64, NodeError> {
+    pub(crate) async fn counter_lease(&self, keys: &Keys) -> Result<i64, CallError> {
         self.counters.lease(&self.api, &keys.counter, self.clock.as_ref(), self.entropy.as_ref()).await
     }
 
     /// Reads the keys that an attempt needs at one moment.
-    pub(crate) async fn read_entries(&self, keys: &Keys, token: &Token) -> Result<Entries, NodeError> {
+    pub(crate) async fn read_entries(&self, keys: &Keys, token: &Token) -> Result<Entries, CallError> {
         let reads = Txn::default()
-            .then(read(&keys.lock))
-            .then(read(&keys.shared(token)))
+            .then(read(&keys.hold(Mode::Exclusive, token)))
+            .then(read(&keys.hold(Mode::Shared, token)))
             .then(read(&keys.counter))
-            .then(count(&keys.holders()));
-        let answer = self.api.execute(&reads).await?;
+            .then(count(&keys.holders()))
+            .then(count(&keys.exclusive()));
+        let answer = self.api.execute(reads).await?;
         let read = |at| answer.read(at).cloned();
-        Ok(Entries { lock: read(0), shared: read(1), counter: read(2), holders: answer.count(3) })
-    }
-
-    /// Ends a lease that nothing needs any more, without waiting for it: if that fails, its ttl ends it.
-    pub(crate) fn end(&self, lease: i64) {
-        if lease != 0 {
-            let api = self.api.clone();
-            self.ending.spawn(async move { api.revoke(lease).await });
-        }
-    }
-
-    /// Records an acquire that was never sent: it has nothing to undo.
-    pub(crate) fn record_unsent(&self, command: &Command) {
-        if let Command::Acquire(acquire) = command
-            // The token of a repair or an upgrade is that of a lock which is held.
-            && acquire.kind == AcquireKind::Vote
-        {
-            self.record_refused(&acquire.name, acquire.token);
-        }
-    }
-
-    /// Records an attempt that was refused for sure: it left nothing to undo.
-    fn record_refused(&self, name: &Name, token: Token) {
-        let mut refused = self.refused.lock();
-        refused.push_back((name.clone(), token));
-        if refused.len() > MAX_REFUSED {
-            refused.pop_front();
-        }
-    }
-
-    fn forget_refused(&self, name: &Name, token: &Token) {
-        self.refused.lock().retain(|(of, refused)| (of, refused) != (name, token));
-    }
-
-    pub(crate) fn was_refused(&self, name: &Name, token: &Token) -> bool {
-        self.refused.lock().iter().any(|(of, refused)| (of, refused) == (name, token))
-    }
-
-    pub(crate) fn new_lease(&self) -> i64 {
-        positive(entropy::number(self.entropy.as_ref()))
+        Ok(Entries {
+            exclusive: read(0),
+            shared: read(1),
+            counter: read(2),
+            holders: answer.count(3),
+            is_exclusive: answer.count(4) > 0,
+        })
     }
 }
 
-/// What an acquire knows before it writes anything.
-struct Prepared {
-    /// The lease of the counter, if there is to be a fence.
-    counters: Option<i64>,
+/// Deletes whatever `token` holds.
+fn frees(keys: &Keys, token: &Token) -> Txn {
+    let holds = [Mode::Exclusive, Mode::Shared].map(|mode| keys.hold(mode, token));
+    holds.iter().fold(Txn::default(), |txn, hold| txn.then(delete(hold)))
 }
 
 /// `txn`, which raises the counter first if it has a lease to raise it with.
@@ -349,7 +334,7 @@ pub(crate) fn with_raise(txn: Txn, keys: &Keys, proposal: Fence, lease: Option<i
 }
 
 /// The reply to an acquire that took the name with a transaction of [`with_raise`].
-pub(crate) fn raised(answer: &Answer, lease: Option<i64>) -> Result<Reply, NodeError> {
+pub(crate) fn raised(answer: &TxnResponse, lease: Option<i64>) -> Result<Reply, NodeError> {
     if lease.is_none() {
         return Ok(Reply::Done(Done::Raised));
     }
@@ -387,7 +372,7 @@ pub(crate) fn counter_of(entry: &Entry) -> Result<Fence, NodeError> {
 }
 
 /// `value` with another fence.
-fn stamped(value: &[u8], fence: Fence) -> Vec<u8> {
+pub(crate) fn stamped(value: &[u8], fence: Fence) -> Vec<u8> {
     let mut parts = value.splitn(3, |byte| *byte == b' ');
     let (token, _, label) = (parts.next(), parts.next(), parts.next());
     let (token, label) = (token.unwrap_or_default(), label.unwrap_or_default());

@@ -1,192 +1,272 @@
 //! Hints: the deletion of a key that holds a name, by its holder or by the end of its lease, notifies the
-//! waiter for the name.
+//! waiter for the name. One stream of messages serves all names.
 
+use crate::node::NodeError;
+use crate::node::engine::Hints;
 use crate::node::etcd::client::api::Api;
-use crate::node::etcd::client::cluster::Header;
-use crate::node::etcd::client::http::{Opened, lost};
+use crate::node::etcd::client::channel::Messages;
+use crate::node::etcd::client::errors::protocol;
+use crate::node::etcd::client::members::Connection;
+use crate::node::etcd::client::messages::{
+    WatchCancel, WatchCreate, WatchFilter, WatchOrder, WatchProgress, WatchRequest, WatchResponse,
+};
+use crate::node::etcd::client::txn::KeyRange;
 use crate::node::etcd::lock_store::Store;
 use crate::node::server_text::server_text;
-use crate::node::{NodeError, Wakeup};
-use bytes::BytesMut;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use quorlock_core::Name;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, watch};
+use tokio::time::{Instant, interval, timeout};
 
-/// How long after a watch broke the next one is tried, at first and at most.
-const DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
-/// A watch that reported nothing for this long is begun again: its member may be cut off.
+/// How often the member is asked for a sign of life.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(20);
+/// A stream on which nothing came for this long is ended: its member may be cut off.
 const LONGEST_SILENCE: Duration = Duration::from_secs(60);
-/// The longest line of a watch that is read.
-const LONGEST_LINE: usize = 1 << 20;
 
-/// A watch over one name.
+/// The stream that reports what happens to names, while a name is watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watches(Mutex<Option<Stream>>);
+
+/// What is asked of the task that reads the stream.
+#[derive(Debug)]
+struct Stream {
+    orders: UnboundedSender<Order>,
+    /// The number of the next watch.
+    next: i64,
+}
+
+/// The core bounds how many names are watched at a time.
+#[derive(Debug)]
+enum Order {
+    Begin { first: i64, ranges: [KeyRange; 2], since: u64, progress: Arc<watch::Sender<Progress>> },
+    End { first: i64 },
+}
+
+/// What is known of the watch of one name.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    /// How many of its ranges are watched.
+    begun: usize,
+    /// How many reports of deletions came.
+    deletions: u64,
+    /// Why nothing more is reported.
+    error: Option<NodeError>,
+}
+
+/// The watch of one name, which ends when this is dropped.
+#[derive(Debug)]
 pub(crate) struct Watch {
-    api: Arc<Api>,
-    body: Incoming,
-    /// The member that reports the changes.
-    endpoint: usize,
-    read: BytesMut,
-    /// Whether something was reported before all was watched.
-    has_news: bool,
+    first: i64,
+    orders: UnboundedSender<Order>,
+    progress: watch::Receiver<Progress>,
 }
 
-/// One line of a watch.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct WatchLine {
-    result: WatchResult,
-    error: Option<serde_json::Value>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct WatchResult {
-    header: Header,
-    created: bool,
-    canceled: bool,
-    events: Vec<serde_json::Value>,
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.orders.send(Order::End { first: self.first });
+    }
 }
 
 impl Watch {
     /// Watches `name`. What happens after the revision `since` is reported, or what happens after this
     /// returned if that is 0.
-    pub(crate) async fn begin(
-        store: &Store,
-        name: &Name,
-        since: u64,
-        limit: Duration,
-    ) -> Result<Self, NodeError> {
+    pub(crate) async fn begin(store: &Store, name: &Name, since: u64) -> Result<Self, NodeError> {
+        let (limit, ranges) = (store.limits.request, store.keys(name).watched());
+        let count = ranges.len();
         let begun = async {
-            let ranges = store.keys(name).watched();
-            let Opened { body, endpoint, .. } = store.api.watch(&ranges, since).await?;
-            let (api, read) = (store.api.clone(), BytesMut::new());
-            let mut watch = Self { api, body, endpoint, read, has_news: false };
-            let mut begun = 0;
-            while begun < ranges.len() {
-                let line = watch.line().await?;
-                begun += usize::from(line.created);
-                watch.has_news |= !line.events.is_empty();
+            let mut watch = store.watches.begin(&store.api, ranges, since).await?;
+            let progress = watch.progress.wait_for(|now| now.begun == count || now.error.is_some()).await;
+            let progress = progress.map_err(|_| NodeError::Abandoned)?;
+            match &progress.error {
+                Some(error) => Err(error.clone()),
+                None => {
+                    drop(progress);
+                    Ok(watch)
+                }
             }
-            Ok(watch)
         };
         let begun = timeout(limit, begun).await;
         match &begun {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => store.api.renew_auth_token().await,
-            Err(_) => store.api.leave_member(),
+            Err(_) => store.watches.leave(&store.api).await,
         }
         begun.unwrap_or(Err(NodeError::Timeout { after: limit }))
     }
 
-    /// Notifies `wakeup` of every deletion, until this watch reports nothing more.
-    async fn listen(mut self, wakeup: &Wakeup, member_changes: &mut watch::Receiver<Vec<u64>>) {
-        let before = member_changes.borrow_and_update()[self.endpoint];
-        if self.has_news {
-            wakeup.notify();
+    /// Notifies `hints` of every deletion, until this watch reports nothing more.
+    async fn listen(mut self, hints: &Hints) {
+        let mut seen = 0;
+        loop {
+            let now = self.progress.borrow_and_update().clone();
+            if now.deletions != seen {
+                seen = now.deletions;
+                hints.notify();
+            }
+            if now.error.is_some() || self.progress.changed().await.is_err() {
+                return;
+            }
         }
+    }
+}
+
+impl Watches {
+    async fn begin(&self, api: &Arc<Api>, ranges: [KeyRange; 2], since: u64) -> Result<Watch, NodeError> {
+        let mut stream = self.0.lock().await;
+        stream.take_if(|stream| stream.orders.is_closed());
+        let stream = match &mut *stream {
+            Some(stream) => stream,
+            none => {
+                let (messages, connection) = api.open_watch().await?;
+                let (orders, incoming) = unbounded_channel();
+                tokio::spawn(read_stream(api.clone(), messages, connection, incoming));
+                none.insert(Stream { orders, next: 1 })
+            }
+        };
+        let first = stream.next;
+        stream.next += ranges.len() as i64;
+        let (progress, receiver) = watch::channel(Progress::default());
+        let watch = Watch { first, orders: stream.orders.clone(), progress: receiver };
+        let begin = Order::Begin { first, ranges, since, progress: Arc::new(progress) };
+        stream.orders.send(begin).map_err(|_| NodeError::Abandoned)?;
+        Ok(watch)
+    }
+
+    /// Ends the stream, and uses another member from now on: the current one keeps a watch waiting.
+    async fn leave(&self, api: &Api) {
+        *self.0.lock().await = None;
+        if let Ok(connection) = api.members.connection().await {
+            api.members.leave(&connection);
+        }
+    }
+}
+
+/// Notifies `hints` whenever a holder of `name` or of one of its slots was deleted, until that breaks off or
+/// its member may be cut off.
+pub(crate) async fn follow(store: &Store, name: &Name, since: u64, mut hints: Hints) {
+    if let Ok(watch) = Watch::begin(store, name, since).await {
+        hints.begin();
+        watch.listen(&hints).await;
+    }
+}
+
+/// The task that reads the stream, until no name is watched or the stream breaks.
+async fn read_stream(
+    api: Arc<Api>,
+    messages: Messages,
+    connection: Connection,
+    orders: UnboundedReceiver<Order>,
+) {
+    let mut reader = Reader { api, messages, connection, watched: BTreeMap::new() };
+    let Err(error) = reader.run(orders).await else { return };
+    for progress in reader.watched.values() {
+        progress.send_modify(|progress| progress.error = Some(error.clone()));
+    }
+}
+
+struct Reader {
+    api: Arc<Api>,
+    messages: Messages,
+    connection: Connection,
+    /// By the number of each watch.
+    watched: BTreeMap<i64, Arc<watch::Sender<Progress>>>,
+}
+
+impl Reader {
+    async fn run(&mut self, mut orders: UnboundedReceiver<Order>) -> Result<(), NodeError> {
+        let mut member_changes = self.api.members.member_changes();
+        let endpoint = self.connection.endpoint;
+        let before = member_changes.borrow_and_update()[endpoint];
+        let (mut ticks, mut last) = (interval(SIGN_OF_LIFE), Instant::now());
+        ticks.reset();
         loop {
             tokio::select! {
                 biased;
-                result = timeout(LONGEST_SILENCE, self.line()) => match result {
-                    Ok(Ok(result)) if !result.events.is_empty() => wakeup.notify(),
-                    Ok(Ok(_)) => {}
-                    Ok(Err(_)) | Err(_) => return,
+                message = self.messages.next::<WatchResponse>() => {
+                    last = Instant::now();
+                    self.accept(message?)?;
+                }
+                order = orders.recv() => match order {
+                    Some(order) => self.obey(order)?,
+                    None => return Ok(()),
                 },
+                _ = ticks.tick() => {
+                    if self.watched.is_empty() {
+                        return Ok(());
+                    }
+                    if last.elapsed() >= LONGEST_SILENCE {
+                        self.api.members.leave(&self.connection);
+                        return Err(NodeError::Timeout { after: LONGEST_SILENCE });
+                    }
+                    self.send(WatchOrder::Progress(WatchProgress {}))?;
+                }
                 // The member that is watched does not answer other calls.
                 Ok(()) = member_changes.changed() => {
-                    if member_changes.borrow_and_update()[self.endpoint] != before {
-                        return;
+                    if member_changes.borrow_and_update()[endpoint] != before {
+                        return Err(protocol("the watch has ended"));
                     }
                 }
             }
         }
     }
 
-    /// The next line.
-    async fn line(&mut self) -> Result<WatchResult, NodeError> {
-        loop {
-            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let result = parse_line(&self.read.split_to(end + 1))?;
-                self.api.accept(result.header, self.endpoint, 0)?;
-                return Ok(result);
+    fn obey(&mut self, order: Order) -> Result<(), NodeError> {
+        match order {
+            Order::Begin { first, ranges, since, progress } => {
+                let since = i64::try_from(since).unwrap_or(i64::MAX);
+                for (number, KeyRange { from, end }) in (first..).zip(ranges) {
+                    self.watched.insert(number, progress.clone());
+                    self.send(WatchOrder::Create(WatchCreate {
+                        key: from,
+                        range_end: end,
+                        start_revision: if since == 0 { 0 } else { since.saturating_add(1) },
+                        filters: vec![WatchFilter::NoPut as i32],
+                        watch_id: number,
+                    }))?;
+                }
             }
-            if self.read.len() > LONGEST_LINE {
-                return Err(protocol("a line of a watch does not end"));
-            }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(piece) = frame.into_data() {
-                        self.read.extend_from_slice(&piece);
+            Order::End { first } => {
+                for watch_id in [first, first + 1] {
+                    if self.watched.remove(&watch_id).is_some() {
+                        self.send(WatchOrder::Cancel(WatchCancel { watch_id }))?;
                     }
                 }
-                Some(Err(error)) => return Err(lost(&error)),
-                None => return Err(protocol("the watch has ended")),
             }
         }
+        Ok(())
     }
-}
 
-/// Notifies `wakeup` whenever a holder of `name` or of one of its slots was deleted, for as long as it is
-/// polled. `watch` comes first, if it could be begun; one that broke, or may be cut off, is begun again.
-pub(crate) async fn notify(
-    mut watch: Option<Watch>,
-    store: Store,
-    name: Name,
-    wakeup: Wakeup,
-    limit: Duration,
-) {
-    let mut member_changes = store.api.member_changes();
-    let mut delay = DELAYS.0;
-    loop {
-        if let Some(watch) = watch.take() {
-            let since = Instant::now();
-            watch.listen(&wakeup, &mut member_changes).await;
-            // One that ends at once must not be begun again and again.
-            if since.elapsed() >= DELAYS.1 {
-                delay = DELAYS.0;
-            }
+    fn accept(&self, message: WatchResponse) -> Result<(), NodeError> {
+        self.api.accept(message.header.unwrap_or_default(), self.connection.endpoint, 0)?;
+        let watch = self.watched.get(&message.watch_id);
+        if message.canceled {
+            let error = protocol(format!("the watch was ended: {}", server_text(&message.cancel_reason)));
+            return match watch {
+                // One that begins too far back; the others go on.
+                Some(watch) => {
+                    watch.send_modify(|progress| progress.error = Some(error));
+                    Ok(())
+                }
+                // We ended it, unless the member does not say which one it refuses.
+                None if message.watch_id >= 0 => Ok(()),
+                None => Err(error),
+            };
         }
-        sleep(delay).await;
-        delay = (delay * 2).min(DELAYS.1);
-        watch = Watch::begin(&store, &name, 0, limit).await.ok();
-        if watch.is_some() {
-            // Whatever happened in between was not reported.
-            wakeup.notify();
+        if let Some(watch) = watch
+            && (message.created || !message.events.is_empty())
+        {
+            watch.send_modify(|progress| {
+                progress.begun += usize::from(message.created);
+                progress.deletions += u64::from(!message.events.is_empty());
+            });
         }
+        Ok(())
     }
-}
 
-fn parse_line(line: &[u8]) -> Result<WatchResult, NodeError> {
-    let line: WatchLine = serde_json::from_slice(line)
-        .map_err(|error| protocol(&format!("a watch cannot be read: {}", server_text(error.to_string()))))?;
-    match line.error {
-        Some(error) => Err(protocol(&format!("the watch was ended: {}", server_text(error.to_string())))),
-        None if line.result.canceled => Err(protocol("the watch was ended")),
-        None => Ok(line.result),
-    }
-}
-
-fn protocol(reason: &str) -> NodeError {
-    crate::node::etcd::client::api::protocol(reason)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_a_watch_are_distinguished() {
-        assert!(parse_line(br#"{"result":{"header":{"revision":"1"},"created":true}}"#).unwrap().created);
-        let freed =
-            parse_line(br#"{"result":{"header":{},"events":[{"type":"DELETE","kv":{"key":"YQ=="}}]}}"#);
-        assert_eq!(freed.unwrap().events.len(), 1);
-        for bad in [r#"{"error":{"code":14}}"#, r#"{"result":{"canceled":true}}"#, "x"] {
-            assert!(parse_line(bad.as_bytes()).is_err(), "{bad}");
-        }
+    fn send(&mut self, order: WatchOrder) -> Result<(), NodeError> {
+        self.messages.send(&WatchRequest { order: Some(order) })
     }
 }

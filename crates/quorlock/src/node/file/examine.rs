@@ -1,8 +1,7 @@
 //! Examining a directory: its file system, its free space and its speed.
 
 use crate::context::clock::Clock;
-use crate::node::file::dir;
-use crate::node::file::failed;
+use crate::node::file::{failed, file_system};
 use crate::node::{DirectoryFacts, NodeError, Recall};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -16,11 +15,11 @@ const PROBE: [u8; 1024] = [b'.'; 1024];
 
 /// Examines `path`, where it writes and removes one small file. Blocks for the disk.
 pub(crate) fn examine(path: &Path, clock: &dyn Clock) -> Result<DirectoryFacts, NodeError> {
-    let file_system = dir::file_system(path)?;
-    let forgets = matches!(file_system.as_deref(), Some("tmpfs" | "ramfs"));
+    let name = file_system::name(path)?;
+    let forgets = matches!(name.as_deref(), Some("tmpfs" | "ramfs"));
     Ok(DirectoryFacts {
         path: path.display().to_string(),
-        file_system,
+        file_system: name,
         free_bytes: rustix::fs::statvfs(path).ok().map(|found| found.f_bavail.saturating_mul(found.f_frsize)),
         sync: time_a_sync(path, clock)?,
         recall: if forgets { Recall::Nothing } else { Recall::Everything },

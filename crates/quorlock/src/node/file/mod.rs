@@ -5,6 +5,7 @@ mod bytes;
 mod dir;
 mod examine;
 mod failed_releases;
+mod file_system;
 mod hold;
 mod list;
 mod lockfile;

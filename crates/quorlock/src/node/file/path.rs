@@ -36,7 +36,8 @@ pub(crate) fn file_name(name: &Name) -> String {
 }
 
 /// The file of the semaphore whose slot has the file `file`, if it is that of a slot. A slot whose name is
-/// too long to be read from the file has none.
+/// too long to be read from the file has none. Only notifications of the kernel need it.
+#[cfg_attr(not(any(target_os = "linux", target_os = "android")), allow(dead_code))]
 pub(crate) fn semaphore_file(file: &str) -> Option<String> {
     let slot = file.strip_prefix("quorlock%3Aslot%3A")?.strip_suffix(SUFFIX)?;
     let (semaphore, number) = slot.rsplit_once("%3A")?;

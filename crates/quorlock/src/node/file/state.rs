@@ -7,7 +7,7 @@
 //! leaves the newest and a power cut at least the anchor.
 
 use crate::node::file::bytes::{Reader, Writer};
-use crate::node::record::{BootId, Hold, Process, Record};
+use crate::node::record::{BootId, Hold, Process, Record, RefusedClient, SlotsRecord};
 use quorlock_core::hash::fnv1a;
 use quorlock_core::{Fence, Mode, Moment, Name};
 
@@ -123,7 +123,7 @@ impl<'a> Frame<'a> {
             record: Record {
                 counter: self.payload.option(|from| Fence::try_from(from.u64()?).ok())?,
                 no_readers_until: self.payload.option(|from| Some(Moment::from_boot(from.duration()?)))?,
-                slots: self.payload.option(Reader::u32)?,
+                slots: self.payload.option(decode_slots)?,
                 holds: decode_holds(&mut self.payload)?,
             },
         })
@@ -189,13 +189,34 @@ fn encode_payload(name: &Name, record: &Record) -> Vec<u8> {
     payload.text(name.as_str());
     payload.option(record.counter.as_ref(), |out, counter| out.u64(counter.get()));
     payload.option(record.no_readers_until.as_ref(), |out, until| out.duration(until.since_boot()));
-    payload.option(record.slots.as_ref(), |out, slots| out.u32(*slots));
+    payload.option(record.slots.as_ref(), encode_slots);
     // A node keeps few hundred at most.
     payload.u32(u32::try_from(record.holds.len()).unwrap_or(u32::MAX));
     for hold in &record.holds {
         encode_hold(&mut payload, hold);
     }
     payload.into_bytes()
+}
+
+fn encode_slots(out: &mut Writer, slots: &SlotsRecord) {
+    out.u32(slots.count);
+    out.option(slots.refused.as_ref(), |out, refused| {
+        out.u32(refused.count);
+        out.duration(refused.at.since_boot());
+        out.u128(refused.boot.0);
+    });
+}
+
+fn decode_slots(from: &mut Reader<'_>) -> Option<SlotsRecord> {
+    let count = from.u32()?;
+    let refused = from.option(|from| {
+        Some(RefusedClient {
+            count: from.u32()?,
+            at: Moment::from_boot(from.duration()?),
+            boot: BootId(from.u128()?),
+        })
+    })?;
+    Some(SlotsRecord { count, refused })
 }
 
 fn encode_hold(out: &mut Writer, hold: &Hold) {

@@ -36,7 +36,11 @@ fn write(file: &mut [u8], record: Record, anchor: u64, reach: usize) -> State {
 
 #[test]
 fn a_state_survives_its_bytes() {
-    for record in [Record::default(), record(9, "token 9 ann", true), record(9, "", false)] {
+    let refused = RefusedClient { count: 3, at: Moment::from_boot(Duration::from_secs(8)), boot: BootId(7) };
+    let semaphores = [None, Some(refused)]
+        .map(|refused| Record { slots: Some(SlotsRecord { count: 2, refused }), ..Record::default() });
+    let records = [Record::default(), record(9, "token 9 ann", true), record(9, "", false)];
+    for record in records.into_iter().chain(semaphores) {
         let mut file = Image::beginning(&name());
         let state = write(&mut file, record, FIRST, usize::MAX);
         assert_eq!(Image::read(&file).unwrap().state, state);

@@ -7,7 +7,7 @@ use crate::node::file::lockfile::{LockFile, Mode, peek};
 use crate::node::file::path::file_name;
 use crate::node::file::state::{Image, SLOT_BYTES, State};
 use crate::node::record::{Place, Record, with_taken};
-use crate::node::{Command, Done, NodeError, Reply};
+use crate::node::{Command, Done, NodeError, RecordSlots, Reply};
 use quorlock_core::Name;
 use std::collections::BTreeMap;
 use std::io;
@@ -76,6 +76,7 @@ impl Store {
     fn change(&mut self, command: &Command) -> Result<Executed, NodeError> {
         let name = command.name();
         let mode = match command {
+            Command::Slots { record: RecordSlots::Nothing, .. } => Mode::Read,
             Command::Acquire(_) | Command::Slots { .. } => Mode::Create,
             _ => Mode::Change,
         };

@@ -32,6 +32,21 @@ impl Address {
         })
     }
 
+    /// The same, where TLS asks for `protocol` on top of it.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn with_alpn(mut self, protocol: &[u8]) -> Self {
+        if let Address::Tcp { tls: Some(tls), .. } = &mut self {
+            *tls = tls.with_alpn(protocol);
+        }
+        self
+    }
+
+    /// Whether TLS protects the stream.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self, Address::Tcp { tls: Some(_), .. })
+    }
+
     /// Opens the stream for an attempt that may take `limit` in all; the caller enforces it.
     pub(crate) async fn open(&self, limit: Duration) -> Result<Box<dyn Stream>, NodeError> {
         match self {
@@ -52,13 +67,22 @@ impl Address {
     }
 }
 
+#[cfg(unix)]
 async fn open_unix(path: &std::path::Path) -> Result<Box<dyn Stream>, NodeError> {
     let stream = tokio::net::UnixStream::connect(path).await;
     Ok(Box::new(stream.map_err(unreachable)?))
 }
 
+/// Only Unix has such sockets.
+#[cfg(not(unix))]
+async fn open_unix(_path: &std::path::Path) -> Result<Box<dyn Stream>, NodeError> {
+    Err(unreachable(io::ErrorKind::Unsupported.into()))
+}
+
 fn no_greeting(limit: Duration) -> String {
-    format!("the server did not answer the greeting within {limit:?}; a port without TLS is a `redis://` one")
+    format!(
+        "the server did not answer the greeting within {limit:?}; a port without TLS needs the scheme without TLS, such as `redis://`"
+    )
 }
 
 fn unreachable(source: io::Error) -> NodeError {

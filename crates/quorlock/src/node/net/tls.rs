@@ -2,6 +2,7 @@
 
 use crate::node::NodeError;
 use crate::node::url::TlsFiles;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -19,17 +20,25 @@ pub(crate) struct Tls {
 impl Tls {
     /// Reads the certificates that `files` name. Without an authority of its own, the system's are trusted.
     pub(crate) fn new(host: &str, files: &TlsFiles) -> Result<Self, NodeError> {
+        Self::checking(host, files, None)
+    }
+
+    /// The same with another way to check the server's certificate.
+    pub(crate) fn checking(
+        host: &str,
+        files: &TlsFiles,
+        verifier: Option<Arc<dyn ServerCertVerifier>>,
+    ) -> Result<Self, NodeError> {
         let server = ServerName::try_from(host.to_owned())
             .map_err(|_| tls(format!("`{host}` is no name that a certificate can have")))?;
-        let roots = match &files.ca {
-            Some(path) => trusted(path)?,
-            None => system_roots()?,
-        };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| tls(error.to_string()))?
-            .with_root_certificates(roots);
+            .map_err(|error| tls(error.to_string()))?;
+        let config = match verifier {
+            Some(verifier) => config.dangerous().with_custom_certificate_verifier(verifier),
+            None => config.with_root_certificates(roots(files)?),
+        };
         let config = match &files.identity {
             None => config.with_no_client_auth(),
             Some((cert, key)) => {
@@ -42,11 +51,27 @@ impl Tls {
         };
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), server })
     }
+
+    /// The same, which asks for `protocol` on top of TLS.
+    #[cfg(feature = "etcd")]
+    pub(crate) fn with_alpn(&self, protocol: &[u8]) -> Self {
+        let mut config = ClientConfig::clone(self.connector.config());
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Self { connector: TlsConnector::from(Arc::new(config)), server: self.server.clone() }
+    }
 }
 
 impl std::fmt::Debug for Tls {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Tls({:?})", self.server)
+    }
+}
+
+/// The authorities to trust.
+pub(crate) fn roots(files: &TlsFiles) -> Result<RootCertStore, NodeError> {
+    match &files.ca {
+        Some(path) => trusted(path),
+        None => system_roots(),
     }
 }
 

@@ -1,10 +1,12 @@
 //! The address of a node as people write it: a URL whose scheme chooses the kind of node.
 
 mod parse;
+pub(crate) mod postgres;
 #[cfg(test)]
 mod tests;
 
 use crate::error::url::UrlError;
+use postgres::Database;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,10 +19,26 @@ pub enum NodeKind {
     Redis,
     /// An etcd cluster.
     Etcd,
+    /// A PostgreSQL database.
+    Postgres,
+    /// A ZooKeeper ensemble.
+    ZooKeeper,
+    /// A Consul cluster.
+    Consul,
     /// A directory on this machine.
     File,
     /// This process, for tests.
     Memory,
+}
+
+impl NodeKind {
+    /// Whether one such node decides by its own consensus or durability, so that a locker takes one.
+    pub(crate) fn decides_alone(self) -> bool {
+        match self {
+            NodeKind::Etcd | NodeKind::Postgres | NodeKind::ZooKeeper | NodeKind::Consul => true,
+            NodeKind::Redis | NodeKind::File | NodeKind::Memory => false,
+        }
+    }
 }
 
 /// The address of one node.
@@ -31,11 +49,14 @@ pub enum NodeKind {
 /// | `rediss://…`, `valkeys://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
 /// | `unix:///path/to/socket`, also `redis+unix://` | a server on this machine; `?db=N&user=U&password=P` |
 /// | `etcd://[user:password@]host[:port][,…][/prefix]` | an etcd cluster by its members, by default port 2379 |
-/// | `etcds://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
+/// | `zk://[user:password@]host[:port][,…][/prefix]` | a ZooKeeper ensemble, by default port 2181 |
+/// | `consul://[:token@]host[:port][,…][/prefix]` | a Consul cluster by its agents, by default port 8500 |
+/// | `etcds://…`, `zks://…`, `consuls://…` | the same with TLS; `?ca=FILE`, `?cert=FILE&key=FILE` |
+/// | `postgres://user[:password]@host[:port][,…]/database` | a PostgreSQL database, by default port 5432; `?sslmode=`, `?sslrootcert=FILE`, `?sslcert=FILE&sslkey=FILE`, `?schema=quorlock` |
 /// | `file:`, `file:/directory` | a directory on this machine |
 /// | `memory:`, `memory:label` | this process |
 ///
-/// Servers take `?durable=yes` if they sync every write to disk. A directory takes `?filesystem=any` if only
+/// Servers take `?durable=yes` if they sync every write to disk, a database if no failover loses a commit. A directory takes `?filesystem=any` if only
 /// this machine uses it, whatever its file system. User, password and path may be percent-encoded. Neither
 /// [`fmt::Display`] nor [`fmt::Debug`] shows a password.
 #[derive(Clone, PartialEq, Eq)]
@@ -47,8 +68,8 @@ pub struct NodeUrl {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     Server(Server),
-    #[cfg_attr(not(feature = "etcd"), allow(dead_code))]
     Cluster(Cluster),
+    Database(Box<Database>),
     Directory(Directory),
     Process(String),
 }
@@ -80,15 +101,65 @@ pub(crate) struct Server {
     pub(crate) durable: Option<bool>,
 }
 
-/// How to reach an etcd cluster.
+/// How to reach a cluster whose own consensus decides.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Cluster {
+    pub(crate) kind: ClusterKind,
     /// Its members; one at least.
     pub(crate) endpoints: Vec<Endpoint>,
-    /// User and password.
-    pub(crate) login: Option<(String, String)>,
+    pub(crate) user: Option<String>,
+    /// The password; Consul's token.
+    pub(crate) password: Option<String>,
     /// What all keys begin with.
     pub(crate) prefix: String,
+}
+
+/// The kinds of clusters, with what their addresses begin with, with and without TLS, and their port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClusterKind {
+    Etcd,
+    ZooKeeper,
+    Consul,
+}
+
+impl ClusterKind {
+    pub(crate) const ALL: [Self; 3] = [Self::Etcd, Self::ZooKeeper, Self::Consul];
+
+    /// The schemes without and with TLS.
+    pub(crate) fn schemes(self) -> (&'static str, &'static str) {
+        match self {
+            ClusterKind::Etcd => ("etcd", "etcds"),
+            ClusterKind::ZooKeeper => ("zk", "zks"),
+            ClusterKind::Consul => ("consul", "consuls"),
+        }
+    }
+
+    /// The kind that `scheme` names, and whether it is with TLS.
+    pub(crate) fn of_scheme(scheme: &str) -> Option<(Self, bool)> {
+        let scheme = scheme.to_ascii_lowercase();
+        Self::ALL.into_iter().find_map(|kind| match kind.schemes() {
+            (plain, _) if scheme == plain => Some((kind, false)),
+            (_, tls) if scheme == tls => Some((kind, true)),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn port(self, tls: bool) -> u16 {
+        match self {
+            ClusterKind::Etcd => 2379,
+            ClusterKind::ZooKeeper => 2181,
+            ClusterKind::Consul => 8500 + u16::from(tls),
+        }
+    }
+
+    /// The feature of this library that brings it, and whether it was built with that.
+    pub(crate) fn feature(self) -> (&'static str, bool) {
+        match self {
+            ClusterKind::Etcd => ("etcd", cfg!(feature = "etcd")),
+            ClusterKind::ZooKeeper => ("zookeeper", cfg!(feature = "zookeeper")),
+            ClusterKind::Consul => ("consul", cfg!(feature = "consul")),
+        }
+    }
 }
 
 impl Cluster {
@@ -120,7 +191,10 @@ impl NodeUrl {
     pub fn kind(&self) -> NodeKind {
         match self.place {
             Place::Server(_) => NodeKind::Redis,
-            Place::Cluster(_) => NodeKind::Etcd,
+            Place::Cluster(Cluster { kind: ClusterKind::Etcd, .. }) => NodeKind::Etcd,
+            Place::Cluster(Cluster { kind: ClusterKind::ZooKeeper, .. }) => NodeKind::ZooKeeper,
+            Place::Cluster(Cluster { kind: ClusterKind::Consul, .. }) => NodeKind::Consul,
+            Place::Database(_) => NodeKind::Postgres,
             Place::Directory(_) => NodeKind::File,
             Place::Process(_) => NodeKind::Memory,
         }
@@ -130,7 +204,8 @@ impl NodeUrl {
     pub fn has_password(&self) -> bool {
         match &self.place {
             Place::Server(server) => server.password.is_some(),
-            Place::Cluster(cluster) => cluster.login.is_some(),
+            Place::Cluster(cluster) => cluster.password.is_some(),
+            Place::Database(database) => database.password.is_some(),
             Place::Directory(_) | Place::Process(_) => false,
         }
     }
@@ -145,6 +220,7 @@ impl NodeUrl {
                 Endpoint::Unix(path) => format!("unix:{}", tidy(path).display()),
             },
             Place::Cluster(cluster) => cluster.to_string(),
+            Place::Database(database) => database.to_string(),
             Place::Directory(directory) => match &directory.path {
                 Some(path) => format!("file:{}", tidy(path).display()),
                 None => "file:".to_owned(),
@@ -160,12 +236,14 @@ impl NodeUrl {
                 Endpoint::Tcp { host, port, .. } => authority(host, *port),
                 Endpoint::Unix(path) => path.display().to_string(),
             },
-            Place::Cluster(_) | Place::Directory(_) | Place::Process(_) => self.to_string(),
+            Place::Cluster(_) | Place::Database(_) | Place::Directory(_) | Place::Process(_) => {
+                self.to_string()
+            }
         }
     }
 }
 
-/// The addresses in a text that separates them by commas. The members of an etcd cluster are one address,
+/// The addresses in a text that separates them by commas. The members of a cluster are one address,
 /// although commas separate them, too: a part without a scheme belongs to the address before it.
 pub fn split_list(text: &str) -> Vec<String> {
     let mut urls: Vec<String> = Vec::new();
@@ -179,8 +257,8 @@ pub fn split_list(text: &str) -> Vec<String> {
 }
 
 fn is_cluster(url: &str) -> bool {
-    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-    scheme.is_some_and(|scheme| matches!(scheme.as_str(), "etcd" | "etcds"))
+    url.split_once("://")
+        .is_some_and(|(scheme, _)| ClusterKind::of_scheme(scheme).is_some() || Database::has_scheme(scheme))
 }
 
 fn has_scheme(piece: &str) -> bool {
@@ -210,6 +288,7 @@ impl fmt::Display for NodeUrl {
         match &self.place {
             Place::Server(server) => server.fmt(f),
             Place::Cluster(cluster) => cluster.fmt(f),
+            Place::Database(database) => database.fmt(f),
             Place::Directory(directory) => directory.fmt(f),
             Place::Process(label) => write!(f, "memory:{}", Encoded { text: label, slashes: 0 }),
         }
@@ -280,7 +359,8 @@ impl fmt::Display for Server {
 impl fmt::Display for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_tls = |endpoint: &Endpoint| matches!(endpoint, Endpoint::Tcp { tls: Some(_), .. });
-        f.write_str(if self.endpoints.iter().any(is_tls) { "etcds://" } else { "etcd://" })?;
+        let (plain, tls) = self.kind.schemes();
+        write!(f, "{}://", if self.endpoints.iter().any(is_tls) { tls } else { plain })?;
         for (at, endpoint) in self.endpoints.iter().enumerate() {
             write!(f, "{}{endpoint}", if at == 0 { "" } else { "," })?;
         }

@@ -1,18 +1,18 @@
 //! Parsing a node's address.
 
 use crate::error::url::UrlError;
-use crate::node::url::{Cluster, Directory, Endpoint, Place, Server, TlsFiles};
+use crate::node::url::postgres::{self, Database};
+use crate::node::url::{Cluster, ClusterKind, Directory, Endpoint, Place, Server, TlsFiles};
 use std::path::PathBuf;
 
 const REDIS_PORT: u16 = 6379;
-const ETCD_PORT: u16 = 2379;
 /// A database number over this is a typing error.
 const MAX_DB: u32 = 1 << 24;
 /// Replaces, in errors, what may be a piece of a password.
-const HIDDEN: &str = "...";
+pub(super) const HIDDEN: &str = "...";
 const FILE_OPTIONS: &str = "filesystem; a `?` in a path is written %3F";
 const PLAIN_OPTIONS: &str = "db, durable, user, password";
-const CLUSTER_OPTIONS: &str = "user, password; with etcds:// also ca, cert, key";
+const CLUSTER_OPTIONS: &str = "user, password; with TLS also ca, cert, key";
 const TLS_CLUSTER_OPTIONS: &str = "user, password, ca, cert, key";
 const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 
@@ -20,23 +20,30 @@ const TLS_OPTIONS: &str = "db, durable, user, password, ca, cert, key";
 pub(crate) fn parse(text: &str) -> Result<Place, UrlError> {
     let text = text.trim();
     if let Some(port) = bare_address(text) {
-        let scheme = if port == ETCD_PORT { "etcd" } else { "redis" };
+        let of_port = ClusterKind::ALL.into_iter().find(|kind| kind.port(false) == port);
+        let scheme = match of_port {
+            Some(kind) => kind.schemes().0,
+            None if port == postgres::PORT => "postgres",
+            None => "redis",
+        };
         return Err(UrlError::NoScheme { address: text.into(), scheme });
     }
     let (scheme, rest) = text.split_once(':').ok_or_else(|| unknown_scheme(text))?;
     match scheme.to_ascii_lowercase().as_str() {
         "redis" | "valkey" => tcp(scheme, rest, None),
         "rediss" | "valkeys" => tcp(scheme, rest, Some(TlsFiles::default())),
-        "unix" | "redis+unix" | "valkey+unix" => unix(scheme, rest),
-        "etcd" | "etcds" if !cfg!(feature = "etcd") => {
-            Err(UrlError::NotBuilt { scheme: scheme.to_owned(), feature: "etcd" })
+        "unix" | "redis+unix" | "valkey+unix" | "file" if !cfg!(unix) => {
+            Err(UrlError::NotOnThisSystem { scheme: scheme.to_owned() })
         }
-        "etcd" => cluster(scheme, rest, None),
-        "etcds" => cluster(scheme, rest, Some(TlsFiles::default())),
+        "unix" | "redis+unix" | "valkey+unix" => unix(scheme, rest),
         "file" => file(rest),
+        scheme if Database::has_scheme(scheme) => Ok(Place::Database(postgres::parse(scheme, rest)?.into())),
         "memory" => Ok(Place::Process(decode(rest.trim_start_matches('/'), "label")?)),
-        // The text after it may hold a secret.
-        _ => Err(unknown_scheme(scheme)),
+        _ => match ClusterKind::of_scheme(scheme) {
+            Some((kind, is_tls)) => cluster(kind, scheme, rest, is_tls.then(TlsFiles::default)),
+            // The text after it may hold a secret.
+            None => Err(unknown_scheme(scheme)),
+        },
     }
 }
 
@@ -116,8 +123,16 @@ fn tcp(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, Url
     Ok(Place::Server(server))
 }
 
-/// An etcd cluster: its members, and what keys begin with.
-fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place, UrlError> {
+/// A cluster: its members, and what keys begin with.
+fn cluster(
+    kind: ClusterKind,
+    scheme: &str,
+    rest: &str,
+    mut tls: Option<TlsFiles>,
+) -> Result<Place, UrlError> {
+    if let (feature, false) = kind.feature() {
+        return Err(UrlError::NotBuilt { scheme: scheme.to_owned(), feature });
+    }
     let Parts { credentials, address, path, query } = Parts::of(scheme, rest)?;
     let (user, password) = credentials.map_or(Ok((None, None)), user_and_password)?;
     let allowed = |tls| if tls { TLS_CLUSTER_OPTIONS } else { CLUSTER_OPTIONS };
@@ -133,15 +148,22 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
         UrlError::Option { option, .. } => UrlError::Option { option, allowed: allowed(tls.is_some()) },
         other => other,
     })?;
-    let login = match (server.user, server.password) {
-        (Some(user), Some(password)) => Some((user, password)),
-        (None, None) => None,
-        (user, _) => {
-            let what = if user.is_some() { "password" } else { "user" };
-            return Err(UrlError::Missing { scheme: format!("{scheme}://"), what });
+    let (user, password) = (server.user, server.password);
+    let missing = match (kind, user.is_some(), password.is_some()) {
+        // A token belongs to no user.
+        (ClusterKind::Consul, true, _) => {
+            let (value, allowed) = (HIDDEN.into(), "a token, as in consul://:TOKEN@host");
+            return Err(UrlError::Value { option: "user", value, allowed });
         }
+        (_, true, false) => Some("password"),
+        (ClusterKind::Etcd | ClusterKind::ZooKeeper, false, true) => Some("user"),
+        _ => None,
     };
-    let member = |address: &str| match host_and_port(address.trim(), ETCD_PORT)? {
+    if let Some(what) = missing {
+        return Err(UrlError::Missing { scheme: format!("{scheme}://"), what });
+    }
+    let port = kind.port(tls.is_some());
+    let member = |address: &str| match host_and_port(address.trim(), port)? {
         (host, _) if host.is_empty() => Err(no_host(scheme)),
         (host, port) => Ok(Endpoint::Tcp { host, port, tls: tls.clone() }),
     };
@@ -153,20 +175,20 @@ fn cluster(scheme: &str, rest: &str, mut tls: Option<TlsFiles>) -> Result<Place,
         return Err(UrlError::Value { option: "prefix", value: prefix, allowed });
     }
     let prefix = if prefix.is_empty() { Cluster::PREFIX.to_owned() } else { prefix };
-    Ok(Place::Cluster(Cluster { endpoints, login, prefix }))
+    Ok(Place::Cluster(Cluster { kind, endpoints, user, password, prefix }))
 }
 
 /// What an address with a host consists of.
-struct Parts<'a> {
-    credentials: Option<&'a str>,
-    address: &'a str,
+pub(super) struct Parts<'a> {
+    pub(super) credentials: Option<&'a str>,
+    pub(super) address: &'a str,
     /// What follows the slash.
-    path: &'a str,
-    query: Option<&'a str>,
+    pub(super) path: &'a str,
+    pub(super) query: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
-    fn of(scheme: &str, rest: &'a str) -> Result<Self, UrlError> {
+    pub(super) fn of(scheme: &str, rest: &'a str) -> Result<Self, UrlError> {
         let (place, query) = split_query(rest.strip_prefix("//").ok_or_else(|| no_host(scheme))?);
         // A password with a bare `?` would be taken apart there, and its pieces shown in an error.
         if query.is_some_and(|query| query.contains('@')) {
@@ -182,11 +204,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn no_host(scheme: &str) -> UrlError {
+pub(super) fn no_host(scheme: &str) -> UrlError {
     UrlError::Missing { scheme: format!("{scheme}://"), what: "host" }
 }
 
-fn user_and_password(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
+pub(super) fn user_and_password(text: &str) -> Result<(Option<String>, Option<String>), UrlError> {
     let (user, password) = match text.split_once(':') {
         Some((user, password)) => (user, Some(decode(password, "password")?)),
         None => (text, None),
@@ -195,12 +217,12 @@ fn user_and_password(text: &str) -> Result<(Option<String>, Option<String>), Url
     Ok((filled(user), password.and_then(filled)))
 }
 
-fn filled(text: String) -> Option<String> {
+pub(super) fn filled(text: String) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
 /// Host in lower case and port; `default` unless one is given.
-fn host_and_port(address: &str, default: u16) -> Result<(String, u16), UrlError> {
+pub(super) fn host_and_port(address: &str, default: u16) -> Result<(String, u16), UrlError> {
     let (host, port) = match address.strip_prefix('[') {
         Some(rest) => {
             let (host, rest) = rest.split_once(']').ok_or_else(|| bad_host(address))?;
@@ -287,7 +309,7 @@ fn apply(server: &mut Server, mut tls: Option<&mut TlsFiles>, query: Option<&str
     }
 }
 
-fn yes_or_no(option: &'static str, value: &str) -> Result<bool, UrlError> {
+pub(super) fn yes_or_no(option: &'static str, value: &str) -> Result<bool, UrlError> {
     match value.to_ascii_lowercase().as_str() {
         "yes" | "true" | "1" => Ok(true),
         "no" | "false" | "0" => Ok(false),
@@ -295,7 +317,7 @@ fn yes_or_no(option: &'static str, value: &str) -> Result<bool, UrlError> {
     }
 }
 
-fn file_option(option: &'static str, value: &str) -> Result<PathBuf, UrlError> {
+pub(super) fn file_option(option: &'static str, value: &str) -> Result<PathBuf, UrlError> {
     match decode(value, option)? {
         path if path.is_empty() => {
             Err(UrlError::Value { option, value: String::new(), allowed: "the path of a PEM file" })
@@ -312,7 +334,7 @@ fn split_query(text: &str) -> (&str, Option<&str>) {
 }
 
 /// Undoes percent-encoding.
-fn decode(text: &str, part: &'static str) -> Result<String, UrlError> {
+pub(super) fn decode(text: &str, part: &'static str) -> Result<String, UrlError> {
     let bad = || UrlError::Encoding { part };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

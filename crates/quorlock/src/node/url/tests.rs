@@ -99,7 +99,7 @@ fn the_members_of_a_cluster_are_one_address() {
     let Place::Cluster(read) = url("etcd://ann:s%40cret@A,b:7000,[::1]/team%2Fx/").place else { panic!() };
     let member = |host: &str, port| Endpoint::Tcp { host: host.into(), port, tls: None };
     assert_eq!(read.endpoints, [member("a", 2379), member("b", 7000), member("::1", 2379)]);
-    assert_eq!(read.login, Some(("ann".into(), "s@cret".into())));
+    assert_eq!((read.user.as_deref(), read.password.as_deref()), (Some("ann"), Some("s@cret")));
     assert_eq!(read.prefix, "team/x");
     let shown = url("etcds://ann:hunter2@a,b?ca=/ca.pem");
     assert_eq!((shown.to_string().as_str(), shown.kind()), ("etcds://a:2379,b:2379", NodeKind::Etcd));

@@ -69,9 +69,13 @@ impl RedisServer {
 
     pub(super) fn expire(&mut self, caller: &Caller, spec: &Spec, words: &[&[u8]]) -> Answer {
         let key = words[1];
-        let unit = if spec.command == Command::Expire { 1_000 } else { 1 };
+        let (from, unit) = match spec.command {
+            Command::Pexpireat => (0, 1),
+            Command::Expire => (self.now.millis(), 1_000),
+            _ => (self.now.millis(), 1),
+        };
         let options = ExpireOptions::parse(&words[3..])?;
-        let when = expiry(self.now.millis(), number(words[2])?, unit);
+        let when = expiry(from, number(words[2])?, unit);
         let when = when.ok_or_else(|| {
             Reply::Error(format!("ERR invalid expire time in '{}' command", spec.name).into())
         })?;

@@ -2,9 +2,11 @@
 
 mod collections;
 mod connection;
+mod hashes;
 mod keys;
 mod scripting;
 mod server;
+mod sorted_sets;
 mod strings;
 
 pub(super) use scripting::{Replacement, Script};
@@ -56,12 +58,19 @@ impl RedisServer {
             Command::Delex => self.delex(caller, words),
             Command::Zadd => self.zadd(caller, words),
             Command::Zscore => self.zscore(caller, words),
+            Command::Zcard => self.zcard(caller, words),
+            Command::Zcount => self.zcount(caller, words),
+            Command::Zrange => self.zrange(caller, words),
+            Command::Zrangebyscore => self.zrangebyscore(caller, words),
+            Command::Zrem => self.zrem(caller, words),
+            Command::Hget => self.hget(caller, words),
+            Command::Hdel => self.hdel(caller, words),
             Command::Lpush => self.lpush(caller, words),
             Command::Hset => self.hset(caller, words),
             Command::Sadd => self.sadd(caller, words),
             Command::Del => Ok(self.del(caller, words)),
             Command::Exists => Ok(self.exists(caller, words)),
-            Command::Expire | Command::Pexpire => self.expire(caller, spec, words),
+            Command::Expire | Command::Pexpire | Command::Pexpireat => self.expire(caller, spec, words),
             Command::Ttl | Command::Pttl => Ok(self.ttl(caller, spec, words)),
             Command::Type => Ok(self.type_of(caller, words)),
             Command::Scan => self.scan(caller, words),

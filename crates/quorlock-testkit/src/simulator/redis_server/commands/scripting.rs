@@ -53,10 +53,10 @@ impl RedisServer {
             return Err(Reply::error("ERR Number of keys can't be greater than number of args"));
         }
         let hash = match spec.command {
-            Command::Evalsha => String::from_utf8_lossy(words[1]).to_ascii_lowercase(),
+            Command::Evalsha => String::from_utf8_lossy(words[1]).to_ascii_lowercase().into(),
             _ => hash_of(words[1]),
         };
-        if !self.scripts.contains_key(hash.as_str()) {
+        if !self.scripts.contains_key(&hash) {
             if spec.command == Command::Evalsha {
                 return Err(Reply::error(match self.version {
                     Version::Valkey9 => "NOSCRIPT No matching script.",
@@ -65,7 +65,7 @@ impl RedisServer {
             }
             self.load(words[1])?;
         }
-        let Some((hash, script)) = self.scripts.get_key_value(hash.as_str()) else {
+        let Some((hash, script)) = self.scripts.get_key_value(&hash) else {
             return Err(Reply::error("ERR the script is gone"));
         };
         let (hash, script) = (hash.clone(), script.clone());
@@ -96,7 +96,7 @@ impl RedisServer {
     }
 
     fn load(&mut self, text: &[u8]) -> Result<Arc<str>, Reply> {
-        let hash: Arc<str> = hash_of(text).into();
+        let hash = hash_of(text);
         if !self.scripts.contains_key(&hash) {
             let script = self.prepare(text);
             lua::compile(&script).map_err(|message| {
@@ -119,7 +119,7 @@ impl RedisServer {
             }
         }
         let runs: Arc<[u8]> = if is_changed { runs.into_bytes().into() } else { text.into() };
-        let runs_hash = hash_of(&runs).into();
+        let runs_hash = hash_of(&runs);
         Script { text: text.into(), runs, runs_hash }
     }
 }

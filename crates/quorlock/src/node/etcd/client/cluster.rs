@@ -6,28 +6,10 @@
 
 use crate::context::mutex::Mutex;
 use crate::node::NodeError;
-use crate::node::etcd::client::api::protocol;
-use crate::node::etcd::client::json::number;
-use serde::Deserialize;
+use crate::node::etcd::client::errors::protocol;
+use crate::node::etcd::client::messages::Header;
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
-
-/// What each answer begins with.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Header {
-    #[serde(deserialize_with = "number")]
-    cluster_id: u64,
-    #[serde(deserialize_with = "number")]
-    revision: u64,
-}
-
-/// An answer, of which only the header is read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Headed {
-    pub(crate) header: Header,
-}
 
 /// A member that answers.
 #[derive(Clone, Copy, Debug)]
@@ -76,10 +58,11 @@ impl Cluster {
             return Err(error);
         }
         state.foreign.remove(&member.number);
-        if header.revision < at_least {
-            state.restored = Some(NodeError::Restored { seen: at_least, found: header.revision });
+        let revision = u64::try_from(header.revision).unwrap_or_default();
+        if revision < at_least {
+            state.restored = Some(NodeError::Restored { seen: at_least, found: revision });
         }
-        state.revision = state.revision.max(header.revision);
+        state.revision = state.revision.max(revision);
         state.restored.clone().map_or(Ok(()), Err)
     }
 
@@ -107,7 +90,7 @@ mod tests {
     const A: Member<'_> = Member { number: 0, authority: "a:1" };
     const B: Member<'_> = Member { number: 1, authority: "b:1" };
 
-    fn header(cluster_id: u64, revision: u64) -> Header {
+    fn header(cluster_id: u64, revision: i64) -> Header {
         Header { cluster_id, revision }
     }
 

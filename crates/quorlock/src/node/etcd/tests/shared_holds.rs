@@ -1,7 +1,7 @@
 //! Shared holds, upgrades and downgrades on real clusters.
 
 use super::*;
-use crate::node::contract_modes::{downgrade, leave, share};
+use crate::node::contract_modes::{downgrade, leave, share, upgrade};
 
 fn with_ttl(command: Command, ttl: Duration) -> Command {
     let Command::Acquire(acquire) = command else { panic!("no acquire") };
@@ -14,28 +14,21 @@ fn value(command: &Command) -> Vec<u8> {
     acquire.value().into_bytes()
 }
 
-async fn stored(store: &Store, key: &[u8]) -> Option<json::Entry> {
-    store.api.read(key).await.unwrap()
-}
-
 /// The key of the shared hold of a client on `a`.
 fn shared(store: &Store, holder: u8) -> Vec<u8> {
-    store.keys(&name("a")).shared(&token(holder))
+    store.keys(&name("a")).hold(Mode::Shared, &token(holder))
 }
 
-/// The answer to a shared acquire was not waited for, and it comes to the cluster after its release.
+/// Goal: S8. The answer to a shared acquire was lost, and it comes to the cluster after its release.
 #[tokio::test]
-async fn a_shared_acquire_that_is_still_on_its_way_when_it_was_undone_leaves_nothing() {
+async fn a_shared_acquire_that_arrives_after_it_was_undone_leaves_nothing() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
     store.execute(&share("a", 2, 4)).await.unwrap();
-    let lease = store.keys(&name("a")).lease(&token(1));
-    store.api.grant(lease, TTL).await.unwrap();
-    let reply = store.execute(&leave("a", 1)).await.unwrap();
+    let reply = store.undo(&leave("a", 1)).await.unwrap();
     assert!(matches!(reply, Reply::Denied(Denied::Gone)), "{reply:?}");
-    let late = json::put(&shared(&store, 1), &value(&share("a", 1, 5)), lease);
-    let refused = store.api.execute(&json::Txn::default().then(late)).await.unwrap_err();
-    assert!(refused.to_string().contains("lease not found"), "{refused}");
+    let reply = store.execute(&share("a", 1, 5)).await.unwrap();
+    assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{reply:?}");
     assert_eq!(stored(&store, &shared(&store, 1)).await, None);
     assert!(stored(&store, &shared(&store, 2)).await.is_some(), "other readers go on");
 }
@@ -77,45 +70,33 @@ async fn two_upgraders_at_once_never_both_succeed() {
         });
         let raised = usize::from(is_raised(first.unwrap())) + usize::from(is_raised(second.unwrap()));
         assert!(raised <= 1, "in round {round}");
-        let held = stored(&one, &one.keys(&name("a")).lock).await;
+        let holds = [1, 3].map(|holder| held(&one, holder));
+        let held = stored(&one, &holds[0]).await.or(stored(&one, &holds[1]).await);
         assert_eq!(held.is_some(), raised == 1, "in round {round}");
         one.execute(&leave("a", 1)).await.unwrap();
         other.execute(&leave("a", 3)).await.unwrap();
     }
 }
 
-/// Goal: whatever comes between the read and the write of a command, no reader and no writer hold a name
-/// at once.
+/// Goal: whatever comes between the read and the write of an upgrade, no reader and no writer hold a name at
+/// once.
 #[tokio::test]
-async fn a_holder_that_comes_between_look_and_change_excludes_the_other_kind() {
-    let (writer, reader) = (acquire("a", 2, 7, TTL, false), share("a", 2, 7));
-    let reader_key = format!("quorlock/lock/a\t{}", token(2));
-    let table = [
-        (false, share("a", 1, 9), "quorlock/lock/a", value(&writer)),
-        (false, share("a", 1, 9), "quorlock/writer/a", Vec::new()),
-        (false, acquire("a", 1, 9, TTL, false), reader_key.as_str(), value(&reader)),
-        (true, upgrade("a", 1, 9), reader_key.as_str(), value(&reader)),
-        (true, upgrade("a", 1, 9), "quorlock/lock/a", value(&writer)),
-    ];
-    for (is_held, command, key, theirs) in table {
-        let etcd = Arc::new(Etcd::start(1));
-        let direct = store(&etcd.url());
-        if is_held {
-            direct.execute(&with_ttl(share("a", 1, 5), 30 * TTL)).await.unwrap();
-        }
-        let (there, text) = (etcd.clone(), String::from_utf8(theirs.clone()).unwrap());
-        let at = key.to_owned();
-        let store = store(&meddled(&etcd, move || write(&there, &at, &text)).await);
-        let reply = store.execute(&command).await.unwrap();
-        assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{command:?}: {reply:?}");
-        assert_eq!(stored(&direct, key.as_bytes()).await.unwrap().value, theirs, "{command:?}");
-        let ours = stored(&direct, &shared(&direct, 1)).await.map(|ours| ours.value);
-        assert_eq!(ours, is_held.then(|| value(&share("a", 1, 5))), "as before: {command:?}");
-        assert_eq!(store.was_refused(&name("a"), &token(1)), !is_held, "{command:?}");
-        // That of the counter, and that of the hold.
-        let leases_left = 1 + usize::from(is_held);
-        until("the lease of the attempt is gone", SOON, async || leases(&etcd) == leases_left).await;
-    }
+async fn a_reader_that_comes_between_look_and_upgrade_stays() {
+    let etcd = Arc::new(Etcd::start(1));
+    let direct = store(&etcd.url());
+    direct.execute(&with_ttl(share("a", 1, 5), 30 * TTL)).await.unwrap();
+    let url = etcd.url();
+    let meddle = move || {
+        blocking(async move {
+            store(&url).execute(&share("a", 2, 7)).await.unwrap();
+        });
+    };
+    let store = store(&meddled(&etcd, meddle).await);
+    let reply = store.execute(&upgrade("a", 1, 9)).await.unwrap();
+    assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{reply:?}");
+    assert_eq!(stored(&direct, &shared(&direct, 2)).await.unwrap().value, value(&share("a", 2, 7)));
+    assert_eq!(stored(&direct, &shared(&direct, 1)).await.unwrap().value, value(&share("a", 1, 5)));
+    assert_eq!(stored(&direct, &held(&direct, 1)).await, None);
 }
 
 /// The answer to an upgrade was not waited for, and it comes to the cluster after its downgrade.
@@ -126,15 +107,15 @@ async fn a_downgrade_ends_an_upgrade_that_is_still_on_its_way() {
     direct.execute(&share("a", 1, 5)).await.unwrap();
     let url = etcd.url();
     let undo = move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let reply =
-            runtime.block_on(async { store(&url).execute(&downgrade("a", 1, u64::MAX)).await.unwrap() });
-        assert!(matches!(reply, Reply::Done(Done::Plain)), "{reply:?}");
+        blocking(async move {
+            let reply = store(&url).execute(&downgrade("a", 1, (5, u64::MAX))).await.unwrap();
+            assert!(matches!(reply, Reply::Done(Done::Plain)), "{reply:?}");
+        });
     };
-    let store = store(&meddled(&etcd, || std::thread::spawn(undo).join().unwrap()).await);
+    let store = store(&meddled(&etcd, undo).await);
     let reply = store.execute(&upgrade("a", 1, 9)).await.unwrap();
     assert!(matches!(reply, Reply::Denied(Denied::Taken)), "{reply:?}");
-    assert_eq!(stored(&direct, &direct.keys(&name("a")).lock).await, None);
+    assert_eq!(stored(&direct, &held(&direct, 1)).await, None);
     assert_eq!(stored(&direct, &shared(&direct, 1)).await.unwrap().value, value(&share("a", 1, 5)));
 }
 
@@ -158,27 +139,8 @@ async fn an_upgrade_that_was_refused_leaves_a_hold_that_can_be_released() {
     ask(&node, &share("a", 1, 5)).await;
     ask(&node, &share("a", 2, 6)).await;
     assert_eq!(ask(&node, &upgrade("a", 1, 7)).await, "taken");
-    assert_eq!(ask(&node, &downgrade("a", 1, u64::MAX)).await, "done", "as it is undone");
+    assert_eq!(ask(&node, &downgrade("a", 1, (5, u64::MAX))).await, "done", "as it is undone");
     assert_eq!(ask(&node, &leave("a", 1)).await, "done");
-}
-
-#[tokio::test]
-async fn holds_and_hold_offs_leave_one_lease_each_and_none_when_they_are_over() {
-    let etcd = Etcd::start(1);
-    let node = node(&etcd.url());
-    let hold_off = |ttl| Command::HoldOffReaders { name: name("a"), ttl };
-    ask(&node, &with_ttl(share("a", 1, 5), 30 * TTL)).await;
-    for _ in 0..3 {
-        assert_eq!(ask(&node, &hold_off(TTL)).await, "done");
-    }
-    until("counter, hold and hold-off", Duration::from_secs(8), async || leases(&etcd) == 3).await;
-    assert_eq!(ask(&node, &hold_off(Duration::ZERO)).await, "done");
-    assert_eq!(ask(&node, &with_ttl(upgrade("a", 1, 6), 30 * TTL)).await, "raised");
-    until("counter and hold", Duration::from_secs(8), async || leases(&etcd) == 2).await;
-    assert_eq!(ask(&node, &downgrade("a", 1, u64::MAX)).await, "done");
-    assert_eq!(leases(&etcd), 2, "it keeps its lease");
-    assert_eq!(ask(&node, &leave("a", 1)).await, "done");
-    until("the counter", SOON, async || leases(&etcd) == 1).await;
 }
 
 #[tokio::test]
@@ -186,10 +148,10 @@ async fn many_readers_are_listed_as_one_name_and_shown_up_to_the_bound() {
     let etcd = Etcd::start(1);
     let store = store(&etcd.url());
     let readers = (0..=crate::node::View::MAX_READERS as u8).map(|number| (number, share("a", number, 5)));
-    let txn = readers.fold(json::Txn::default(), |txn, (number, reader)| {
-        txn.then(json::put(&shared(&store, number), &value(&reader), 0))
+    let txn = readers.fold(txn::Txn::default(), |txn, (number, reader)| {
+        txn.then(txn::put(&shared(&store, number), &value(&reader), 0))
     });
-    store.api.execute(&txn).await.unwrap();
+    store.api.execute(txn).await.unwrap();
     assert_eq!(store.names().await.unwrap(), Names::new([name("a")]));
     let reply = store.execute(&Command::Inspect { name: name("a") }).await.unwrap();
     let Reply::Done(Done::Seen(view)) = reply else { panic!("{reply:?}") };
@@ -221,7 +183,7 @@ async fn a_watch_reports_what_happened_before_it_began() {
         let permit = Command::Acquire(crate::node::Acquire { name: held.clone(), ..permit });
         store.execute(&permit).await.unwrap();
         let since = store.api.cluster.revision();
-        write(&etcd, "other", "");
+        etcd.put("other", "");
         let Command::Release { token, quiet, stored_after_token, may_be_shared, forced, .. } =
             release("x", 1)
         else {
@@ -230,13 +192,34 @@ async fn a_watch_reports_what_happened_before_it_began() {
         let freed = Command::Release { name: held, token, quiet, stored_after_token, may_be_shared, forced };
         store.execute(&freed).await.unwrap();
         let (wakeup, watched) = (Wakeup::new(), name(watched));
-        let watch = watch::Watch::begin(&store, &watched, since, SOON).await.unwrap();
-        let notify = watch::notify(Some(watch), store.clone(), watched, wakeup.clone(), SOON);
+        let hints = Hints::to(&wakeup);
         tokio::select! {
-            () = notify => {}
+            () = store.follow(&watched, since, hints) => panic!("it ended"),
             notified = tokio::time::timeout(SOON / 6, wakeup.notified()) => {
                 notified.expect("it happened after the watch was asked for");
             }
         }
+    }
+}
+
+/// Goal: one stream serves all waiters of a client, and each hears of its own name.
+#[tokio::test]
+async fn watches_of_many_names_are_apart() {
+    let etcd = Etcd::start(1);
+    let node = node(&etcd.url());
+    let names: Vec<String> = (0..20).map(|number| format!("w{number}")).collect();
+    let wakeups: Vec<Wakeup> = names.iter().map(|_| Wakeup::new()).collect();
+    for (text, wakeup) in names.iter().zip(&wakeups) {
+        assert_eq!(ask(&node, &acquire(text, 1, 5, 30 * TTL, false)).await, "raised");
+        node.watch(&name(text), wakeup);
+    }
+    for number in [7, 3] {
+        ask(&node, &release(&names[number], 1)).await;
+        tokio::time::timeout(SOON, wakeups[number].notified()).await.expect("a release notifies");
+    }
+    node.unwatch(&name("w3"));
+    for (number, wakeup) in wakeups.iter().enumerate() {
+        let heard = tokio::time::timeout(Duration::from_millis(1), wakeup.notified()).await.is_ok();
+        assert!(!heard, "w{number} was not released");
     }
 }

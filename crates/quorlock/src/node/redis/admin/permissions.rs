@@ -1,7 +1,9 @@
 //! Which of the commands that we need a server refuses, found by trying each in a form that changes nothing.
 
 use crate::node::redis::admin::session::Session;
-use crate::node::redis::protocol::encode::{EPOCH_KEY, FENCE_KEY, FREE_CHANNEL};
+use crate::node::redis::protocol::encode::{
+    EPOCH_KEY, FENCE_KEY, FREE_CHANNEL, READERS_KEY, SLOTS_KEY, TAKEN_KEY, WAITING_KEY, WRITER_KEY,
+};
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::{classify, is_unknown_command};
 use crate::node::{Denial, NodeError, Purpose};
@@ -15,7 +17,8 @@ struct Probe {
     purpose: Purpose,
 }
 
-/// What a command is tried on.
+/// What a command is tried on. A script is refused as a whole if our user lacks one of the keys that it
+/// declares, so each kind of key is tried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Nothing,
@@ -23,6 +26,18 @@ enum Target {
     Name,
     Fence,
     Epoch,
+    /// The key that exists while a client waits.
+    Waiting,
+    /// The key of a token that was released by force.
+    Taken,
+    /// The labels of shared holders.
+    Readers,
+    /// The key that keeps readers out.
+    Writer,
+    /// The number of slots of a semaphore.
+    Slots,
+    /// One slot.
+    Slot,
     Channel,
 }
 
@@ -30,24 +45,46 @@ const fn probe(command: &'static str, arguments: &'static str, on: Target, purpo
     Probe { command, arguments, on, purpose }
 }
 
-/// Writes are tried on keys that do not exist and are not made (`XX`). The epoch exists, so its write is
-/// one that the server refuses for its grammar, which it checks after the permission.
-const PROBES: [Probe; 20] = [
+/// Writes are tried on keys that do not exist and are not made (`XX`). The epoch and the key of waiters may
+/// exist, and `HSET` has no such form, so these are writes that the server refuses for their grammar, which it
+/// checks after the permission.
+const PROBES: [Probe; 41] = [
     probe("SET", "{} probe XX PX 1000", Target::Name, Purpose::Locking),
     probe("GET", "{}", Target::Name, Purpose::Locking),
     probe("GETRANGE", "{} 0 1", Target::Name, Purpose::Locking),
     probe("PTTL", "{}", Target::Name, Purpose::Locking),
     probe("PEXPIRE", "{} 1000", Target::Name, Purpose::Locking),
     probe("DEL", "{}", Target::Name, Purpose::Locking),
+    probe("TYPE", "{}", Target::Name, Purpose::Locking),
     probe("ZADD", "{} XX GT CH 1 f", Target::Fence, Purpose::Locking),
     probe("ZSCORE", "{} f", Target::Fence, Purpose::Locking),
     probe("EXPIRE", "{} 1", Target::Fence, Purpose::Locking),
+    probe("EXISTS", "{}", Target::Waiting, Purpose::Locking),
+    probe("EXISTS", "{}", Target::Readers, Purpose::Locking),
+    probe("EXISTS", "{}", Target::Taken, Purpose::Locking),
+    probe("SET", "{} probe XX PX 1000", Target::Taken, Purpose::Locking),
     probe("SCRIPT LOAD", "return", Target::Nothing, Purpose::Locking),
     probe("EVAL", "return 0", Target::Nothing, Purpose::Locking),
     probe("EVALSHA", "ffffffffffffffffffffffffffffffffffffffff 0", Target::Nothing, Purpose::Locking),
     probe("TIME", "", Target::Nothing, Purpose::Locking),
     probe("GETRANGE", "{} 0 1", Target::Epoch, Purpose::RestartGuard),
     probe("SET", "{} probe NX XX", Target::Epoch, Purpose::RestartGuard),
+    probe("ZADD", "{} XX 1 f", Target::Name, Purpose::SharedLocks),
+    probe("ZREM", "{} f", Target::Name, Purpose::SharedLocks),
+    probe("ZCARD", "{}", Target::Name, Purpose::SharedLocks),
+    probe("ZCOUNT", "{} 0 1", Target::Name, Purpose::SharedLocks),
+    probe("ZRANGE", "{} -1 -1", Target::Name, Purpose::SharedLocks),
+    probe("ZRANGEBYSCORE", "{} 0 1", Target::Name, Purpose::SharedLocks),
+    probe("PEXPIREAT", "{} 1", Target::Name, Purpose::SharedLocks),
+    probe("HSET", "{} f v f", Target::Readers, Purpose::SharedLocks),
+    probe("HGET", "{} f", Target::Readers, Purpose::SharedLocks),
+    probe("HDEL", "{} f", Target::Readers, Purpose::SharedLocks),
+    probe("DEL", "{}", Target::Writer, Purpose::SharedLocks),
+    probe("SET", "{} probe XX PX 1000", Target::Writer, Purpose::SharedLocks),
+    probe("GET", "{}", Target::Slots, Purpose::Semaphores),
+    probe("SET", "{} probe XX EX 1", Target::Slots, Purpose::Semaphores),
+    probe("SET", "{} probe XX PX 1000", Target::Slot, Purpose::Semaphores),
+    probe("SET", "{} probe NX XX", Target::Waiting, Purpose::Hints),
     probe("PUBLISH", "{} probe", Target::Channel, Purpose::Hints),
     probe("PUBSUB NUMSUB", "probe", Target::Nothing, Purpose::Hints),
     // No connection has the highest number. Never 0: to servers before version 7 that means all connections.
@@ -117,6 +154,12 @@ impl Target {
             Target::Name => Some(name),
             Target::Fence => Some(format!("{FENCE_KEY}{name}")),
             Target::Epoch => Some(EPOCH_KEY.to_owned()),
+            Target::Waiting => Some(WAITING_KEY.to_owned()),
+            Target::Taken => Some(format!("{TAKEN_KEY}{name}")),
+            Target::Readers => Some(format!("{READERS_KEY}{name}")),
+            Target::Writer => Some(format!("{WRITER_KEY}{name}")),
+            Target::Slots => Some(format!("{SLOTS_KEY}{name}")),
+            Target::Slot => Some(format!("quorlock:slot:{name}:0")),
             Target::Channel => Some(format!("{FREE_CHANNEL}{name}")),
         }
     }

@@ -57,7 +57,7 @@ impl SessionCell {
             let mut socket = Socket::new(self.address.open(limit).await?);
             let (ctx, last) = (&self.ctx, self.last.as_ref());
             let greeting = handshake::greet(&mut socket, &self.login, ctx, &self.id, last).await?;
-            Ok((Session { socket }, greeting.connection))
+            Ok::<_, NodeError>((Session { socket }, greeting.connection))
         };
         let (session, connection) = match timeout(limit, attempt).await {
             Ok(outcome) => outcome?,

@@ -203,8 +203,9 @@ impl InFlight {
         {
             let mut state = link.lock();
             state.outbox.forget_script(update.request.command());
-            if update.call.kind == UpdateKind::Vote {
-                // Sent again, it might be executed behind the release that undoes it.
+            if matches!(update.call.kind, UpdateKind::Vote | UpdateKind::Repair) {
+                // Sent again, it might be executed behind the release of what it stores. The next attempt or
+                // extension brings the script.
                 drop(state);
                 update.request.answer(Reply::failed(classify(text)));
             } else {
@@ -301,7 +302,7 @@ fn is_missing_script(text: &[u8], link: &Link) -> bool {
 }
 
 /// Completes an inspection by the shared holders.
-fn dispatch_readers(mut readers: PendingReaders, answer: &Value, link: &Link) -> Result<(), NodeError> {
+fn dispatch_readers(mut readers: Box<PendingReaders>, answer: &Value, link: &Link) -> Result<(), NodeError> {
     if let Value::Error(text) = answer
         && is_missing_script(text, link)
         && !readers.update.call.sends_script
@@ -310,7 +311,7 @@ fn dispatch_readers(mut readers: PendingReaders, answer: &Value, link: &Link) ->
         link.lock().outbox.push_readers(readers);
         return Ok(());
     }
-    let (PendingUpdate { request, call, .. }, mut view) = (readers.update, readers.view);
+    let PendingReaders { update: PendingUpdate { request, call, .. }, mut view } = *readers;
     let reply = match replies::readers(answer, call.call_id) {
         Ok(readers) => {
             if !readers.is_empty() {

@@ -138,13 +138,11 @@ impl Outbox {
     /// Asks for the shared holders of a name, to complete the inspection `request`, which found `view`.
     pub(crate) fn readers(&mut self, request: Request, view: View) {
         let call = self.next_call(UpdateKind::Readers, request.command());
-        self.push_readers(PendingReaders {
-            update: PendingUpdate { request, call, is_guarded: false },
-            view,
-        });
+        let update = PendingUpdate { request, call, is_guarded: false };
+        self.push_readers(Box::new(PendingReaders { update, view }));
     }
 
-    pub(crate) fn push_readers(&mut self, readers: PendingReaders) {
+    pub(crate) fn push_readers(&mut self, readers: Box<PendingReaders>) {
         self.encode_update(&readers.update);
         self.pending.push_back(Pending::Readers(readers));
     }

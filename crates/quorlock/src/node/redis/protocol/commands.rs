@@ -2,7 +2,7 @@
 
 use crate::node::redis::protocol::encode::{EPOCH_KEY, Encoder, WAITING_KEY, millis};
 use crate::node::redis::protocol::scripts::{Hashes, Script};
-use crate::node::{Acquire, Command, View};
+use crate::node::{Acquire, Command, RecordSlots, View};
 use quorlock_core::{Fence, Mode, Name, Token};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -202,10 +202,11 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .number(acquire.proposal.get());
         }
         Command::Acquire(acquire) => {
-            start(out, Script::Upgrade, 3, 5)
+            start(out, Script::Upgrade, 4, 5)
                 .arg(acquire.name.as_str())
                 .fence_key(&acquire.name)
                 .readers_key(&acquire.name)
+                .taken_key(&acquire.name, &acquire.token)
                 .token(&acquire.token)
                 .number(millis(acquire.ttl))
                 .number(call.call_id)
@@ -235,14 +236,15 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .number(at_least.get())
                 .number(call.call_id);
         }
-        Command::Downgrade { name, token, at_most } => {
-            start(out, Script::Downgrade, 2, 4)
+        Command::Downgrade { name, token, at_most, fence } => {
+            start(out, Script::Downgrade, 2, 5)
                 .arg(name.as_str())
                 .readers_key(name)
                 .token(token)
                 .number(call.call_id)
                 .free_channel(name.as_str())
-                .number(at_most.get());
+                .number(at_most.get())
+                .number(fence.get());
         }
         Command::Inspect { name } => {
             start(out, Script::Readers, 2, 2)
@@ -251,12 +253,18 @@ pub(crate) fn update(out: &mut Vec<u8>, hashes: &Hashes, command: &Command, call
                 .number(call.call_id)
                 .number(View::MAX_READERS as u64);
         }
-        Command::Slots { name, count, replace } => {
+        Command::Slots { name, count, record } => {
             let mut command = start(out, Script::Slots, 1 + *count as usize, 3).slots_key(name);
             for slot in 0..*count {
                 command = command.arg(Name::of_slot(name, slot).as_str());
             }
-            command.number(call.call_id).number(u64::from(*count)).arg(if *replace { "1" } else { "0" });
+            let record = match record {
+                RecordSlots::Nothing => "n",
+                RecordSlots::IfNone => "i",
+                RecordSlots::Replace => "r",
+                RecordSlots::Refused => "d",
+            };
+            command.number(call.call_id).number(u64::from(*count)).arg(record);
         }
         // Plain commands, or a batch of their own.
         Command::Release { .. } | Command::HoldOffReaders { .. } => {}

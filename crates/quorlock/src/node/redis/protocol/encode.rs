@@ -9,14 +9,14 @@ pub(crate) const FENCE_KEY: &str = "quorlock:fence:{";
 /// What the channel for hints about a name starts with; the name and [`KEY_END`] follow.
 pub(crate) const FREE_CHANNEL: &str = "quorlock:free:{";
 /// What the key of a token that was released by force starts with; the name, `}:` and the token follow.
-const TAKEN_KEY: &str = "quorlock:taken:{";
+pub(crate) const TAKEN_KEY: &str = "quorlock:taken:{";
 /// What the key with the labels of a name's shared holders starts with; the name and [`KEY_END`] follow.
-const READERS_KEY: &str = "quorlock:readers:{";
+pub(crate) const READERS_KEY: &str = "quorlock:readers:{";
 /// What the key starts with that exists while a client waits to hold a name exclusively that others share;
 /// the name and [`KEY_END`] follow.
-const WRITER_KEY: &str = "quorlock:writer:{";
+pub(crate) const WRITER_KEY: &str = "quorlock:writer:{";
 /// What the key with the number of a semaphore's slots starts with; its name and [`KEY_END`] follow.
-const SLOTS_KEY: &str = "quorlock:slots:{";
+pub(crate) const SLOTS_KEY: &str = "quorlock:slots:{";
 /// What ends a key or channel of one name.
 pub(crate) const KEY_END: &str = "}";
 /// The key that exists while a client waits for any name.
@@ -48,7 +48,8 @@ impl<'a> Encoder<'a> {
         self.parts(&[decimal(number, &mut digits)])
     }
 
-    /// One argument made of several pieces.
+    /// One argument made of several pieces. Inlined, pieces of a constant length need no call to copy them.
+    #[inline(always)]
     pub(crate) fn parts(self, parts: &[&[u8]]) -> Self {
         length(self.0, b'$', parts.iter().map(|part| part.len() as u64).sum());
         for part in parts {

@@ -3,7 +3,7 @@
 use crate::node::redis::protocol::commands::UpdateKind;
 use crate::node::redis::protocol::resp::Value;
 use crate::node::redis::protocol::server_errors::classify;
-use crate::node::{Content, Denied, Done, NodeError, Reply, SlotsView, View};
+use crate::node::{Content, Denied, Done, NodeError, RefusedSlots, Reply, SlotsView, View};
 use quorlock_core::{Fence, StoredLock};
 use std::time::Duration;
 
@@ -62,13 +62,27 @@ fn fields_of(kind: UpdateKind, fields: &[Value]) -> Reply {
         (UpdateKind::Vote | UpdateKind::Repair, [Value::Integer(1)]) => Reply::Done(Done::Raised),
         (UpdateKind::Vote, [Value::Integer(0)]) => Reply::Done(Done::Unraised { counter: None }),
         (UpdateKind::Repair, [Value::Integer(0)]) => Reply::Done(Done::Raised),
-        (UpdateKind::Slots, [Value::Integer(_), Value::Text(taken)]) => {
-            let recorded = fields[0].number().and_then(|recorded| u32::try_from(recorded).ok());
-            let taken = taken.iter().map(|slot| *slot != b'0').collect();
-            Reply::Done(Done::Slots(Box::new(SlotsView { recorded: recorded.unwrap_or_default(), taken })))
+        (UpdateKind::Slots, [recorded @ Value::Integer(_), Value::Text(taken), refused @ ..]) => {
+            let refused = match refused {
+                [] => None,
+                [count, seconds] => count.number().zip(seconds.number()),
+                _ => return odd("a script"),
+            };
+            Reply::Done(Done::Slots(Box::new(SlotsView {
+                recorded: count_of(recorded.number()),
+                refused: refused.and_then(|(count, seconds)| {
+                    Some(RefusedSlots::new(count_of(Some(count))?, Duration::from_secs(seconds)))
+                }),
+                taken: taken.iter().map(|slot| *slot != b'0').collect(),
+            })))
         }
         _ => odd("a script"),
     }
+}
+
+/// A number of slots. A record that is none of ours counts as none.
+fn count_of(number: Option<u64>) -> Option<u32> {
+    u32::try_from(number?).ok().filter(|count| *count > 0)
 }
 
 /// The shared holders that a script answered; `None` if something else is stored, or if the answer belongs to

@@ -135,5 +135,5 @@ async fn a_port_without_tls_is_distinct_from_a_mute_server() {
     let port = forward(&server.socket(), None).await;
     let node = connect(&format!("rediss://localhost:{port}?ca={}", ca.file("ca.pem").display()), calm());
     let error = cause(ask(&node, vote("a", 1, 7)).await);
-    assert!(error.to_string().contains("a port without TLS is a `redis://` one"), "{error}");
+    assert!(error.to_string().contains("a port without TLS needs the scheme without TLS"), "{error}");
 }

@@ -1,7 +1,6 @@
 //! What is left when a connection ends, and answers that no honest server gives.
 
 use super::*;
-use crate::node::FastRelease;
 use crate::node::redis::connection::in_flight::InFlight;
 use crate::node::redis::link::state::{LinkState, Phase};
 use crate::node::redis::pipeline::outbox::Outbox;
@@ -9,6 +8,7 @@ use crate::node::redis::pipeline::pending::{Pending, PendingRelease, PendingUpda
 use crate::node::redis::protocol::commands::{UpdateCall, UpdateKind};
 use crate::node::redis::protocol::compare_and_delete::CompareAndDelete;
 use crate::node::redis::protocol::resp::Value;
+use crate::node::{AcquireKind, FastRelease};
 use std::collections::VecDeque;
 
 fn releasing(lock: &str, by: u8) -> PendingRelease {
@@ -142,6 +142,25 @@ async fn a_script_that_was_sent_whole_is_not_sent_again() {
     in_flight.pending.push_back(Pending::Update(change));
     in_flight.on_value(unknown(), &node.link).unwrap();
     assert!(node.link.lock().outbox.is_empty());
+}
+
+/// Goal: a repair that is sent again is not executed behind the release that was sent after it. Votes of
+/// scripts are not sent again either.
+#[tokio::test]
+async fn what_stores_a_lock_is_not_sent_again_when_the_server_lacks_its_script() {
+    for kind in [UpdateKind::Repair, UpdateKind::Vote] {
+        let node = connect("redis://127.0.0.1:1", calm());
+        let mut in_flight = InFlight::default();
+        let Command::Acquire(mut acquire) = vote("a", 1, 7) else { panic!("no vote") };
+        acquire.kind = AcquireKind::Repair;
+        let (request, reply) = Request::channel(Command::Acquire(acquire));
+        let call = UpdateCall { kind, call_id: 2, sends_script: false };
+        in_flight.pending.push_back(Pending::Update(PendingUpdate { request, call, is_guarded: true }));
+        let unknown = Value::Error("NOSCRIPT No matching script. Please use EVAL.".into());
+        in_flight.on_value(unknown, &node.link).unwrap();
+        assert!(node.link.lock().outbox.is_empty(), "{kind:?}");
+        assert!(matches!(reply.await, Reply::Failed(_)));
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 -- Makes an exclusive hold shared, for as long as it lasts. KEYS: the name, the labels of its shared holders.
 -- ARGV: the token, the call id, the channel of its hints, the highest fence of the hold that is given up: a
--- later upgrade has a higher one. Answers the call id, 0 gone, -1 taken.
+-- later upgrade has a higher one; the fence of the hold, because an upgrade that failed has stored another.
+-- Answers the call id, 0 gone, -1 taken.
 local call, name, labels, token = redis.call, KEYS[1], KEYS[2], ARGV[1]
 local kind = call('TYPE', name).ok
 if kind == 'none' then return 0 end
@@ -17,7 +18,7 @@ local time = call('TIME')
 local ends = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + left + 1)
 call('DEL', name, labels)
 call('ZADD', name, ends, token)
-call('HSET', labels, token, string.sub(stored, 34))
+call('HSET', labels, token, ARGV[5] .. (string.match(stored, '^%x+ %d+(.*)$') or ''))
 call('PEXPIREAT', name, ends)
 call('PEXPIREAT', labels, ends)
 -- Readers that wait can have it now.

@@ -7,23 +7,21 @@ local call, name, labels, token = redis.call, KEYS[1], KEYS[3], ARGV[1]
 local kind = call('TYPE', name).ok
 local is_ours = kind == 'zset' and call('EXISTS', labels) == 1
 if kind ~= 'none' and not is_ours then return -1 end
-if ARGV[6] == 'r' then
-  if call('EXISTS', KEYS[5]) == 1 or (is_ours and call('ZSCORE', name, token)) then return -1 end
-elseif call('EXISTS', KEYS[4]) == 1 then
-  return -1
-end
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for _, ended in ipairs(call('ZRANGEBYSCORE', name, '-inf', now, 'LIMIT', 0, 100)) do
   call('ZREM', name, ended)
   call('HDEL', labels, ended)
 end
+-- A vote that arrives twice neither ends what was extended since, nor takes back its stamp.
+if call('EXISTS', ARGV[6] == 'r' and KEYS[5] or KEYS[4]) == 1 or call('ZSCORE', name, token) then return -1 end
 if call('ZCARD', name) >= 10000 then return redis.error_reply('ERR 10000 clients share the name already') end
 local raised = 1
 if tonumber(ARGV[4]) > 0 then raised = call('ZADD', KEYS[2], 'GT', 'CH', ARGV[4], 'f') end
+-- First what may fail, because something else is stored there: a name without an end would stay for ever.
+call('HSET', labels, token, ARGV[4] .. ' ' .. ARGV[5])
 -- A millisecond more, because `now` is rounded down.
 call('ZADD', name, string.format('%.0f', now + ARGV[2] + 1), token)
-call('HSET', labels, token, ARGV[4] .. ' ' .. ARGV[5])
 local last = call('ZRANGE', name, -1, -1, 'WITHSCORES')[2]
 call('PEXPIREAT', name, last)
 call('PEXPIREAT', labels, last)
