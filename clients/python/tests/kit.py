@@ -16,7 +16,10 @@ from urllib.parse import urlsplit
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 PROGRAM = os.environ.get("QUORLOCK_PROGRAM", str(ROOT / "target/debug/quorlock"))
-sys.path.insert(0, str(HERE.parent))
+# The package in this repository, whose sidecar client needs no build; or the one that is installed.
+IS_INSTALLED = "QUORLOCK_INSTALLED" in os.environ
+if not IS_INSTALLED:
+    sys.path.insert(0, str(HERE.parent))
 
 
 def _environment(**more):
@@ -164,7 +167,7 @@ class Caller:
     """A program that uses the client, in a process of its own that can be paused."""
 
     def __init__(self, script, *arguments):
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+        environment = {**os.environ, **({} if IS_INSTALLED else {"PYTHONPATH": str(HERE.parent)})}
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment}
         self._program = subprocess.Popen([sys.executable, "-c", script, *arguments], **pipes)
 

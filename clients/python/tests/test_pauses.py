@@ -6,8 +6,8 @@ import unittest
 from types import SimpleNamespace
 
 import kit
-import quorlock
-from quorlock import Client, LockLost
+from quorlock import sidecar as quorlock_sidecar
+from quorlock.sidecar import Client, LockLost
 
 # No wait in here is meant to last so long; a loaded machine is.
 LONG = 30
@@ -32,13 +32,13 @@ def until(is_so):
 
 TAKES = """
 import sys
-from quorlock import Client
+from quorlock.sidecar import Client
 print(Client(sys.argv[1]).acquire("late", ttl=2, wait=60).remaining, flush=True)
 """
 
 HOLDS = """
 import os, sys, time
-from quorlock import Client, LockLost
+from quorlock.sidecar import Client, LockLost
 with Client(sys.argv[1]).hold("stale", ttl=2) as hold:
     print("held", flush=True)
     sys.stdin.readline()
@@ -99,22 +99,22 @@ class Pauses(unittest.TestCase):
 
     def test_clocks_of_two_machines_may_run_apart(self):
         said = {"request_age_ms": 100_000, "remaining_ms": 5_000, "deadline_boot_ms": 0}
-        asked = quorlock._now() - 100
+        asked = quorlock_sidecar._now() - 100
         arrived = (asked + 0.001) * 1000
-        ours = quorlock._end({**said, "deadline_boot_ms": arrived + 105_000}, asked)
+        ours = quorlock_sidecar._end({**said, "deadline_boot_ms": arrived + 105_000}, asked)
         self.assertAlmostEqual(ours, asked + 105)
         # A thousandth of the time that was measured on two clocks.
-        another = quorlock._end({**said, "deadline_boot_ms": arrived + 9e9}, asked)
+        another = quorlock_sidecar._end({**said, "deadline_boot_ms": arrived + 9e9}, asked)
         self.assertAlmostEqual(another, asked + 105 - 0.1)
 
     def test_the_clock_goes_on_while_the_machine_sleeps(self):
         """Goal: no system is read by a clock that stands still, where it has one that does not."""
         linux = SimpleNamespace(CLOCK_BOOTTIME=7, CLOCK_MONOTONIC_RAW=4, clock_gettime=lambda clock: clock)
-        self.assertEqual(quorlock._clock(linux, "linux")(), 7)
+        self.assertEqual(quorlock_sidecar._clock(linux, "linux")(), 7)
         macos = SimpleNamespace(CLOCK_MONOTONIC_RAW=4, clock_gettime=lambda clock: clock, monotonic=None)
-        self.assertEqual(quorlock._clock(macos, "darwin")(), 4, "`monotonic` stands still there")
+        self.assertEqual(quorlock_sidecar._clock(macos, "darwin")(), 4, "`monotonic` stands still there")
         windows = SimpleNamespace(monotonic=lambda: 1)
-        self.assertEqual(quorlock._clock(windows, "win32")(), 1)
+        self.assertEqual(quorlock_sidecar._clock(windows, "win32")(), 1)
 
     def test_an_event_that_was_read_late_extends_nothing(self):
         """Goal: what the sidecar said before a pause is as old afterwards as it is."""

@@ -1,6 +1,6 @@
 """Locks from the quorlock sidecar (`quorlock serve`), with nothing but the standard library.
 
-    from quorlock import lock
+    from quorlock.sidecar import lock
 
     with lock("invoice:42", ttl=30, wait=10) as lease:
         pay(fence=lease.fence)      # let the database refuse an older fence
@@ -18,7 +18,7 @@ connection cannot last as long as the lock, `Client.acquire`, `extend` and `rele
 The sidecar is named by `Client(url=...)`, else by QUORLOCK_SIDECAR ("http://127.0.0.1:7420" or
 "unix:/run/quorlock.sock"), and its token by `Client(token=...)`, else by QUORLOCK_SIDECAR_TOKEN.
 
-Times are seconds, or `timedelta`.
+Times are seconds, or `timedelta`. This file needs no other: copy it under any name, or install the package `quorlock`.
 """
 
 from __future__ import annotations
@@ -734,9 +734,10 @@ class Election:
         found = self._client._ask("GET", _path(self.name, "elections"))["leader"]
         return None if found is None else _leader(found)
 
-    def observe(self, *, after: Optional[int] = None) -> Iterator[Leader]:
+    def observe(self, *, after: Optional[int] = None) -> Iterator[Optional[Leader]]:
         """The current leader, and each that follows, by rising terms; from the one after term `after` if that is given.
 
+        `None` when nobody leads any more, after a leader that you know.
         It ends only with an error: `Unreachable` if the sidecar ends. Then go on after the last term that you saw.
         """
         connection = self._client._address.connect(max(self._client._timeout, SILENCE))
@@ -753,6 +754,8 @@ class Election:
                     raise Unreachable("the sidecar ended the stream of leaders")
                 if event[0] == "leader":
                     yield _leader(event[1])
+                elif event[0] == "vacant":
+                    yield None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._client._unreachable(error) from error
         finally:
@@ -875,8 +878,8 @@ def _end(said: Mapping[str, Any], asked: float) -> float:
 
     We sent the request at `asked`, the sidecar got it after that, and `request_age_ms` later it counted `remaining_ms`.
     """
-    age, left = said["request_age_ms"] / 1000, said["remaining_ms"] / 1000
-    arrived = said["deadline_boot_ms"] / 1000 - left - age
+    age, left = float(said["request_age_ms"]) / 1000, float(said["remaining_ms"]) / 1000
+    arrived = float(said["deadline_boot_ms"]) / 1000 - left - age
     # On our own clock, the request arrived between our sending it and our reading of what was said.
     is_our_clock = asked - ROUNDING <= arrived <= _now() - age + ROUNDING
     return asked + age * (1 if is_our_clock else 1 - DRIFT) + left
@@ -928,7 +931,8 @@ def _holder(found: Optional[Mapping[str, Any]]) -> Optional[Holder]:
 
 def _readers(found: Optional[Sequence[Mapping[str, Any]]]) -> List[Reader]:
     known = ("owner", "pid", "since", "reason", "fence", "token")
-    return [Reader(**{key: one.get(key) for key in known}) for one in found or ()]
+    shown: List[Dict[str, Any]] = [{key: one.get(key) for key in known} for one in found or ()]
+    return [Reader(**one) for one in shown]
 
 
 def _leader(found: Mapping[str, Any]) -> Leader:
@@ -950,10 +954,10 @@ def _ms(time_: Optional[Seconds]) -> Optional[int]:
 def _clock(clocks: Any, platform: str) -> Callable[[], float]:
     """Reads a clock that goes on while the machine sleeps."""
     if hasattr(clocks, "CLOCK_BOOTTIME"):
-        return lambda: clocks.clock_gettime(clocks.CLOCK_BOOTTIME)
+        return lambda: float(clocks.clock_gettime(clocks.CLOCK_BOOTTIME))
     if platform == "darwin":
-        return lambda: clocks.clock_gettime(clocks.CLOCK_MONOTONIC_RAW)
-    return clocks.monotonic
+        return lambda: float(clocks.clock_gettime(clocks.CLOCK_MONOTONIC_RAW))
+    return lambda: float(clocks.monotonic())
 
 
 _now = _clock(time, sys.platform)

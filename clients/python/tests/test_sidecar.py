@@ -1,4 +1,4 @@
-"""The Python client against real sidecars and real servers: python3 -m unittest discover clients/python/tests"""
+"""The sidecar client against real sidecars and real servers: python3 -m unittest discover clients/python/tests"""
 
 import asyncio
 import json
@@ -18,10 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import kit
-import quorlock
-from quorlock import BadRequest, Client, Forbidden, Held, LockLost, NamesHeld, NoPermit, NoQuorum, ShuttingDown
-from quorlock import SlotsDiffer, TooManyNames
-from quorlock import TooManyWaiters, Unauthorized, Unreachable, WaitOver
+from quorlock import sidecar as quorlock_sidecar
+from quorlock.sidecar import BadRequest, Client, Forbidden, Held, LockLost, NamesHeld, NoPermit, NoQuorum, ShuttingDown
+from quorlock.sidecar import SlotsDiffer, TooManyNames
+from quorlock.sidecar import TooManyWaiters, Unauthorized, Unreachable, WaitOver
 
 # No wait in here is meant to last so long; a loaded machine is.
 LONG = 30
@@ -125,10 +125,10 @@ class Holding(unittest.TestCase):
 
     def test_a_killed_holder_frees_it_at_once(self):
         script = (
-            "import sys, time; from quorlock import Client\n"
+            "import sys, time; from quorlock.sidecar import Client\n"
             "with Client(sys.argv[1]).hold('killed', ttl=30): print('held', flush=True); time.sleep(600)"
         )
-        environment = {**os.environ, "PYTHONPATH": os.path.dirname(quorlock.__file__)}
+        environment = {**os.environ, "PYTHONPATH": str(Path(quorlock_sidecar.__file__).parent.parent)}
         command = [sys.executable, "-c", script, sidecar.url]
         holder = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
         self.assertEqual(holder.stdout.readline(), b"held\n")
@@ -159,7 +159,7 @@ class Holding(unittest.TestCase):
     def test_the_environment_names_the_sidecar(self):
         os.environ["QUORLOCK_SIDECAR"] = sidecar.unix
         try:
-            with quorlock.lock("environment", ttl=30, wait=10) as lease:
+            with quorlock_sidecar.lock("environment", ttl=30, wait=10) as lease:
                 self.assertGreater(lease.fence, 0)
         finally:
             del os.environ["QUORLOCK_SIDECAR"]
@@ -237,12 +237,15 @@ class Together(unittest.TestCase):
     def test_one_leads_after_another_and_followers_see_it(self):
         election = client.election("chair/1")
         self.assertIsNone(election.leader())
-        seen, led = [], threading.Event()
+        seen, vacancies, led = [], [], threading.Event()
 
         def follow():
             for leader in election.observe():
-                seen.append((leader.value, leader.term))
-                if len(seen) == 2:
+                if leader is None:
+                    vacancies.append(len(seen))
+                else:
+                    seen.append((leader.value, leader.term))
+                if vacancies and vacancies[-1] == 2:
                     return
 
         def second():
@@ -266,6 +269,8 @@ class Together(unittest.TestCase):
         candidate.join(LONG)
         self.assertEqual(seen, [("a:1", first.term), ("b:2", led.term)])
         self.assertGreater(led.term, first.term)
+        self.assertFalse(follower.is_alive(), "it saw that nobody leads after the second")
+        self.assertNotIn(0, vacancies)
         with self.assertRaises(BadRequest):
             election.campaign("").__enter__()
 
@@ -314,7 +319,7 @@ class Tokens(unittest.TestCase):
             (lambda: client.hold("x", ttl=0).__enter__(), "bad_ttl"),
             (lambda: client.hold("new\nline").__enter__(), "bad_name"),
         ):
-            with self.subTest(code=code), self.assertRaises(quorlock.QuorlockError) as caught:
+            with self.subTest(code=code), self.assertRaises(quorlock_sidecar.QuorlockError) as caught:
                 call()
             self.assertLess(caught.exception.status, 500)
             if code is not None:
@@ -493,6 +498,15 @@ class Others(unittest.TestCase):
         if shutil.which("promtool"):
             checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
             self.assertEqual((checked.returncode, checked.stdout + checked.stderr), (0, ""))
+
+    def test_the_file_alone_is_enough(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            shutil.copy(quorlock_sidecar.__file__, Path(scratch) / "locks.py")
+            script = "import locks, sys; print(locks.Client(sys.argv[1]).acquire('alone').fence, 'quorlock' in sys.modules)"
+            environment = {**os.environ, "PYTHONPATH": scratch}
+            command = [sys.executable, "-c", script, sidecar.url]
+            said = subprocess.run(command, env=environment, cwd=scratch, capture_output=True, text=True, check=True).stdout
+        self.assertRegex(said, r"^\d+ False$")
 
     def test_the_overview_is_there(self):
         found = client.overview()
