@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" />
 /** Locks from the quorlock sidecar. Times are milliseconds. */
 
 import type { RequestOptions } from "node:https";
@@ -168,8 +169,11 @@ export class Election {
   campaign(value: string, options?: Pick<LockOptions, "ttlMs" | "waitMs" | "owner" | "signal">): Promise<Leadership>;
   /** Who leads now; null if nobody does. */
   leader(): Promise<Leader | null>;
-  /** The current leader, and each that follows, by rising terms. It ends only with an error. */
-  observe(options?: { after?: number; signal?: AbortSignal }): AsyncGenerator<Leader, never, void>;
+  /**
+   * The current leader, and each that follows, by rising terms; null when nobody leads any more. It ends only with an
+   * error.
+   */
+  observe(options?: { after?: number; signal?: AbortSignal }): AsyncGenerator<Leader | null, never, void>;
 }
 
 export class Client {

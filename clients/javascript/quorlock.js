@@ -49,6 +49,11 @@ const OVER = "its time ran out and the sidecar did not extend it";
 /** Timers stand still while the machine sleeps, so the deadline is looked at once a second. */
 const LONGEST_TIMER_MS = 1_000;
 
+// Node before 18.18 has no such symbol. Compilers that translate `await using` look for it there.
+if (!Symbol.asyncDispose) {
+  Object.defineProperty(Symbol, "asyncDispose", { value: Symbol("Symbol.asyncDispose") });
+}
+
 /** What went wrong, and what to do about it. `code` is the sidecar's word for it. */
 export class QuorlockError extends Error {
   /** @param {string} detail */
@@ -420,6 +425,11 @@ export class Hold {
     if (this.lost) throw this.signal.reason;
   }
 
+  /** The end of a block with `await using lease = await lock("name")`. */
+  [Symbol.asyncDispose]() {
+    return this.release();
+  }
+
   /** Lets go, and waits until the sidecar has done so, 2 s at most. */
   async release() {
     if (!this.#isReleased) {
@@ -496,15 +506,6 @@ export class Hold {
   }
 }
 
-// `await using lease = await lock("name")`, where the language has it.
-if (Symbol.asyncDispose) {
-  Object.defineProperty(Hold.prototype, Symbol.asyncDispose, {
-    value() {
-      return this.release();
-    },
-  });
-}
-
 /** A won election, until `release`; everything else is as with a lock. Stop leading when its signal aborts. */
 export class Leadership extends Hold {
   /** What was published. */
@@ -541,8 +542,9 @@ export class Election {
   }
 
   /**
-   * The current leader, and each that follows, by rising terms; from the one after term `after` if that is given. It
-   * ends only with an error: Unreachable if the sidecar ends. Then go on after the last term that you saw.
+   * The current leader, and each that follows, by rising terms; from the one after term `after` if that is given.
+   * null when nobody leads any more, after a leader that you know. It ends only with an error: Unreachable if the
+   * sidecar ends. Then go on after the last term that you saw.
    */
   async *observe({ after, signal } = {}) {
     const answer = await this.#calls.observe(after, signal);
@@ -550,6 +552,7 @@ export class Election {
     const leaders = [];
     const events = new Events((kind, data) => {
       if (kind === "leader") leaders.push(data);
+      if (kind === "vacant") leaders.push(null);
     });
     answer.socket?.setTimeout(SILENCE_MS, () => answer.destroy(new Error("the sidecar is silent")));
     let cause;

@@ -1,0 +1,3 @@
+module github.com/quorlock/quorlock/clients/go
+
+go 1.23
