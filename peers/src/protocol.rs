@@ -14,6 +14,23 @@ pub enum Workload {
     One,
     /// Every client holds a name of its own all the time.
     Held,
+    /// Every client shares a name of its own.
+    SharedOwn,
+    /// All clients share one name.
+    SharedOne,
+    /// Every client takes several names of its own together.
+    Names,
+    /// Every client takes a permit of a semaphore of its own.
+    PermitsOwn,
+    /// All clients take permits of one semaphore.
+    PermitsOne,
+}
+
+impl Workload {
+    /// Whether all clients use one name.
+    pub fn is_one_name(self) -> bool {
+        matches!(self, Workload::One | Workload::SharedOne | Workload::PermitsOne)
+    }
 }
 
 /// The flags of a contestant.
@@ -32,6 +49,12 @@ pub struct Order {
     pub warmup: f64,
     #[arg(long, value_enum, default_value = "own")]
     pub workload: Workload,
+    /// How many names are taken together, in `names`.
+    #[arg(long, default_value_t = 1)]
+    pub names: usize,
+    /// How many slots a semaphore has, in `permits-own` and `permits-one`.
+    #[arg(long, default_value_t = 1)]
+    pub slots: u32,
     /// How long a lock is held.
     #[arg(long, default_value_t = 0)]
     pub hold_us: u64,
@@ -55,6 +78,11 @@ impl Order {
             Workload::Own => "own",
             Workload::One => "one",
             Workload::Held => "held",
+            Workload::SharedOwn => "shared-own",
+            Workload::SharedOne => "shared-one",
+            Workload::Names => "names",
+            Workload::PermitsOwn => "permits-own",
+            Workload::PermitsOne => "permits-one",
         };
         let mut flags = vec![
             ("--nodes", self.nodes.join(",")),
@@ -66,6 +94,10 @@ impl Order {
             ("--prefix", self.prefix.clone()),
             ("--ttl-ms", self.ttl_ms.to_string()),
         ];
+        // Contestants of other languages, and of earlier commits, know only what they take part in.
+        flags.extend((self.workload == Workload::Names).then(|| ("--names", self.names.to_string())));
+        let is_semaphore = matches!(self.workload, Workload::PermitsOwn | Workload::PermitsOne);
+        flags.extend(is_semaphore.then(|| ("--slots", self.slots.to_string())));
         flags.extend(self.node_timeout_ms.map(|limit| ("--node-timeout-ms", limit.to_string())));
         flags.extend(self.ledger.as_ref().map(|file| ("--ledger", file.display().to_string())));
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
@@ -73,9 +105,9 @@ impl Order {
 
     /// The name that `client` takes.
     pub fn name(&self, client: usize) -> String {
-        match self.workload {
-            Workload::One => self.prefix.clone(),
-            Workload::Own | Workload::Held => format!("{}:{client}", self.prefix),
+        match self.workload.is_one_name() {
+            true => self.prefix.clone(),
+            false => format!("{}:{client}", self.prefix),
         }
     }
 

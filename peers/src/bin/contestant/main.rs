@@ -5,6 +5,7 @@ mod floor;
 mod ledger;
 mod mutex;
 mod quorlock_lock;
+mod quorlock_primitives;
 mod redis_crate;
 mod rslock_lock;
 mod sidecar;
@@ -85,7 +86,8 @@ fn answer(outcome: &Outcome) -> Result<()> {
     std::process::exit(0)
 }
 
-fn refuse_held(order: &Order) -> Result<()> {
-    anyhow::ensure!(order.workload != Workload::Held, "keeps no lock alive");
+fn refuse_others(order: &Order) -> Result<()> {
+    let has_it = matches!(order.workload, Workload::Own | Workload::One);
+    anyhow::ensure!(has_it, "has no such lock, or keeps none alive");
     Ok(())
 }

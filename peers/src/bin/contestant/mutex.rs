@@ -1,7 +1,7 @@
 //! No lock service at all: a mutex in memory, for what the work under the lock alone allows.
 
 use crate::drive::{self, Library};
-use crate::refuse_held;
+use crate::refuse_others;
 use anyhow::Result;
 use peers::protocol::Order;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 pub async fn run(order: Order) -> Result<()> {
-    refuse_held(&order)?;
+    refuse_others(&order)?;
     drive::run(InMemory::default(), order).await
 }
 

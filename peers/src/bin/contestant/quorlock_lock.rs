@@ -1,6 +1,7 @@
 //! quorlock.
 
 use crate::drive::{self, Library};
+use crate::quorlock_primitives::{Semaphores, Sets, Sharing};
 use crate::usage::Usage;
 use crate::{answer, told, versions};
 use anyhow::{Result, ensure};
@@ -19,15 +20,23 @@ pub async fn run(order: Order, mode: Mode) -> Result<()> {
     let locker = locker(&order, &mode)?;
     // Some workloads run with nodes that do not answer.
     let _ = locker.connect().await;
-    if order.workload == Workload::Held {
-        return hold(&locker, &order).await;
+    match order.workload {
+        Workload::Held => hold(&locker, &order).await,
+        Workload::Own | Workload::One => drive::run(Quorlock(locker), order).await,
+        Workload::SharedOwn | Workload::SharedOne => drive::run(Sharing(locker), order).await,
+        Workload::Names => drive::run(Sets { locker, names: order.names }, order).await,
+        Workload::PermitsOwn | Workload::PermitsOne => {
+            drive::run(Semaphores { locker, slots: order.slots }, order).await
+        }
     }
-    drive::run(Quorlock(locker), order).await
 }
 
 /// Lets nodes vote that are known to be new. Those that do not answer are left as they are.
 pub async fn init(order: Order) -> Result<()> {
-    let done = locker(&order, &Mode::Default)?.init_fresh_nodes().await;
+    // Not measured, and a loaded machine may take a while.
+    let builder = Locker::builder().nodes(&order.nodes).ttl(order.ttl());
+    let patient = builder.node_timeout(Duration::from_secs(2)).connect_timeout(Duration::from_secs(3));
+    let done = patient.build()?.init_fresh_nodes().await;
     let fresh = done.iter().filter(|report| matches!(report.outcome, NodeOutcome::Yes)).count();
     ensure!(fresh > order.nodes.len() / 2, "too few nodes could be marked as fresh: {done:?}");
     Ok(())

@@ -1,7 +1,7 @@
 //! A plain Redlock on the redis crate: one multiplexed connection per node, all nodes at once, waits for all.
 
 use crate::drive::{self, Library};
-use crate::{refuse_held, versions};
+use crate::{refuse_others, versions};
 use anyhow::Result;
 use futures_util::future::join_all;
 use peers::protocol::Order;
@@ -13,7 +13,7 @@ const RELEASE: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
 
 pub async fn run(order: Order) -> Result<()> {
-    refuse_held(&order)?;
+    refuse_others(&order)?;
     let mut nodes = Vec::new();
     for url in &order.nodes {
         nodes.push(redis::Client::open(url.as_str())?.get_multiplexed_async_connection().await?);

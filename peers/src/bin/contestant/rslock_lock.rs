@@ -1,14 +1,14 @@
 //! The rslock crate, with its own retries (3 with 200 ms between them).
 
 use crate::drive::{self, Library};
-use crate::{refuse_held, versions};
+use crate::{refuse_others, versions};
 use anyhow::Result;
 use peers::protocol::Order;
 use rslock::{LockGuard, LockManager};
 use std::time::Duration;
 
 pub async fn run(order: Order) -> Result<()> {
-    refuse_held(&order)?;
+    refuse_others(&order)?;
     let locks = LockManager::new(order.nodes.clone());
     let ttl = order.ttl();
     drive::run(Rslock { locks, ttl }, order).await

@@ -1,7 +1,7 @@
 //! quorlock through its sidecar: a process of its own, asked over a unix socket by clients on kept connections.
 
 use crate::drive::{self, Library};
-use crate::{refuse_held, versions};
+use crate::{refuse_others, versions};
 use anyhow::{Context, Result, bail, ensure};
 use peers::protocol::Order;
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::sync::OnceCell;
 
 pub async fn run(order: Order) -> Result<()> {
-    refuse_held(&order)?;
+    refuse_others(&order)?;
     drive::run(Sidecar::start(&order)?, order).await
 }
 

@@ -23,6 +23,10 @@ pub struct Cell {
     pub clients: usize,
     pub processes: usize,
     pub load: Workload,
+    /// How many names are taken together.
+    pub names: usize,
+    /// How many slots a semaphore has.
+    pub slots: u32,
     pub trouble: Trouble,
     pub ttl_ms: u64,
     pub hold_us: u64,
@@ -84,6 +88,9 @@ const GROWING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "red
 /// Those that keep a lock alive by themselves.
 const KEEPING: &[&str] = &["quorlock", "node-redlock", "redisson"];
 
+/// What only quorlock offers on a majority of nodes.
+const PRIMITIVES: &[&str] = &["quorlock"];
+
 const BASE: Cell = Cell {
     workload: "W1",
     what: "own names",
@@ -91,6 +98,8 @@ const BASE: Cell = Cell {
     clients: 100,
     processes: 1,
     load: Workload::Own,
+    names: 1,
+    slots: 1,
     trouble: Trouble::None,
     ttl_ms: 10_000,
     hold_us: 0,
@@ -128,5 +137,47 @@ pub fn cells() -> Vec<Cell> {
         roster: KEEPING,
         ..BASE
     });
+    for nodes in [1, 5] {
+        cells.extend(primitives(Cell { nodes, roster: PRIMITIVES, ..BASE }));
+    }
+    cells
+}
+
+/// Shared locks, several names and permits, to compare with W1 on as many nodes.
+fn primitives(base: Cell) -> Vec<Cell> {
+    let shared = Cell { workload: "W7-shared", what: "shared, own names", load: Workload::SharedOwn, ..base };
+    let mut cells = vec![shared];
+    cells.extend([1, 10, 100].map(|clients| Cell {
+        workload: "W7-readers",
+        what: "readers of one name",
+        clients,
+        load: Workload::SharedOne,
+        ..base
+    }));
+    let sets = [(2, "2 names together"), (4, "4 names together"), (16, "16 names together")];
+    cells.extend(sets.map(|(names, what)| Cell {
+        workload: "W8-names",
+        what,
+        load: Workload::Names,
+        names,
+        ..base
+    }));
+    let own = [(4, "own semaphores of 4 slots"), (16, "own semaphores of 16 slots")];
+    cells.extend(own.map(|(slots, what)| Cell {
+        workload: "W9-permits",
+        what,
+        load: Workload::PermitsOwn,
+        slots,
+        ..base
+    }));
+    let one = [(4, "one semaphore of 4 slots"), (16, "one semaphore of 16 slots")];
+    cells.extend(one.map(|(slots, what)| Cell {
+        workload: "W9-contended",
+        what,
+        load: Workload::PermitsOne,
+        slots,
+        hold_us: 1_000,
+        ..base
+    }));
     cells
 }

@@ -102,9 +102,9 @@ fn order(cell: &Cell, stage: &Stage<'_>, seconds: f64, warmup: f64, process: usi
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let run =
         if process == 0 { RUNS.fetch_add(1, Ordering::Relaxed) } else { RUNS.load(Ordering::Relaxed) - 1 };
-    let prefix = match cell.load {
-        Workload::One => format!("bench:{run}"),
-        Workload::Own | Workload::Held => format!("bench:{run}:{process}"),
+    let prefix = match cell.load.is_one_name() {
+        true => format!("bench:{run}"),
+        false => format!("bench:{run}:{process}"),
     };
     Order {
         nodes: stage.urls.clone(),
@@ -112,6 +112,8 @@ fn order(cell: &Cell, stage: &Stage<'_>, seconds: f64, warmup: f64, process: usi
         seconds,
         warmup,
         workload: cell.load,
+        names: cell.names,
+        slots: cell.slots,
         hold_us: cell.hold_us,
         prefix,
         ttl_ms: cell.ttl_ms,
