@@ -168,6 +168,7 @@ type recorder struct {
 	mutex          sync.Mutex
 	sent, answered bytes.Buffer
 	open           []net.Conn
+	isStopped      bool
 }
 
 func newRecorder(t *testing.T, url string, change func([]byte) []byte) *recorder {
@@ -185,15 +186,29 @@ func newRecorder(t *testing.T, url string, change func([]byte) []byte) *recorder
 				caller.Close()
 				continue
 			}
-			r.mutex.Lock()
-			r.open = append(r.open, caller, server)
-			r.mutex.Unlock()
+			if !r.keep(caller, server) {
+				return
+			}
 			go r.pass(caller, server, &r.sent, nil)
 			go r.pass(server, caller, &r.answered, change)
 		}
 	}()
 	t.Cleanup(r.stop)
 	return r
+}
+
+// keep reports false, and closes the connections, if the recorder was stopped while they came about.
+func (r *recorder) keep(connections ...net.Conn) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.isStopped {
+		for _, one := range connections {
+			one.Close()
+		}
+		return false
+	}
+	r.open = append(r.open, connections...)
+	return true
 }
 
 func (r *recorder) pass(from, to net.Conn, kept *bytes.Buffer, change func([]byte) []byte) {
@@ -225,6 +240,7 @@ func (r *recorder) stop() {
 	r.listener.Close()
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	r.isStopped = true
 	for _, one := range r.open {
 		one.Close()
 	}

@@ -72,6 +72,7 @@ export class Sidecar {
 export class Recorder {
   answered = "";
   #open = [];
+  #isStopped = false;
 
   /** `change`: what callers get instead of an answer. */
   static async start(url, change = (bytes) => bytes) {
@@ -85,6 +86,7 @@ export class Recorder {
       });
       sidecar.on("end", () => caller.end());
       recorder.#open.push(caller, sidecar);
+      if (recorder.#isStopped) recorder.stop();
       for (const one of [caller, sidecar]) one.on("error", () => {});
       caller.pipe(sidecar);
     });
@@ -95,6 +97,7 @@ export class Recorder {
   }
 
   stop() {
+    this.#isStopped = true;
     this.server.close();
     for (const one of this.#open) one.destroy();
   }

@@ -86,5 +86,6 @@ test("TypeScript accepts what is right, and what it makes of `await using` relea
     assert.fail(error.stdout);
   }
   assert.equal(said, "");
-  assert.equal(run("sample.js").trim(), "42 read 2 0 true number function");
+  // Either slot is free, and which one is tried first is drawn.
+  assert.match(run("sample.js").trim(), /^42 read 2 [01] true number function$/);
 });

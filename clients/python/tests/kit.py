@@ -104,6 +104,7 @@ class Recorder:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._sent, self._answered, self._open = [], [], []
+        self._is_stopped = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -122,6 +123,8 @@ class Recorder:
                 return
             server = socket.create_connection(self._to)
             self._open += [caller, server]
+            if self._is_stopped:
+                return self.stop()
             threading.Thread(target=self._pass, args=(caller, server, self._sent, bytes), daemon=True).start()
             threading.Thread(target=self._pass, args=(server, caller, self._answered, self._change), daemon=True).start()
 
@@ -136,6 +139,7 @@ class Recorder:
             pass
 
     def stop(self):
+        self._is_stopped = True
         for one in (self._listener, *self._open):
             try:
                 one.shutdown(socket.SHUT_RDWR)  # Wakes the threads, which `close` does not.

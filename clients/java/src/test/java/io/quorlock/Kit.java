@@ -213,6 +213,7 @@ final class Kit {
                     Socket caller = listener.accept();
                     Socket server = new Socket(host, port);
                     open.addAll(List.of(caller, server));
+                    if (listener.isClosed()) close();
                     daemon(() -> pass(caller, server, sent, UnaryOperator.identity()));
                     daemon(() -> pass(server, caller, answered, change));
                 } catch (IOException error) {
