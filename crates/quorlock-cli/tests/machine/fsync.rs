@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 /// The system calls of `quorlock run x -- true` up to the start of the command, one per line, each
 /// when it had returned.
 fn traced(home: &Home) -> Vec<String> {
-    let ours = home.command(&["run", "x", "--", "true"]);
+    let words = ["run", "x", "--", "true"];
+    let ours = home.command(&words);
     let mut command = Command::new("strace");
     command
         // The paths of descriptors are shown; calls that another thread interrupts take two lines.
@@ -21,7 +22,7 @@ fn traced(home: &Home) -> Vec<String> {
             "trace=fsync,fdatasync,rename,renameat,renameat2,pwrite64,execve",
         ])
         .arg(program())
-        .args(ours.get_args())
+        .args(words)
         .current_dir(home.path())
         .envs(ours.get_envs().filter_map(|(key, value)| Some((key, value?))))
         .stdin(Stdio::null())
