@@ -75,8 +75,9 @@ impl MachineClock {
             let suspended = state.suspended_since.map_or(Duration::ZERO, |since| true_time - since);
             true_time -= state.slept + suspended;
         }
-        let nanos = i128::try_from(true_time.as_nanos()).unwrap();
-        let drifted = nanos + nanos * i128::from(self.drift_ppm) / 1_000_000;
+        // 64 bits are enough for a world of an hour, and far faster to divide.
+        let nanos = i64::try_from(true_time.as_nanos()).unwrap();
+        let drifted = nanos + nanos.checked_mul(self.drift_ppm).unwrap() / 1_000_000;
         Duration::from_secs(10_000) + Duration::from_nanos(u64::try_from(drifted).unwrap())
     }
 }

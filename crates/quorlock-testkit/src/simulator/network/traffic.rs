@@ -23,6 +23,14 @@ struct Counted {
     bytes: u64,
 }
 
+impl Counted {
+    /// Adds `length` bytes to the digest.
+    fn mix(&mut self, word: [u8; 8], length: usize) {
+        let mixed = self.digest ^ u64::from_le_bytes(word) ^ ((length as u64) << 60);
+        self.digest = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+}
+
 impl Traffic {
     pub(crate) fn new(log: Option<(Arc<Mutex<History>>, WorldStart)>) -> Self {
         Self { counted: Arc::default(), log }
@@ -32,11 +40,14 @@ impl Traffic {
     pub(crate) fn count(&self, bytes: &[u8]) {
         let mut counted = self.counted.lock().unwrap();
         counted.bytes += bytes.len() as u64;
-        for chunk in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            counted.mix(*word, word.len());
+        }
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let mixed = counted.digest ^ u64::from_le_bytes(word) ^ ((chunk.len() as u64) << 60);
-            counted.digest = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            word[..rest.len()].copy_from_slice(rest);
+            counted.mix(word, rest.len());
         }
     }
 

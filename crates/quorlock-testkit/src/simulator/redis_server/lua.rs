@@ -4,12 +4,13 @@
 
 use crate::simulator::redis_server::commands::{Caller, Script};
 use crate::simulator::redis_server::numbers::{general, write_double};
-use crate::simulator::redis_server::resp::Reply;
+use crate::simulator::redis_server::resp::{Protocol, Reply};
 use crate::simulator::redis_server::{RedisServer, Version};
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
-use mlua::{Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
+use mlua::{BString, Either, Error, Function, Lua, LuaOptions, MultiValue, StdLib, Table, Value};
 use sha1_smol::Sha1;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -42,13 +43,9 @@ pub(super) fn run(
     arguments: &[&[u8]],
 ) -> Reply {
     let (version, hash) = (server.version, caller.script.clone().unwrap_or_default());
-    let absent = RedisServer::absent(version, server.clock.clone());
-    let moved = std::mem::replace(server, absent);
-    SESSION.set(Some(Session { server: moved, caller, has_written: false }));
+    SESSION.with_borrow_mut(|session| session.begin(server, caller));
     let outcome = VM.with(|vm| vm.run(version, script, keys, arguments));
-    if let Some(session) = SESSION.take() {
-        *server = session.server;
-    }
+    SESSION.with_borrow_mut(|session| session.end(server));
     match outcome {
         Ok(Ok(reply)) => reply,
         Ok(Err(raised)) => Reply::Error(raised.text(version, &hash).into()),
@@ -58,7 +55,7 @@ pub(super) fn run(
 
 /// Compiles a script; the error says why it cannot be.
 pub(super) fn compile(script: &Script) -> Result<(), String> {
-    VM.with(|vm| vm.compiled(script)).map(drop).map_err(|error| match error {
+    VM.with(|vm| vm.compile(script)).map_err(|error| match error {
         Error::SyntaxError { message, .. } => message,
         other => other.to_string(),
     })
@@ -86,24 +83,20 @@ thread_local! {
     static VM: Vm = Vm::new().expect("the prelude is correct");
     /// The script that runs, if one does. Its commands reach the server here, so that the functions that
     /// scripts see are made once and not for each run.
-    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
+    static SESSION: RefCell<Session> = RefCell::new(Session::none());
 }
 
 /// The text of a script and its hash.
 type HashedText = (Box<[u8]>, Arc<str>);
 
 /// What the prelude returns.
-type Prelude = (Table, Table, Table, Function, Function, Function);
+type Prelude = (Table, Table, Function, Function, Function);
 
 /// The interpreter.
 struct Vm {
     lua: Lua,
-    /// What scripts see as globals, without the protection.
-    globals: Table,
-    /// What scripts see as `redis`, without the protection.
-    redis: Table,
     environment: Table,
-    /// Runs a function and catches what it raises.
+    /// Runs a script, given its `error_reply`, keys and arguments, and catches what it raises.
     protected: Function,
     /// `redis.error_reply` of Redis 6.2, which adds no code, and of later versions.
     error_replies: (Function, Function),
@@ -163,31 +156,23 @@ impl Vm {
             Ok(table)
         })?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (globals, redis, environment, protected, old, new): Prelude =
-            prelude.call((sha1hex, text_of, handler))?;
+        let (redis, environment, protected, old, new): Prelude = prelude.call((sha1hex, text_of, handler))?;
         redis.raw_set("call", lua.create_function(call)?)?;
         redis.raw_set("pcall", lua.create_function(pcall)?)?;
         // Little is alive after a script, so collecting at twice that would be most of the work.
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE)));
-        Ok(Self {
-            lua,
-            globals,
-            redis,
-            environment,
-            protected,
-            error_replies: (old, new),
-            compiled: RefCell::default(),
-        })
+        Ok(Self { lua, environment, protected, error_replies: (old, new), compiled: RefCell::default() })
     }
 
-    fn compiled(&self, script: &Script) -> mlua::Result<Function> {
-        if let Some(function) = self.compiled.borrow().get(&script.runs_hash) {
-            return Ok(function.clone());
+    /// Compiles a script, unless it was before.
+    fn compile(&self, script: &Script) -> mlua::Result<()> {
+        if self.compiled.borrow().contains_key(&script.runs_hash) {
+            return Ok(());
         }
         let chunk = self.lua.load(&*script.runs).set_name(CHUNK).set_mode(ChunkMode::Text);
         let function = chunk.set_environment(self.environment.clone()).into_function()?;
-        self.compiled.borrow_mut().insert(script.runs_hash.clone(), function.clone());
-        Ok(function)
+        self.compiled.borrow_mut().insert(script.runs_hash.clone(), function);
+        Ok(())
     }
 
     fn run(
@@ -197,12 +182,14 @@ impl Vm {
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> mlua::Result<Result<Reply, Raised>> {
-        let function = self.compiled(script)?;
         let (old, new) = &self.error_replies;
-        self.redis.raw_set("error_reply", if version == Version::Redis62 { old } else { new })?;
-        self.globals.raw_set("KEYS", self.list(keys)?)?;
-        self.globals.raw_set("ARGV", self.list(arguments)?)?;
-        let (is_done, value): (bool, Value) = self.protected.call(function)?;
+        let error_reply = if version == Version::Redis62 { old } else { new };
+        let (keys, arguments) = (self.list(keys)?, self.list(arguments)?);
+        self.compile(script)?;
+        let compiled = self.compiled.borrow();
+        let function = compiled.get(&script.runs_hash);
+        let (is_done, value): (bool, Value) =
+            self.protected.call((function, error_reply, &keys, &arguments))?;
         if is_done {
             return Ok(Ok(from_lua(&value)));
         }
@@ -216,22 +203,39 @@ impl Vm {
     }
 
     fn list(&self, words: &[&[u8]]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(words.len(), 0)?;
-        for word in words {
-            table.raw_push(self.lua.create_string(word)?)?;
-        }
-        Ok(table)
+        self.lua.create_sequence_from(words.iter().map(|word| match std::str::from_utf8(word) {
+            Ok(text) => Either::Left(text),
+            Err(_) => Either::Right(BString::from(*word)),
+        }))
     }
 }
 
 /// One run of a script.
 struct Session {
+    /// Absent while no script runs.
     server: RedisServer,
     caller: Caller,
     has_written: bool,
+    /// The words of a command, one after the other.
+    words: Vec<u8>,
 }
 
 impl Session {
+    fn none() -> Self {
+        let caller = Caller { connection: 0, database: 0, protocol: Protocol::Resp2, script: None };
+        let server = RedisServer::absent(Version::Redis7, Arc::new(quorlock::SystemClock));
+        Self { server, caller, has_written: false, words: Vec::new() }
+    }
+
+    fn begin(&mut self, server: &mut RedisServer, caller: Caller) {
+        std::mem::swap(&mut self.server, server);
+        (self.caller, self.has_written) = (caller, false);
+    }
+
+    fn end(&mut self, server: &mut RedisServer) {
+        std::mem::swap(&mut self.server, server);
+    }
+
     /// Executes a command that the script calls.
     fn call(&mut self, lua: &Lua, words: &MultiValue) -> mlua::Result<Reply> {
         let version = self.server.version;
@@ -243,15 +247,23 @@ impl Session {
                 _ => "Please specify at least one argument for this redis lib call",
             });
         }
-        let texts: Option<Vec<Vec<u8>>> = words.iter().map(argument).collect();
-        let Some(texts) = texts else {
+        self.words.clear();
+        let mut ends: SmallVec<[usize; 12]> = SmallVec::new();
+        let are_words = words.iter().all(|word| {
+            let is_word = add_word(&mut self.words, word);
+            ends.push(self.words.len());
+            is_word
+        });
+        if !are_words {
             return refuse(match version {
                 Version::Valkey9 => "Command arguments must be strings or integers",
                 Version::Redis62 => "Lua redis() command arguments must be strings or integers",
                 _ => "Lua redis lib command arguments must be strings or integers",
             });
-        };
-        let words: Vec<&[u8]> = texts.iter().map(Vec::as_slice).collect();
+        }
+        let mut start = 0;
+        let words: SmallVec<[&[u8]; 12]> =
+            ends.iter().map(|end| &self.words[std::mem::replace(&mut start, *end)..*end]).collect();
         match self.server.admit_in_script(&words, self.has_written) {
             Ok(spec) => {
                 self.has_written |= spec.is_write();
@@ -263,10 +275,15 @@ impl Session {
 }
 
 /// `redis.call`: an error of the command ends the script.
-fn call(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
+fn call(lua: &Lua, words: MultiValue) -> mlua::Result<Either<String, Value>> {
     match execute(lua, &words)? {
         (Reply::Error(text), _) => Err(Error::external(CommandError(text.into_owned()))),
-        (reply, version) => to_lua(lua, &reply, version),
+        // A text goes to the script without a handle of its own.
+        (Reply::Bulk(text), _) => match String::from_utf8(text) {
+            Ok(text) => Ok(Either::Left(text)),
+            Err(error) => lua.create_string(error.as_bytes()).map(Value::String).map(Either::Right),
+        },
+        (reply, version) => to_lua(lua, &reply, version).map(Either::Right),
     }
 }
 
@@ -278,10 +295,7 @@ fn pcall(lua: &Lua, words: MultiValue) -> mlua::Result<Value> {
 
 /// Executes a command of the script that runs.
 fn execute(lua: &Lua, words: &MultiValue) -> mlua::Result<(Reply, Version)> {
-    SESSION.with_borrow_mut(|session| {
-        let session = session.as_mut().ok_or_else(|| Error::runtime("no script runs"))?;
-        Ok((session.call(lua, words)?, session.server.version))
-    })
+    SESSION.with_borrow_mut(|session| Ok((session.call(lua, words)?, session.server.version)))
 }
 
 /// The text of an error that a script gets before its command is executed. It has a code if it starts
@@ -321,17 +335,19 @@ fn command_error(raised: &Value) -> Option<String> {
     }
 }
 
-/// A word of a command. Numbers get all their digits, not the 14 that Lua prints.
-fn argument(value: &Value) -> Option<Vec<u8>> {
+/// Adds a word of a command to `words`; `false` if it is none. Numbers get all their digits, not the 14
+/// that Lua prints.
+fn add_word(words: &mut Vec<u8>, value: &Value) -> bool {
     match value {
-        Value::String(text) => Some(text.as_bytes().to_vec()),
+        Value::String(text) => words.extend_from_slice(&text.as_bytes()),
         Value::Integer(number) if number.unsigned_abs() <= MAX_EXACT.unsigned_abs() => {
-            Some(number.to_string().into_bytes())
+            words.extend_from_slice(itoa::Buffer::new().format(*number).as_bytes());
         }
-        Value::Integer(number) => Some(general(*number as f64).into_bytes()),
-        Value::Number(number) => Some(general(*number).into_bytes()),
-        _ => None,
+        Value::Integer(number) => words.extend_from_slice(general(*number as f64).as_bytes()),
+        Value::Number(number) => words.extend_from_slice(general(*number).as_bytes()),
+        _ => return false,
     }
+    true
 }
 
 /// What a script sees of a reply.

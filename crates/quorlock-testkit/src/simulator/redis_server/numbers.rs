@@ -7,13 +7,16 @@ const MAX_WHOLE: f64 = 4_611_686_018_427_387_904.0;
 
 /// A number as a server accepts it: no sign `+`, no leading zeros, no spaces.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let is_plain = match digits {
-        [b'0'] => digits.len() == text.len(),
-        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
-        _ => false,
-    };
-    if is_plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+    let (is_negative, digits) = text.strip_prefix(b"-").map_or((false, text), |digits| (true, digits));
+    match digits {
+        [b'0'] if !is_negative => return Some(0),
+        [b'1'..=b'9', ..] => {}
+        _ => return None,
+    }
+    digits.iter().try_fold(0_i64, |number, digit| {
+        let digit = i64::from(digit.is_ascii_digit().then(|| digit - b'0')?);
+        number.checked_mul(10)?.checked_add(if is_negative { -digit } else { digit })
+    })
 }
 
 /// A score of a sorted set.

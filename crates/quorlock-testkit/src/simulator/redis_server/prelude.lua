@@ -1,5 +1,5 @@
--- Returns the globals of scripts and `redis`, both without protection, the environment of scripts, the
--- function that runs a script, and `error_reply` of Redis 6.2 and of later versions.
+-- Returns `redis` without its protection, the environment of scripts, the function that runs a script, and
+-- `error_reply` of Redis 6.2 and of later versions.
 local sha1hex, text_of, handler = ...
 local raw_error, raw_pcall, raw_xpcall = error, pcall, xpcall
 
@@ -53,5 +53,8 @@ setmetatable(globals, {__index = function(_, name)
   raw_error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
 end})
 
-local function run(script) return raw_xpcall(script, handler) end
-return globals, redis, readonly(globals), run, single_field('err'), error_reply
+local function run(script, reply, keys, arguments)
+  redis.error_reply, globals.KEYS, globals.ARGV = reply, keys, arguments
+  return raw_xpcall(script, handler)
+end
+return redis, readonly(globals), run, single_field('err'), error_reply

@@ -41,16 +41,17 @@ pub(super) fn read_request(input: &[u8], words: &mut Vec<Range<usize>>, version:
 }
 
 fn read_array(input: &[u8], words: &mut Vec<Range<usize>>, version: Version) -> Result<Request, Request> {
-    let (count, mut at) = read_length(input, 1, "mbulk count string")?;
+    let line_end = find_line_end(input, 1, "mbulk count string")?;
+    let (count, mut at) = (integer(&input[1..line_end]), line_end + 2);
     let count =
         count.filter(|count| *count <= MAX_WORDS).ok_or_else(|| broken("invalid multibulk length"))?;
     for _ in 0..count {
-        find_line_end(input, at, "bulk count string")?;
+        let line_end = find_line_end(input, at, "bulk count string")?;
         if input[at] != b'$' {
             let found = char::from(input[at]);
             return Err(broken(&format!("expected '$', got '{found}'")));
         }
-        let (length, start) = read_length(input, at + 1, "bulk count string")?;
+        let (length, start) = (integer(&input[at + 1..line_end]), line_end + 2);
         let length = length.filter(|length| (0..=MAX_BULK).contains(length));
         let length = length.ok_or_else(|| broken("invalid bulk length"))?;
         let end = start + usize::try_from(length).unwrap_or_default();
@@ -65,12 +66,6 @@ fn read_array(input: &[u8], words: &mut Vec<Range<usize>>, version: Version) -> 
         at = end + 2;
     }
     Ok(Request::Whole(at))
-}
-
-/// The number from `at` to the end of the line, and where the next line starts.
-fn read_length(input: &[u8], at: usize, what: &str) -> Result<(Option<i64>, usize), Request> {
-    let end = find_line_end(input, at, what)?;
-    Ok((integer(&input[at..end]), end + 2))
 }
 
 fn find_line_end(input: &[u8], at: usize, what: &str) -> Result<usize, Request> {
@@ -174,7 +169,7 @@ impl Reply {
                 out.extend(text.bytes().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte }));
                 out.extend_from_slice(b"\r\n");
             }
-            Reply::Integer(number) => line(out, b':', number.to_string().as_bytes()),
+            Reply::Integer(number) => line(out, b':', itoa::Buffer::new().format(*number).as_bytes()),
             Reply::Bulk(text) => bulk(out, text),
             Reply::Null => out.extend_from_slice(if resp3 { b"_\r\n" } else { b"$-1\r\n" }),
             Reply::Double(number) => {
@@ -212,7 +207,7 @@ fn line(out: &mut Vec<u8>, kind: u8, text: &[u8]) {
 }
 
 fn length(out: &mut Vec<u8>, kind: u8, length: usize) {
-    line(out, kind, length.to_string().as_bytes());
+    line(out, kind, itoa::Buffer::new().format(length).as_bytes());
 }
 
 fn bulk(out: &mut Vec<u8>, text: &[u8]) {

@@ -152,7 +152,7 @@ impl RedisServer {
     pub(super) fn client_kill(&mut self, caller: &Caller, words: &[&[u8]]) -> Answer {
         let id = match words[2..] {
             [_] => return Err(Reply::error("ERR No such client")),
-            [filter, id] if option(filter) == b"ID" => integer(id),
+            [filter, id] if option(filter).as_slice() == b"ID" => integer(id),
             _ => return Err(SYNTAX),
         };
         let old = self.version == Version::Redis62;

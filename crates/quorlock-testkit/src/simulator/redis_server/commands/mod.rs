@@ -16,6 +16,7 @@ use crate::simulator::redis_server::command_table::{Command, Spec};
 use crate::simulator::redis_server::keyspace::{Entry, Origin, OriginCommand, Value};
 use crate::simulator::redis_server::numbers::integer;
 use crate::simulator::redis_server::resp::{Protocol, Reply};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// On whose behalf a command runs.
@@ -136,8 +137,10 @@ impl RedisServer {
 }
 
 /// `word` in upper case, for options.
-fn option(word: &[u8]) -> Vec<u8> {
-    word.to_ascii_uppercase()
+fn option(word: &[u8]) -> SmallVec<[u8; 16]> {
+    let mut option = SmallVec::from_slice(word);
+    option.make_ascii_uppercase();
+    option
 }
 
 fn number(word: &[u8]) -> Result<i64, Reply> {

@@ -46,7 +46,7 @@ impl RedisServer {
     pub(super) fn zrange(&mut self, caller: &Caller, words: &[&[u8]]) -> Answer {
         let with_scores = match &words[4..] {
             [] => false,
-            [word] if option(word) == b"WITHSCORES" => true,
+            [word] if option(word).as_slice() == b"WITHSCORES" => true,
             _ => return Err(SYNTAX),
         };
         let (start, stop) = (number(words[2])?, number(words[3])?);
