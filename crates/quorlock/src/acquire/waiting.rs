@@ -27,11 +27,16 @@ impl Acquirer<'_> {
             return self.back_off().await;
         };
         // Another client used the hint first, and its release will send the next one: no need to inspect. Unless
-        // readers come and go, each with a hint: only an inspection finds them, and keeps further ones out.
+        // readers come and go, each with a hint: only an inspection finds them, and keeps further ones out. If
+        // fewer nodes denied the lock than can refuse it, it may be that they had not executed the release yet,
+        // and that the others cannot vote.
         let now = self.nodes.ctx.clock.now();
         let is_known = retry_state.inspected_at.is_some_and(|at| now.since(at) < POLL_CAP);
-        let is_taken =
-            hinted.is_some() && refusal.votes == 0 && retry_state.subscription.is_some() && is_known;
+        let is_taken = hinted.is_some()
+            && refusal.votes == 0
+            && refusal.denied > self.nodes.quorum.spare()
+            && retry_state.subscription.is_some()
+            && is_known;
         if hinted == Some(Hinted::Ahead) {
             // Tries once more when a majority has executed the release.
             let (majority, wakeup) = (self.nodes.quorum.needed(), self.wakeup().clone());

@@ -1,7 +1,7 @@
 //! Waiting for a lock: hints, polls and limits.
 
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
-use quorlock::node::{BoxFuture, Command, Node, NodeError, Request, Wakeup};
+use quorlock::node::{BoxFuture, Command, Node, NodeError, Reply, Request, Wakeup};
 use quorlock::{
     AcquireError, CancellationToken, Event, Guard, Holder, Locker, Name, ReleaseOutcome, RestartGuard,
 };
@@ -178,6 +178,68 @@ async fn a_reader_that_was_refused_just_before_a_downgrade_tries_again_at_once()
     let start = Instant::now();
     let reader = builder.build().unwrap().named("a").unwrap().shared().acquire().await;
     assert!(reader.is_ok() && start.elapsed() < ms(20), "{reader:?} after {:?}", start.elapsed());
+}
+
+/// Goal: L4. A waiter tries when a majority has reported the release, but two of these nodes cannot vote, and the
+/// last one that can executes the release 10 ms later. The waiter does not wait for its next poll.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_ahead_of_the_release_on_the_last_voter_tries_again_soon() {
+    #[derive(Debug)]
+    enum Trouble {
+        CannotVote,
+        ReleasesLate,
+        /// Hints of several servers about one release count once.
+        GivesNoHint,
+    }
+    #[derive(Debug)]
+    struct Troubled(Arc<dyn Node>, Trouble);
+    impl Node for Troubled {
+        fn id(&self) -> &str {
+            self.0.id()
+        }
+        fn send(&self, request: Request) {
+            match (&self.1, request.command()) {
+                (Trouble::CannotVote, Command::Acquire(_)) => {
+                    request.answer(Reply::failed(NodeError::Quarantined { left: TTL }));
+                }
+                (Trouble::ReleasesLate, Command::Release { .. }) => {
+                    let node = self.0.clone();
+                    tokio::spawn(async move {
+                        sleep(ms(10)).await;
+                        node.send(request);
+                    });
+                }
+                _ => self.0.send(request),
+            }
+        }
+        fn watch(&self, name: &Name, wakeup: &Wakeup) {
+            if !matches!(self.1, Trouble::GivesNoHint) {
+                self.0.watch(name, wakeup);
+            }
+        }
+        fn unwatch(&self, name: &Name) {
+            self.0.unwatch(name);
+        }
+    }
+    let world = World::of(5);
+    let lock = |troubles: [Option<Trouble>; 5]| {
+        let builder = Locker::builder().clock(world.clock.clone()).restart_guard(RestartGuard::Off).ttl(TTL);
+        let nodes = world.nodes.iter().zip(troubles);
+        let builder = nodes.fold(builder, |builder, (node, trouble)| match trouble {
+            None => builder.node(node.clone()),
+            Some(trouble) => builder.node(Arc::new(Troubled(node.clone(), trouble))),
+        });
+        builder.build().unwrap().named("a").unwrap()
+    };
+    let holder = lock([None, None, Some(Trouble::ReleasesLate), None, None]).acquire().await.unwrap();
+    let (silenced, quiet) = (|| Some(Trouble::CannotVote), Some(Trouble::GivesNoHint));
+    let waiting = lock([silenced(), silenced(), quiet, None, None]);
+    let waiter = tokio::spawn(async move { waiting.acquire().await });
+    sleep(ms(500)).await;
+    let start = Instant::now();
+    let _ = holder.release().await;
+    let guard = end_of(waiter).await.unwrap();
+    assert!(guard.is_held() && start.elapsed() < ms(60), "{:?}", start.elapsed());
 }
 
 /// Mutant: the poll is not bounded by what the holder has left.
