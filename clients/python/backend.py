@@ -1,6 +1,7 @@
 """Builds the wheel: maturin builds the native module, and before that this builds the program `quorlock` for it.
 
 Called by pip, as pyproject.toml says. QUORLOCK_WHEEL_PROFILE=dev builds both faster, without optimisation.
+QUORLOCK_WHEEL_PROGRAM names a program that is built already, such as one of scripts/release.
 """
 
 import json
@@ -41,16 +42,20 @@ def build_sdist(sdist_directory, config_settings=None):
 
 def build_program():
     """Puts the program where maturin takes the scripts of the wheel from."""
+    built = os.environ.get("QUORLOCK_WHEEL_PROGRAM") or compile_program()
+    scripts = HERE / "wheel/scripts"
+    shutil.rmtree(scripts, ignore_errors=True)
+    scripts.mkdir(parents=True)
+    program = scripts / "quorlock"
+    shutil.copy(built, program)
+    subprocess.run(["strip", str(program)], check=False)
+    program.chmod(0o755)
+
+
+def compile_program():
     manifest = HERE.parent.parent / "Cargo.toml"
     command = ["cargo", "build", "--manifest-path", str(manifest), "--package", "quorlock-cli", "--profile", PROFILE]
     command += ["--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     artifacts = [json.loads(line) for line in built.splitlines()]
-    programs = [artifact["executable"] for artifact in artifacts if artifact.get("executable")]
-    scripts = HERE / "wheel/scripts"
-    shutil.rmtree(scripts, ignore_errors=True)
-    scripts.mkdir(parents=True)
-    program = scripts / "quorlock"
-    shutil.copy(programs[-1], program)
-    subprocess.run(["strip", str(program)], check=False)
-    program.chmod(0o755)
+    return [artifact["executable"] for artifact in artifacts if artifact.get("executable")][-1]

@@ -54,7 +54,7 @@
 //! `docs/guarantees.md` in the repository lists the promises, their assumptions and what is not promised.
 //!
 //! # Where it runs
-//! Tested on Linux. Other Unix systems compile; other systems do not.
+//! Tested on Linux. It also builds for macOS, and for Windows without `file:` and `unix://`.
 //!
 //! Connections, watchdogs and timers are tasks. A locker starts its connections on the tokio runtime that
 //! first uses it. A guard starts its watchdog on the runtime that acquired the lock. A task runs only
@@ -83,6 +83,8 @@
 //! - `blocking/`: the same types without async
 //!
 //! ARCHITECTURE.md in the repository follows one lock through these folders.
+
+#![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs names the feature that an item needs.
 
 mod acquire;
 pub mod blocking;

@@ -260,6 +260,9 @@ class Errors(unittest.TestCase):
             raise KeyError
 
     def test_control_c_ends_a_wait(self):
+        # A shell starts its background jobs with SIGINT ignored.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         with locker.lock("interrupted"):
             timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
             timer.start()
