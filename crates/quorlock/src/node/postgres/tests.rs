@@ -23,6 +23,8 @@ macro_rules! server_or_skip {
     }};
 }
 
+mod batches;
+
 fn context(node_timeout: Duration) -> Context {
     Context { node_timeout, connect_timeout: Duration::from_secs(10), ..Context::default() }
 }
