@@ -436,6 +436,7 @@ END $$;
 
 -- A release that is lost in a crash costs the rest of the ttl and no more, so it does not wait for the disk.
 -- A later acquire does, and the log is written in its order.
+-- That is so for the whole transaction: a statement that releases must not call anything but releases.
 CREATE OR REPLACE FUNCTION {schema}.release(
     p_name text, p_token text, p_topic text, p_quiet boolean, p_patience_ms integer
 ) RETURNS bigint
