@@ -88,11 +88,10 @@ impl Engine for Postgres {
     const KIND: &'static str = "postgres";
 
     async fn execute(&self, command: &Command) -> Result<Reply, Failure> {
-        let result = self.execute_command(command).await.map_err(explained);
         if matches!(command, Command::Release { .. }) {
             self.sweep_now_and_then();
         }
-        result
+        self.execute_command(command).await.map_err(explained)
     }
 
     async fn undo(&self, release: &Command) -> Result<Reply, Failure> {
