@@ -80,16 +80,16 @@ def build_go(package):
     return [program]
 
 
-def build_curator():
+def build_java(main):
     if not shutil.which("mvn"):
         raise Missing("no mvn")
     java = HERE / "java"
-    sources = [java / "pom.xml", java / "src/main/java/CuratorContestant.java"]
-    built = java / "target/classes/CuratorContestant.class"
+    sources = [java / "pom.xml", *(java / "src/main/java").iterdir()]
+    built = java / "target/classes" / f"{main}.class"
     if not built.exists() or any(source.stat().st_mtime > built.stat().st_mtime for source in sources):
         goals = ["compile", "dependency:copy-dependencies", "-DincludeScope=runtime"]
         run_build(["mvn", "-q", "-B", "-Dstyle.color=never", *goals], java)
-    return ["java", "-cp", f"{java}/target/classes:{java}/target/dependency/*", "CuratorContestant"]
+    return ["java", "-cp", f"{java}/target/classes:{java}/target/dependency/*", main]
 
 
 def build_pgbench():
@@ -212,10 +212,11 @@ NATIVE = {
     "etcd": [Contestant("concurrency.Mutex (Go)", lambda: build_go("etcd"))],
     "postgres": [
         Contestant("two statements (pgbench)", build_pgbench, measure=measure_pgbench, loads=("own",)),
-        Contestant("pglock (Go)", missing="proxy.golang.org refuses cirello.io/pglock (403 Forbidden), so there is no contestant"),
+        Contestant("ShedLock (Java)", lambda: build_java("ShedLockContestant"), flags=("--pool", "16"), warmup=4, loads=("own",)),
+        Contestant("pglock (Go)", missing="its module cannot be fetched, so there is no contestant"),
     ],
     # Java compiles while it runs.
-    "zookeeper": [Contestant("Curator InterProcessMutex (Java)", build_curator, warmup=4)],
+    "zookeeper": [Contestant("Curator InterProcessMutex (Java)", lambda: build_java("CuratorContestant"), warmup=4)],
     "consul": [
         Contestant("api.Lock (Go)", lambda: build_go("consul")),
         Contestant("api.Lock, kept session (Go)", lambda: build_go("consul"), flags=("--keep-sessions",)),

@@ -182,7 +182,7 @@ async fn a_search_path_of_the_user_changes_nothing() {
          SELECT quorlock.acquire('a', 'u', 6, 'l', 10000, false, 0);
          SELECT quorlock.extend('a', 't', 10000, true, 0);
          SELECT quorlock.release('a', 't', 'a', false, 0);
-         SELECT quorlock.share('a', 't', 7, 'l', 10000, false, 0, false);
+         SELECT quorlock.share('a', 't', 7, 'l', 10000, false, false, 0);
          SELECT quorlock.release('a', 't', 'a', false, 0)",
     );
     assert_eq!(held, "0\n-1\n0\n0\n0\n0");

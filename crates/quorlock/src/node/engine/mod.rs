@@ -4,12 +4,15 @@
 //! | module | job |
 //! |---|---|
 //! | `attempts` | which attempts left nothing behind, and which may still take effect |
+//! | `batch` | changes of many names that are sent together, where that is faster |
 //! | `health` | what is known of the store without asking it |
 //! | `hints` | how an engine reports that a name may have become free |
 //! | `name_queue`, `name_task` | the commands of one name, one after another, and failed releases |
 //! | `worker` | the thread that talks to the store |
 
 mod attempts;
+#[cfg(any(feature = "etcd", feature = "postgres"))]
+pub(crate) mod batch;
 mod health;
 mod hints;
 mod name_queue;
@@ -90,7 +93,7 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
 }
 
 /// Why a command failed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// It changed nothing, and never will: it was not sent, or the store refused it.
     Unsent(NodeError),

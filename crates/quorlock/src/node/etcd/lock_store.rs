@@ -6,9 +6,9 @@
 
 use crate::context::clock::Clock;
 use crate::context::entropy::Entropy;
+use crate::node::engine::batch::Urgency;
 use crate::node::engine::{Failure, Limits};
 use crate::node::etcd::client::api::Api;
-use crate::node::etcd::client::batch::Urgency;
 use crate::node::etcd::client::errors::{CallError, protocol};
 use crate::node::etcd::client::messages::{Entry, StatusResponse, TxnResponse};
 use crate::node::etcd::client::txn::{

@@ -21,12 +21,13 @@ mod tests;
 mod watch;
 
 use crate::context::Context;
+use crate::node::engine::batch::Batch;
 use crate::node::engine::{Engine, EngineNode, Failure, Hints, Limits};
 use crate::node::net::stream::Address;
 use crate::node::url::{Cluster, Endpoint};
 use crate::node::{Command, Facts, Names, NodeError, Reply};
 use client::api::{Api, Login};
-use client::batch::Batch;
+use client::batch::BOUNDS;
 use client::members::{self, Members};
 use lock_store::Store;
 use quorlock_core::Name;
@@ -57,7 +58,7 @@ impl Store {
             url.user.clone().zip(url.password.clone()).map(|(user, password)| Login { user, password });
         let (leases, counters, refused, watches) = Default::default();
         Ok(Self {
-            api: Arc::new(Api::new(members, login, Batch::new(limits.caller), limits.request)),
+            api: Arc::new(Api::new(members, login, Batch::new(BOUNDS, limits.caller), limits.request)),
             entropy: ctx.entropy.clone(),
             clock: ctx.clock.clone(),
             leases,

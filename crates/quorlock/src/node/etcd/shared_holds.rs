@@ -1,6 +1,6 @@
 //! Commands that know of shared holders: upgrade, downgrade, holding readers off, and who holds a name.
 
-use crate::node::etcd::client::batch::Urgency;
+use crate::node::engine::batch::Urgency;
 use crate::node::etcd::client::errors::CallError;
 use crate::node::etcd::client::messages::{Entry, TxnResponse};
 use crate::node::etcd::client::txn::{Txn, are_unchanged, delete, is_unchanged, put, read, read_oldest};

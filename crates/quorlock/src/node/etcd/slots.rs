@@ -1,6 +1,6 @@
 //! How many slots a semaphore has, and which of them are taken.
 
-use crate::node::etcd::client::batch::Urgency;
+use crate::node::engine::batch::Urgency;
 use crate::node::etcd::client::errors::protocol;
 use crate::node::etcd::client::messages::Entry;
 use crate::node::etcd::client::txn::{Txn, is_unchanged, put, read, read_keys};

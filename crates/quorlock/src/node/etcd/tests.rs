@@ -9,7 +9,7 @@ use crate::node::contract::{
     stamp, token,
 };
 use crate::node::engine::MAX_WAITING;
-use crate::node::etcd::client::batch::Urgency;
+use crate::node::engine::batch::Urgency;
 use crate::node::etcd::client::errors::CallError;
 use crate::node::etcd::client::txn;
 use crate::node::etcd::fence_leases::FenceLeases;

@@ -1,8 +1,10 @@
 //! What each command asks of the database, and what its answer means.
 
 use crate::node::engine::Failure;
+use crate::node::engine::batch::Urgency;
 use crate::node::postgres::Postgres;
 use crate::node::postgres::connection::Row;
+use crate::node::postgres::statement::Statement;
 use crate::node::{
     Acquire, AcquireKind, Command, Content, Denied, Done, NodeError, RecordSlots, RefusedSlots, Reply,
     SlotsView, View,
@@ -19,23 +21,18 @@ impl Postgres {
         match command {
             Command::Acquire(acquire) => self.acquire(acquire).await,
             Command::Stamp { name, token, at_least } => {
-                let write = |echo, patience| {
-                    let call = pool.call("stamp").text(name.as_str()).text(token.as_str());
-                    call.number(at_least.get()).number(patience).select(echo)
-                };
-                match pool.ask_number(write).await? {
+                let call = pool.call("stamp").text(name.as_str()).text(token.as_str());
+                let call = call.number(at_least.get());
+                match self.durable.call(name, call, Urgency::WhileAwaited).await? {
                     -5 => Err(used_up()),
                     to if to > 0 => Ok(Reply::Done(Done::Stamped { to: fence(to)? })),
                     other => plain(other),
                 }
             }
             Command::Extend { name, token, ttl, mode, .. } => {
-                let write = |echo, patience| {
-                    let call = pool.call("extend").text(name.as_str()).text(token.as_str());
-                    let is_exclusive = *mode == Mode::Exclusive;
-                    call.number(millis(*ttl)).flag(is_exclusive).number(patience).select(echo)
-                };
-                plain(pool.ask_number(write).await?)
+                let call = pool.call("extend").text(name.as_str()).text(token.as_str());
+                let call = call.number(millis(*ttl)).flag(*mode == Mode::Exclusive);
+                plain(self.durable.call(name, call, Urgency::WhileAwaited).await?)
             }
             Command::Downgrade { name, token, at_most, fence } => {
                 let write = |echo, patience| {
@@ -44,7 +41,10 @@ impl Postgres {
                 };
                 plain(pool.ask_number(write).await?)
             }
-            Command::Release { name, token, quiet, .. } => self.release("release", name, token, *quiet).await,
+            Command::Release { name, token, quiet, .. } => {
+                let call = self.call_release("release", name, token, *quiet);
+                plain(self.releases.call(name, call, Urgency::InAnyCase).await?)
+            }
             Command::HoldOffReaders { name, ttl } => {
                 let write = |echo, _| {
                     pool.call("hold_off_readers").text(name.as_str()).number(millis(*ttl)).select(echo)
@@ -56,19 +56,20 @@ impl Postgres {
         }
     }
 
-    /// Releases with `function`.
-    pub(crate) async fn release(
+    /// Releases, and makes sure that an acquire with this token has no effect if it arrives later.
+    pub(crate) async fn undo_attempt(
         &self,
-        function: &str,
         name: &Name,
         token: &Token,
         quiet: bool,
     ) -> Result<Reply, Failure> {
-        let write = |echo, patience| {
-            let call = self.pool.call(function).text(name.as_str()).text(token.as_str());
-            call.text(name.topic().as_str()).flag(quiet).number(patience).select(echo)
-        };
-        plain(self.pool.ask_number(write).await?)
+        let call = self.call_release("undo", name, token, quiet);
+        plain(self.pool.ask_number(|echo, patience| call.number(patience).select(echo)).await?)
+    }
+
+    fn call_release(&self, function: &str, name: &Name, token: &Token, quiet: bool) -> Statement {
+        let call = self.pool.call(function).text(name.as_str()).text(token.as_str());
+        call.text(name.topic().as_str()).flag(quiet)
     }
 
     async fn acquire(&self, acquire: &Acquire) -> Result<Reply, Failure> {
@@ -81,16 +82,14 @@ impl Postgres {
                 return Err(Failure::Unsent(NodeError::Server { message }));
             }
         };
-        let write = |echo, patience| {
-            let call = self.pool.call(function).text(acquire.name.as_str()).text(acquire.token.as_str());
-            let call = call.number(acquire.proposal.get()).text(&acquire.label.to_string());
-            let call = call.number(millis(acquire.ttl)).flag(self.is_durable).number(patience);
-            match is_upgrade {
-                None => call.select(echo),
-                Some(is_upgrade) => call.flag(is_upgrade).select(echo),
-            }
+        let call = self.pool.call(function).text(acquire.name.as_str()).text(acquire.token.as_str());
+        let call = call.number(acquire.proposal.get()).text(&acquire.label.to_string());
+        let call = call.number(millis(acquire.ttl)).flag(self.is_durable);
+        let call = match is_upgrade {
+            None => call,
+            Some(is_upgrade) => call.flag(is_upgrade),
         };
-        match self.pool.ask_number(write).await {
+        match self.durable.call(&acquire.name, call, Urgency::WhileAwaited).await {
             // A transaction that checked its fence holds the row. Nothing was changed.
             Err(Failure::Unsent(NodeError::Busy)) => Ok(Reply::Denied(Denied::Taken)),
             Err(failure) => Err(failure),

@@ -6,6 +6,7 @@
 //! | module | job |
 //! |---|---|
 //! | `admin` | preparing a database, and examining it |
+//! | `batch` | calls for many names as one statement |
 //! | `commands` | what each command asks, and what the answer means |
 //! | `connection`, `pool` | sessions with the server that is no standby |
 //! | `errors` | what an error means |
@@ -15,6 +16,7 @@
 //! | `schema.sql` | tables, and the rules as functions |
 
 mod admin;
+mod batch;
 mod commands;
 mod connection;
 mod errors;
@@ -30,6 +32,7 @@ use crate::context::mutex::Mutex;
 use crate::node::engine::{Engine, EngineNode, Failure, Hints, Limits};
 use crate::node::url::postgres::Database;
 use crate::node::{Command, Facts, Names, NodeError, Reply};
+use batch::CallBatch;
 use connection::Connector;
 use listen::Listener;
 use pool::Pool;
@@ -45,6 +48,10 @@ const SWEEP: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(crate) struct Postgres {
     pool: Arc<Pool>,
+    /// Calls whose commit waits for the disk.
+    durable: Arc<CallBatch>,
+    /// Releases, whose commit does not.
+    releases: Arc<CallBatch>,
     listener: Listener,
     /// Whether no failover loses a commit.
     is_durable: bool,
@@ -64,8 +71,11 @@ pub(crate) fn open(url: &Database, ctx: &Context) -> Result<EngineNode<Postgres>
 fn engine(url: &Database, ctx: &Context) -> Result<Postgres, NodeError> {
     let limits = Limits::new(ctx);
     let connector = Connector::new(url, ctx, url.to_string().into(), limits.caller)?;
+    let pool = Arc::new(Pool::new(connector, ctx.entropy.clone(), &url.schema, limits));
     Ok(Postgres {
-        pool: Arc::new(Pool::new(connector, ctx.entropy.clone(), &url.schema, limits)),
+        durable: CallBatch::new(pool.clone(), limits.caller),
+        releases: CallBatch::new(pool.clone(), limits.caller),
+        pool,
         listener: Listener::default(),
         is_durable: url.durable || ctx.durable,
         longest_ttl: ctx.longest_to_record(),
@@ -86,7 +96,7 @@ impl Engine for Postgres {
 
     async fn undo(&self, release: &Command) -> Result<Reply, Failure> {
         match release {
-            Command::Release { name, token, quiet, .. } => self.release("undo", name, token, *quiet).await,
+            Command::Release { name, token, quiet, .. } => self.undo_attempt(name, token, *quiet).await,
             other => self.execute_command(other).await,
         }
         .map_err(explained)

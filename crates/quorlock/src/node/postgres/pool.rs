@@ -67,17 +67,36 @@ impl Pool {
     /// Asks for the rows of a statement that `write` makes of a number to echo and the time for which it
     /// may wait for a row. Ends within the limit of a request.
     pub(crate) async fn ask(&self, write: impl FnOnce(u64, i128) -> String) -> Result<Vec<Row>, Failure> {
-        let until = Instant::now() + self.limits.request;
-        let late = || NodeError::Timeout { after: self.limits.request };
-        let lease = match timeout_at(until, self.lease()).await {
-            Ok(lease) => lease.map_err(Failure::Unsent)?,
-            Err(_) => return Err(Failure::Unsent(late())),
-        };
+        let until = self.deadline();
+        let lease = self.lease_by(until).await?;
+        self.ask_on(lease, until, write).await
+    }
+
+    /// When a request that begins now must have ended.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.limits.request
+    }
+
+    /// A connection for a statement, unless there is none before `until`.
+    pub(crate) async fn lease_by(&self, until: Instant) -> Result<Lease<'_>, Failure> {
+        match timeout_at(until, self.lease()).await {
+            Ok(lease) => lease.map_err(Failure::Unsent),
+            Err(_) => Err(Failure::Unsent(self.late())),
+        }
+    }
+
+    /// The same as [`Pool::ask`] on a connection and until a time that are given.
+    pub(crate) async fn ask_on(
+        &self,
+        lease: Lease<'_>,
+        until: Instant,
+        write: impl FnOnce(u64, i128) -> String,
+    ) -> Result<Vec<Row>, Failure> {
         let echo = entropy::number(self.entropy.as_ref()) >> 1;
         let is_direct = lease.connection.greeting.is_direct;
         let statement = write(echo, self.connector.patience_ms(is_direct));
         let answer = timeout_at(until, lease.connection.ask(&statement, echo, &self.schema)).await;
-        let answer = answer.unwrap_or_else(|_| Err(Failure::Unknown(late())));
+        let answer = answer.unwrap_or_else(|_| Err(Failure::Unknown(self.late())));
         // What comes later on a connection that was not answered would be taken for another answer.
         if !matches!(answer, Err(Failure::Unknown(_))) {
             self.give_back(lease);
@@ -87,7 +106,17 @@ impl Pool {
 
     /// The one number that a statement returns.
     pub(crate) async fn ask_number(&self, write: impl FnOnce(u64, i128) -> String) -> Result<i64, Failure> {
-        let rows = self.ask(write).await?;
+        self.ask_number_by(self.deadline(), write).await
+    }
+
+    /// The same until a time that is given.
+    pub(crate) async fn ask_number_by(
+        &self,
+        until: Instant,
+        write: impl FnOnce(u64, i128) -> String,
+    ) -> Result<i64, Failure> {
+        let lease = self.lease_by(until).await?;
+        let rows = self.ask_on(lease, until, write).await?;
         let number = rows.first().and_then(|row| row.get(1).cloned().flatten());
         number.and_then(|number| number.parse().ok()).ok_or_else(|| Failure::Unknown(no_number()))
     }
@@ -116,6 +145,10 @@ impl Pool {
         if idle.len() < MAX_CONNECTIONS {
             idle.push(lease.connection);
         }
+    }
+
+    fn late(&self) -> NodeError {
+        NodeError::Timeout { after: self.limits.request }
     }
 
     /// Closes connections that no statement uses.

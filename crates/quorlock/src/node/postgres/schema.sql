@@ -1,6 +1,7 @@
 -- What `quorlock init` creates, in one transaction. {schema} is the quoted name of the schema.
 --
--- Every command of a client is one call of one function, so a pooler may give each to another session.
+-- Every command of a client is one call of one function, and one statement has one call or several, so a pooler
+-- may give each to another session.
 -- A function first locks the row of the name, then reads the clock, then decides. An acquire also takes an
 -- advisory lock, which transactions that called quorlock_check share: it waits for them, and all other commands
 -- do not, so that a holder can extend meanwhile.
@@ -144,6 +145,9 @@ BEGIN
     IF EXISTS (SELECT FROM {schema}.lock l WHERE l.name = p_name AND l.ends > clock_timestamp()) THEN
         RETURN -1;
     END IF;
+    IF {schema}.must_wait(p_name, p_patience_ms) THEN
+        RETURN -6;
+    END IF;
     r := {schema}.row_for_vote(p_name, p_patience_ms);
     moment := clock_timestamp();
     IF r.name IS NULL OR r.ends > moment
@@ -178,6 +182,13 @@ BEGIN
     INSERT INTO {schema}.lock (name) VALUES (p_name) ON CONFLICT DO NOTHING;
     SELECT * INTO r FROM {schema}.lock WHERE name = p_name FOR NO KEY UPDATE;
     RETURN r;
+END $$;
+
+-- Whether a vote that must not wait would wait for a transaction that called quorlock_check.
+CREATE OR REPLACE FUNCTION {schema}.must_wait(p_name text, p_patience_ms integer) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN p_patience_ms < 0 AND NOT pg_try_advisory_xact_lock({advisory}, hashtext(p_name));
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.be_durable() RETURNS void
@@ -229,7 +240,7 @@ $$;
 -- A shared hold, or an exclusive one of the only reader.
 CREATE OR REPLACE FUNCTION {schema}.share(
     p_name text, p_token text, p_proposal bigint, p_label text, p_ttl_ms bigint,
-    p_durable boolean, p_patience_ms integer, p_upgrade boolean
+    p_durable boolean, p_upgrade boolean, p_patience_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -244,6 +255,9 @@ BEGIN
         WHERE l.name = p_name AND l.token <> p_token AND l.ends > clock_timestamp())
     THEN
         RETURN -1;
+    END IF;
+    IF {schema}.must_wait(p_name, p_patience_ms) THEN
+        RETURN -6;
     END IF;
     r := {schema}.row_for_vote(p_name, p_patience_ms);
     moment := clock_timestamp();
@@ -422,6 +436,7 @@ END $$;
 
 -- A release that is lost in a crash costs the rest of the ttl and no more, so it does not wait for the disk.
 -- A later acquire does, and the log is written in its order.
+-- That is so for the whole transaction: a statement that releases must not call anything but releases.
 CREATE OR REPLACE FUNCTION {schema}.release(
     p_name text, p_token text, p_topic text, p_quiet boolean, p_patience_ms integer
 ) RETURNS bigint

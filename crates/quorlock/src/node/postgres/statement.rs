@@ -2,6 +2,7 @@
 //! because the server answers a simple statement only after its commit.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 /// A call of one of our functions.
 #[derive(Clone, Debug)]
@@ -44,11 +45,29 @@ impl Statement {
         format!("SELECT {echo}, {columns} FROM {})", self.text)
     }
 
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+
     fn comma(&mut self) {
         if !std::mem::take(&mut self.is_first) {
             self.text.push(',');
         }
     }
+}
+
+/// The statement that makes all `calls`, one after another, and returns `echo`, a setting, and their results.
+/// Each call waits up to `patience` for a row.
+pub(crate) fn select_all(echo: u64, patience: Duration, calls: impl Iterator<Item = Statement>) -> String {
+    let patience = patience.as_millis();
+    let mut text = format!("SELECT {echo}, pg_catalog.set_config('lock_timeout', '{patience}', true)");
+    for call in calls {
+        text.push_str(", ");
+        text.push_str(&call.text);
+        text.push(')');
+    }
+    text
 }
 
 /// `value` as SQL writes it, whatever `standard_conforming_strings` is set to.

@@ -23,6 +23,8 @@ macro_rules! server_or_skip {
     }};
 }
 
+mod batches;
+
 fn context(node_timeout: Duration) -> Context {
     Context { node_timeout, connect_timeout: Duration::from_secs(10), ..Context::default() }
 }
@@ -345,6 +347,9 @@ async fn duplicated_requests_are_noticed() {
     fresh_node(&server.url()).await;
     let proxy = Proxy::start(server.port()).await;
     let engine = bare(&server.url_at(proxy.port()), Duration::from_secs(1));
+    // The first release also sweeps, on a connection of its own.
+    engine.execute(&acquire("a", 9, 4, TTL, false)).await.unwrap();
+    engine.execute(&release("a", 9)).await.unwrap();
     engine.execute(&acquire("a", 1, 5, TTL, false)).await.unwrap();
     proxy.set(proxy::Fault::DuplicateRequests).await;
     let first = engine.execute(&release("a", 1)).await;

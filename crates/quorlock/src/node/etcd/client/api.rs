@@ -1,7 +1,7 @@
 //! The few requests to a cluster that locks need.
 
 use crate::node::NodeError;
-use crate::node::etcd::client::batch::Batch;
+use crate::node::engine::batch::Batch;
 use crate::node::etcd::client::calls::{Call, Headed};
 use crate::node::etcd::client::channel::{Channel, Messages, frame};
 use crate::node::etcd::client::cluster::Cluster;
@@ -44,7 +44,7 @@ pub(crate) struct Api {
     /// When all members were asked for their cluster.
     pub(crate) checks: Checks,
     /// Changes that are to be sent together.
-    pub(crate) batch: Batch,
+    pub(crate) batch: Batch<Self>,
     login: Option<Login>,
     /// The cluster's token for our user and password. Locked while it is requested, so that it is
     /// requested once.
@@ -62,7 +62,7 @@ impl Api {
     pub(crate) fn new(
         members: Members,
         login: Option<Login>,
-        batch: Batch,
+        batch: Batch<Self>,
         request_timeout: Duration,
     ) -> Self {
         let (cluster, checks, auth_token) = Default::default();

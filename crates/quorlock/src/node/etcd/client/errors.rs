@@ -51,6 +51,15 @@ impl From<CallError> for Failure {
     }
 }
 
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unsent(error) => CallError::Unsent(error),
+            Failure::Unknown(error) => CallError::Failed(error),
+        }
+    }
+}
+
 impl CallError {
     /// Whether it changed nothing, and never will.
     fn is_unsent(&self) -> bool {
