@@ -85,12 +85,14 @@ impl Name {
     }
 
     /// The semaphore and the number of the slot, if this is the name of one.
+    #[inline]
     pub fn as_slot(&self) -> Option<(&str, u32)> {
         let (semaphore, slot) = self.text.strip_prefix(SLOT)?.rsplit_once(':')?;
         Some((semaphore, slot.parse().ok()?))
     }
 
     /// What waiters for this name listen to: the name itself, or the semaphore of a slot.
+    #[inline]
     pub fn topic(&self) -> Self {
         self.as_slot().map_or_else(
             || self.clone(),

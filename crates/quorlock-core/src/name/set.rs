@@ -49,6 +49,7 @@ impl NameSet {
     }
 
     /// The names in the order of their text.
+    #[inline]
     pub fn as_slice(&self) -> &[Name] {
         match &self.0 {
             Names::One(name) => std::slice::from_ref(name),
@@ -57,16 +58,19 @@ impl NameSet {
     }
 
     /// The first name: the only one, if there is one.
+    #[inline]
     pub fn first(&self) -> &Name {
         &self.as_slice()[0]
     }
 
     /// The names in the order of their text.
+    #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Name> {
         self.as_slice().iter()
     }
 
     /// Whether it is one name.
+    #[inline]
     pub fn is_single(&self) -> bool {
         matches!(self.0, Names::One(_))
     }

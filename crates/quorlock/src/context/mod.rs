@@ -94,6 +94,7 @@ impl Context {
     }
 
     /// Emits an event for each of `names`; for a slot under the name of its semaphore.
+    #[inline]
     pub(crate) fn emit_each(&self, names: &NameSet, event: impl Fn(Name) -> Event) {
         for name in names {
             self.emit(&event(name.topic()));

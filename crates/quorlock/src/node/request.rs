@@ -26,6 +26,7 @@ pub struct Request {
 
 impl Request {
     /// The request to `node` with the round's command number `part`.
+    #[inline]
     pub(crate) fn new(round: &Arc<RoundReplies>, node: usize, part: usize) -> Self {
         // There are 31 nodes and 16 commands at most.
         Self { round: round.clone(), node: node as u32, part: part as u8, is_open: true }
@@ -49,11 +50,13 @@ impl Request {
     }
 
     /// What the node is asked to do.
+    #[inline]
     pub fn command(&self) -> &Command {
         self.round.commands.get(self.part as usize)
     }
 
     /// Hands the reply to the caller. Never blocks.
+    #[inline]
     pub fn answer(mut self, reply: Reply) {
         self.push(reply);
     }
@@ -64,6 +67,7 @@ impl Request {
         Self { round: self.round.clone(), node: self.node, part: self.part, is_open }
     }
 
+    #[inline]
     fn push(&mut self, reply: Reply) {
         if std::mem::take(&mut self.is_open) {
             self.round.push(self.node as usize, reply);
@@ -117,24 +121,28 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// One command for each name.
+    #[inline]
     pub(crate) fn each(names: &NameSet, command: impl Fn(&Name) -> Command) -> Self {
         let (first, others) = (names.first(), &names.as_slice()[1..]);
         let (first, others) = (command(first), others.iter().map(command).collect());
         Self { first, others, injected: InjectedBugs::default() }
     }
 
-    /// The same, with replies that are merged as `injected` says.
-    pub(crate) fn with_bugs(self, injected: InjectedBugs) -> Self {
-        Self { injected, ..self }
+    /// Merges replies as `injected` says.
+    #[inline]
+    pub(crate) fn inject(&mut self, injected: InjectedBugs) {
+        self.injected = injected;
     }
 
     /// How many there are.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         1 + self.others.len()
     }
 
+    #[inline]
     fn get(&self, part: usize) -> &Command {
-        part.checked_sub(1).and_then(|part| self.others.get(part)).unwrap_or(&self.first)
+        if part == 0 { &self.first } else { &self.others[part - 1] }
     }
 }
 
@@ -172,16 +180,19 @@ struct Collected {
 
 impl RoundReplies {
     /// The replies to `commands`. The reader is not woken before `wake_at`: with fewer it cannot decide.
+    #[inline]
     pub(crate) fn new(commands: Commands, wake_at: WakeThreshold) -> Arc<Self> {
         let collected =
             Collected { replies: Replies::new(), missing: wake_at, reader: None, partial: Vec::new() };
         Arc::new(Self { commands, collected: Mutex::new(collected) })
     }
 
+    #[inline]
     pub(crate) fn commands(&self) -> &Commands {
         &self.commands
     }
 
+    #[inline]
     fn push(&self, node: usize, reply: Reply) {
         let reader = {
             let mut collected = self.collected.lock();
@@ -197,6 +208,7 @@ impl RoundReplies {
 
     /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once
     /// there are enough.
+    #[inline]
     pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
         let mut collected = self.collected.lock();
         if collected.replies.is_empty() {
@@ -209,13 +221,15 @@ impl RoundReplies {
 
 impl Collected {
     /// The reply of `node` as a whole, once it has answered all of its `commands`.
+    #[inline]
     fn complete(&mut self, node: usize, reply: Reply, commands: &Commands) -> Option<Reply> {
         if commands.others.is_empty() {
             return Some(reply);
         }
-        match self.partial.iter().position(|(known, ..)| *known == node) {
+        let partial = &mut self.partial;
+        match partial.iter().position(|(known, ..)| *known == node) {
             Some(at) => {
-                let (_, answered, before) = self.partial.swap_remove(at);
+                let (_, answered, before) = partial.swap_remove(at);
                 let merged = match merge_wrongly(commands.injected, &before, &reply) {
                     Some(wrong) => wrong,
                     None => merge(before, reply),
@@ -223,9 +237,9 @@ impl Collected {
                 if answered + 1 == commands.len() {
                     return Some(merged);
                 }
-                self.partial.push((node, answered + 1, merged));
+                partial.push((node, answered + 1, merged));
             }
-            None => self.partial.push((node, 1, reply)),
+            None => partial.push((node, 1, reply)),
         }
         None
     }

@@ -57,20 +57,25 @@ impl Nodes {
     }
 
     /// Sends `commands` to all nodes, each of which has one node timeout to answer.
+    #[inline]
     pub(crate) fn ask(&self, commands: impl Into<Commands>) -> Round {
         self.ask_within(commands, self.ctx.node_timeout)
     }
 
     /// Sends `commands` to all nodes. The round wakes its reader once a majority has done them, or can no
     /// longer.
+    #[inline]
     pub(crate) fn ask_within(&self, commands: impl Into<Commands>, limit: Duration) -> Round {
-        let commands = commands.into().with_bugs(self.ctx.injected);
+        let mut commands = commands.into();
+        commands.inject(self.ctx.injected);
         Round::send(&self.all, self.set(), commands, limit, WakeThreshold::majority(self.quorum))
     }
 
     /// Sends `commands` to some nodes. The round wakes its reader for each reply.
     pub(crate) fn ask_some(&self, to: NodeSet, commands: impl Into<Commands>, limit: Duration) -> Round {
-        Round::send(&self.all, to, commands.into().with_bugs(self.ctx.injected), limit, WakeThreshold::ONE)
+        let mut commands = commands.into();
+        commands.inject(self.ctx.injected);
+        Round::send(&self.all, to, commands, limit, WakeThreshold::ONE)
     }
 
     /// Sends `commands` to all nodes and waits for none.
@@ -85,6 +90,7 @@ impl Nodes {
         send_without_reply(&self.all, NodeSet::from_iter([node]), command);
     }
 
+    #[inline]
     fn set(&self) -> NodeSet {
         NodeSet::first(self.all.len())
     }

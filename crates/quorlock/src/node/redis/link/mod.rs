@@ -67,6 +67,7 @@ impl Link {
     }
 
     /// Sends the command of `request`.
+    #[inline]
     pub(crate) fn send(self: &Arc<Self>, request: Request) {
         let mut state = self.lock();
         let runtime = match self.start(&mut state) {

@@ -102,12 +102,14 @@ impl LinkState {
     }
 
     /// How many commands wait for an answer.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.in_flight + self.outbox.len() + self.waiting.len()
     }
 
     /// Accepts a command; `true` if the driver must be woken for it. A request that is refused comes
     /// back.
+    #[inline]
     pub(crate) fn accept(&mut self, request: Request, ctx: &Context) -> Result<bool, (Request, NodeError)> {
         if let Err(cause) = self.admit(request.command(), ctx) {
             self.keep_unacked(request.command(), ctx);
@@ -121,6 +123,7 @@ impl LinkState {
         Ok(false)
     }
 
+    #[inline]
     fn admit(&mut self, command: &Command, ctx: &Context) -> Result<(), NodeError> {
         let limit = match command {
             Command::Release { .. } => QUEUE_LIMIT + RELEASE_HEADROOM,
@@ -155,6 +158,7 @@ impl LinkState {
         }
     }
 
+    #[inline]
     fn encode(&mut self, request: Request) {
         let guarded = !matches!(self.voting_right, VotingRight::Unguarded);
         self.outbox.command(request, guarded);

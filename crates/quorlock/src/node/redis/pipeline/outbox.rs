@@ -57,11 +57,13 @@ impl Outbox {
     }
 
     /// How many replies its commands wait for.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.pending.len() + self.batch.len()
     }
 
     /// Encodes the command of `request`; a vote that is `guarded` counts only with the epoch after it.
+    #[inline]
     pub(crate) fn command(&mut self, request: Request, guarded: bool) {
         match *request.command() {
             Command::Release { .. } => {
@@ -148,6 +150,7 @@ impl Outbox {
     }
 
     /// Adds a release to the batch.
+    #[inline]
     pub(crate) fn release(&mut self, mut release: PendingRelease) {
         if !self.batch.fits(&release) {
             self.encode_batch();

@@ -16,20 +16,24 @@ pub(crate) struct ReleaseBatch {
 }
 
 impl ReleaseBatch {
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.releases.is_empty()
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.releases.len()
     }
 
     /// Whether `release` can go in the same call as those before it.
+    #[inline]
     pub(crate) fn fits(&self, release: &PendingRelease) -> bool {
         let alike = self.releases.first().is_none_or(|first| first.sends_script == release.sends_script);
         alike && self.releases.len() < MAX_BATCH
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, release: PendingRelease) {
         let (word, bit) = bit_of(release.name().number());
         self.bits[word] |= bit;
@@ -37,6 +41,7 @@ impl ReleaseBatch {
     }
 
     /// Whether one of them is for `name`.
+    #[inline]
     pub(crate) fn contains(&self, name: &Name) -> bool {
         let (word, bit) = bit_of(name.number());
         self.bits[word] & bit != 0 && self.releases.iter().any(|release| release.name() == name)

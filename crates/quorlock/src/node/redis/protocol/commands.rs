@@ -116,17 +116,12 @@ pub(crate) fn releases<'a>(
     }
     for (_, release) in batch {
         let token = &release.token;
-        let flags = [
-            (release.renews_fence_ttl, &b"+"[..]),
-            (release.quiet, b"-"),
-            (release.may_be_shared, b"s"),
-            (release.forced, b"!"),
-        ];
-        command = match flags.map(|(is_set, flag)| if is_set { flag } else { b"" }) {
-            [b"", b"", b"", b""] => command.token(token),
-            [renews, quiet, shared, forced] => {
-                command.parts(&[token.as_bytes(), renews, quiet, shared, forced])
-            }
+        let flags = [release.renews_fence_ttl, release.quiet, release.may_be_shared, release.forced];
+        command = if flags == [false; 4] {
+            command.token(token)
+        } else {
+            let flag = |at: usize, flag| if flags[at] { flag } else { &b""[..] };
+            command.parts(&[token.as_bytes(), flag(0, b"+"), flag(1, b"-"), flag(2, b"s"), flag(3, b"!")])
         };
     }
 }
