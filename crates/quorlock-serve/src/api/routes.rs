@@ -98,7 +98,6 @@ impl Frequent {
             return None;
         }
         match request.uri().path().strip_prefix("/v1/locks/")?.split_once('/')? {
-            ("", _) => None,
             (_, "acquire") => Some(Self::Acquire),
             (_, "extend") => Some(Self::Extend),
             (_, "release") => Some(Self::Release),
@@ -236,7 +235,7 @@ mod tests {
             ("POST", "/v1/locks/a%2Fb%20c/acquire", "{}", 409),
             ("POST", "/v1/locks/+/acquire?x=1", "{}", 200),
             ("POST", "/v1/locks/%ff/acquire", "{}", 400),
-            ("POST", "/v1/locks//acquire", "{}", 404),
+            ("POST", "/v1/locks//acquire", "{}", 400),
             ("POST", "/v1/locks/a/acquire/", "{}", 404),
             ("POST", "/v1/locks/a/b/acquire", "{}", 404),
             ("GET", "/v1/locks/a/acquire", "", 405),
