@@ -44,8 +44,13 @@ const LONGEST = 16 << 20;
 const LONGEST_WAIT_MS = 3_600_000;
 /** How long the sidecar may take to let go. */
 const LET_GO_MS = 2_000;
+/** How many idle connections a client keeps for its next requests, and for how long. The sidecar closes them after 30 s. */
+const MOST_IDLE = 16;
+const LONGEST_IDLE_MS = 20_000;
 /** Why a hold is lost whose time is over. */
 const OVER = "its time ran out and the sidecar did not extend it";
+/** How a connection fails that the other end has closed. */
+const CLOSED = new Set(["ECONNRESET", "EPIPE"]);
 /** Timers stand still while the machine sleeps, so the deadline is looked at once a second. */
 const LONGEST_TIMER_MS = 1_000;
 
@@ -151,6 +156,7 @@ const BY_CODE = {
 /** Where the sidecar is, and who asks. */
 export class Client {
   #target;
+  #agent;
   #token;
   #owner;
   #timeoutMs;
@@ -158,6 +164,8 @@ export class Client {
   constructor({ url, token, owner, timeoutMs = 10_000, tls = {} } = {}) {
     this.url = url ?? (process.env.QUORLOCK_SIDECAR || DEFAULT_URL);
     this.#target = target(this.url, tls);
+    const { Agent } = this.#target.module;
+    this.#agent = new Agent({ keepAlive: true, maxFreeSockets: MOST_IDLE, timeout: LONGEST_IDLE_MS });
     this.#token = token ?? (process.env.QUORLOCK_SIDECAR_TOKEN || undefined);
     this.#owner = owner;
     this.#timeoutMs = timeoutMs;
@@ -272,14 +280,14 @@ export class Client {
   }
 
   async #ask(method, where, body, how) {
-    const answer = await this.#send(method, where, body, how);
+    const answer = await this.#send(method, where, body, { ...how, agent: this.#agent });
     const said = await text(answer);
     if (answer.statusCode !== 200) throw problem(answer, said);
     return json(answer, said);
   }
 
-  /** Sends a request and waits for the head of the answer. */
-  #send(method, where, body, { timeoutMs = this.#timeoutMs, signal } = {}) {
+  /** Sends a request and waits for the head of the answer. Without an agent it has a connection of its own. */
+  #send(method, where, body, { timeoutMs = this.#timeoutMs, signal, agent = false } = {}) {
     const headers = {};
     if (this.#token) headers.authorization = `Bearer ${this.#token}`;
     const data = body === undefined ? undefined : JSON.stringify(body);
@@ -289,11 +297,16 @@ export class Client {
     }
     const { module, options } = this.#target;
     return new Promise((resolve, reject) => {
-      // A connection of its own: a hold ends with it.
-      const request = module.request({ ...options, method, path: where, headers, agent: false, signal });
-      request.setTimeout(timeoutMs, () => request.destroy(new Error("no answer in time")));
+      const request = module.request({ ...options, method, path: where, headers, agent, signal, timeout: timeoutMs });
+      request.on("timeout", () => request.destroy(new Error("no answer in time")));
       request.on("response", resolve);
-      request.on("error", (error) => reject(signal?.aborted ? signal.reason : this.#unreachable(error)));
+      request.on("error", (error) => {
+        if (signal?.aborted) reject(signal.reason);
+        // The sidecar closes an idle connection without having read the request. A new one gets the answer.
+        else if (request.reusedSocket && CLOSED.has(error.code)) {
+          resolve(this.#send(method, where, body, { timeoutMs, signal }));
+        } else reject(this.#unreachable(error));
+      });
       request.end(data);
     });
   }
@@ -683,14 +696,17 @@ function path(name, place = "locks") {
   return `/v1/${place}/${quoted}`;
 }
 
-async function text(answer) {
+function text(answer) {
   answer.setEncoding("utf8");
   let said = "";
-  for await (const part of answer) {
-    said += part;
-    if (said.length > LONGEST) throw new QuorlockError("the sidecar answered more than fits");
-  }
-  return said;
+  return new Promise((resolve, reject) => {
+    answer.on("data", (part) => {
+      said += part;
+      if (said.length > LONGEST) answer.destroy(new QuorlockError("the sidecar answered more than fits"));
+    });
+    answer.on("end", () => resolve(said));
+    answer.on("error", reject);
+  });
 }
 
 function json(answer, said) {

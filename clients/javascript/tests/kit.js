@@ -71,6 +71,10 @@ export class Sidecar {
 /** Passes bytes on to a sidecar or a server, and keeps what it answered. */
 export class Recorder {
   answered = "";
+  /** How many connections came. */
+  connections = 0;
+  /** Whether a connection that has answered once ends at its second request, which is not passed on. */
+  endsAtSecond = false;
   #open = [];
   #isStopped = false;
 
@@ -80,7 +84,13 @@ export class Recorder {
     const { hostname, port } = new URL(url);
     recorder.server = net.createServer({ allowHalfOpen: true }, (caller) => {
       const sidecar = net.connect({ host: hostname, port, allowHalfOpen: true });
+      let hasAnswered = false;
+      recorder.connections++;
+      caller.on("data", () => {
+        if (hasAnswered && recorder.endsAtSecond) recorder.cut();
+      });
       sidecar.on("data", (bytes) => {
+        hasAnswered = true;
         recorder.answered += bytes;
         caller.write(change(bytes));
       });
@@ -96,10 +106,15 @@ export class Recorder {
     return recorder;
   }
 
+  /** Ends all connections. New ones are accepted. */
+  cut() {
+    for (const one of this.#open) one.destroy();
+  }
+
   stop() {
     this.#isStopped = true;
     this.server.close();
-    for (const one of this.#open) one.destroy();
+    this.cut();
   }
 }
 

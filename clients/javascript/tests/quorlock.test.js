@@ -15,7 +15,7 @@ import {
   BadRequest, Client, Held, LockLost, NamesHeld, NoPermit, NoQuorum, SlotsDiffer, TooManyNames, TooManyWaiters, Unauthorized,
   Unreachable, WaitOver,
 } from "../quorlock.js";
-import { Nodes, Sidecar } from "./kit.js";
+import { Nodes, Recorder, Sidecar } from "./kit.js";
 
 /** No wait in here is meant to last so long; a loaded machine is. */
 const LONG = 30_000;
@@ -341,6 +341,27 @@ test("tokens are never in addresses", async (t) => {
   await through.release("seen", lease.token);
   assert.equal(seen.length, 4);
   for (const url of seen) assert.ok(!url.includes(hold.token) && !url.includes(lease.token), url);
+});
+
+test("calls share a connection until it ends", async (t) => {
+  const recorder = await Recorder.start(sidecar.url);
+  t.after(() => recorder.stop());
+  const through = new Client({ url: recorder.url });
+  for (let turn = 0; turn < 3; turn++) {
+    const lease = await through.acquire("shared connection");
+    await through.release("shared connection", lease.token);
+  }
+  await assert.rejects(through.acquire("tab\t"), BadRequest);
+  assert.equal(recorder.connections, 1);
+  recorder.cut();
+  const lease = await through.acquire("shared connection", { ttlMs: LONG });
+  await through.extend("shared connection", lease.token);
+  const before = recorder.connections;
+  assert.ok(before > 1);
+  // It ends at the moment of the next request.
+  recorder.endsAtSecond = true;
+  await through.release("shared connection", lease.token);
+  assert.equal(recorder.connections, before + 1);
 });
 
 test("200 holds at the same time lose no update", async (t) => {

@@ -27,6 +27,7 @@ import asyncio
 import http.client
 import json
 import os
+import select
 import socket
 import ssl
 import sys
@@ -54,6 +55,9 @@ LONGEST_WAIT = 3600.0
 # The clocks of two machines may run apart by this much of the time that they measure. A sidecar belongs on the machine of
 # its callers; on another a hold ends for us after about a thousand ttls.
 DRIFT = 0.001
+# How many idle connections a client keeps for its next requests, and for how long. The sidecar closes them after 30 s.
+MOST_IDLE = 16
+LONGEST_IDLE = 20.0
 # How far apart two readings of one clock may seem to be, as the sidecar rounds to milliseconds.
 ROUNDING = 0.01
 # The most that one line of an event may have.
@@ -337,6 +341,7 @@ class Client:
         """`timeout`: how long the sidecar may take beyond what it was asked to wait. `tls`: for https, if the
         certificates of this machine are not enough, or the sidecar wants one of ours."""
         self._address = _Address(url or os.environ.get("QUORLOCK_SIDECAR") or DEFAULT_URL, tls)
+        self._idle = _IdleConnections()
         self._token = token or os.environ.get("QUORLOCK_SIDECAR_TOKEN") or None
         self._owner = owner
         self._timeout = _span(timeout)
@@ -476,14 +481,39 @@ class Client:
     def _ask(
         self, method: str, path: str, body: Optional[Dict[str, Any]] = None, patience: float = 0.0
     ) -> Dict[str, Any]:
-        connection = self._address.connect(self._timeout + patience)
+        timeout = self._timeout + patience
         try:
-            answer = self._send(connection, method, path, body)
-            return _read(answer)
+            connection, answer = self._exchange(timeout, method, path, body)
+            try:
+                raw = answer.read()
+            except BaseException:
+                connection.close()
+                raise
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from error
-        finally:
+        self._idle.add(connection)
+        return _parse(answer.status, raw)
+
+    def _exchange(
+        self, timeout: float, method: str, path: str, body: Optional[Dict[str, Any]]
+    ) -> Tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        """Sends a request, on an idle connection if there is one, and reads the head of the answer."""
+        connection = self._idle.take(timeout)
+        if connection is not None:
+            try:
+                return connection, self._send(connection, method, path, body)
+            except ConnectionError:
+                # The sidecar closes an idle connection without having read the request. A new one gets the answer.
+                connection.close()
+            except BaseException:
+                connection.close()
+                raise
+        connection = self._address.connect(timeout)
+        try:
+            return connection, self._send(connection, method, path, body)
+        except BaseException:
             connection.close()
+            raise
 
     def _send(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: Optional[Dict[str, Any]] = None
@@ -822,6 +852,50 @@ class _Address:
         return http.client.HTTPConnection(self._host, self._port, timeout=timeout)
 
 
+class _IdleConnections:
+    """Connections that have answered, for the next requests."""
+
+    def __init__(self) -> None:
+        self._connections: List[Tuple[http.client.HTTPConnection, float]] = []
+        self._process = os.getpid()
+
+    def take(self, timeout: float) -> Optional[http.client.HTTPConnection]:
+        """One that is still open; `None` if there is none."""
+        if self._process != os.getpid():
+            # After a fork the other process sends on the same connections.
+            self._connections, self._process = [], os.getpid()
+        while True:
+            try:
+                connection, since = self._connections.pop()
+            except IndexError:
+                return None
+            # Nothing is sent to an idle connection: what can be read is its end.
+            if time.monotonic() - since < LONGEST_IDLE and not _is_readable(connection.sock):
+                if connection.sock.gettimeout() != timeout:
+                    connection.sock.settimeout(timeout)
+                return connection
+            connection.close()
+
+    def add(self, connection: http.client.HTTPConnection) -> None:
+        """Keeps `connection`, unless its answer was the last one or enough are kept."""
+        if connection.sock is not None and len(self._connections) < MOST_IDLE:
+            self._connections.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+    def __del__(self) -> None:
+        for connection, _ in self._connections:
+            connection.close()
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([sock], [], [], 0)[0])
+
+
 class _UnixConnection(http.client.HTTPConnection):
     """HTTP over a unix socket."""
 
@@ -837,18 +911,21 @@ class _UnixConnection(http.client.HTTPConnection):
 
 def _read(answer: http.client.HTTPResponse) -> Dict[str, Any]:
     """The JSON of an answer, or its problem as an exception."""
-    raw = answer.read()
+    return _parse(answer.status, answer.read())
+
+
+def _parse(status: int, raw: bytes) -> Dict[str, Any]:
     try:
         body = json.loads(raw)
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise QuorlockError(f"the sidecar answered {answer.status} without JSON", status=answer.status)
-    if answer.status == 200:
+        raise QuorlockError(f"the sidecar answered {status} without JSON", status=status)
+    if status == 200:
         return body
     kind = _BY_CODE.get(str(body.get("code")), QuorlockError)
-    detail = str(body.get("detail") or body.get("title") or f"status {answer.status}")
-    raise kind(detail, status=answer.status, problem=body)
+    detail = str(body.get("detail") or body.get("title") or f"status {status}")
+    raise kind(detail, status=status, problem=body)
 
 
 def _path(name: str, place: str = "locks") -> str:

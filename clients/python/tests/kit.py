@@ -99,6 +99,10 @@ class Recorder:
     def __init__(self, url, change=lambda data: data):
         """`change`: what callers get instead of an answer."""
         self._change = change
+        #: How many connections came.
+        self.connections = 0
+        #: Whether a connection that has answered once ends at its second request, which is not passed on.
+        self.ends_at_second = False
         parts = urlsplit(url)
         self._to = (parts.hostname, parts.port)
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -121,6 +125,7 @@ class Recorder:
                 caller, _ = self._listener.accept()
             except OSError:
                 return
+            self.connections += 1
             server = socket.create_connection(self._to)
             self._open += [caller, server]
             if self._is_stopped:
@@ -128,10 +133,20 @@ class Recorder:
             threading.Thread(target=self._pass, args=(caller, server, self._sent, bytes), daemon=True).start()
             threading.Thread(target=self._pass, args=(server, caller, self._answered, self._change), daemon=True).start()
 
-    @staticmethod
-    def _pass(source, target, kept, change):
+    def cut(self):
+        """Ends all connections. New ones are accepted."""
+        for one in list(self._open):
+            try:
+                one.shutdown(socket.SHUT_RDWR)  # Wakes the threads, which `close` does not.
+            except OSError:
+                pass
+
+    def _pass(self, source, target, kept, change):
+        answered = len(self._answered)
         try:
             while data := source.recv(65536):
+                if kept is self._sent and self.ends_at_second and len(self._answered) > answered:
+                    return self.cut()
                 kept.append(data)
                 target.sendall(change(data))
             target.shutdown(socket.SHUT_WR)
@@ -140,11 +155,9 @@ class Recorder:
 
     def stop(self):
         self._is_stopped = True
-        for one in (self._listener, *self._open):
-            try:
-                one.shutdown(socket.SHUT_RDWR)  # Wakes the threads, which `close` does not.
-            except OSError:
-                pass
+        self._open.append(self._listener)
+        self.cut()
+        for one in self._open:
             one.close()
 
 

@@ -351,6 +351,32 @@ class Tokens(unittest.TestCase):
             for secret in (*seen, "a-secret-of-the-token-file"):
                 self.assertNotIn(secret.encode(), line)
 
+    def test_calls_share_a_connection_until_it_ends(self):
+        recorder = kit.Recorder(sidecar.url)
+        self.addCleanup(recorder.stop)
+        through = Client(recorder.url)
+        for _ in range(3):
+            through.release("shared connection", through.acquire("shared connection").token)
+        with self.assertRaises(BadRequest):
+            through.acquire("tab\t")
+        self.assertEqual(recorder.connections, 1)
+        recorder.cut()
+        lease = through.acquire("shared connection", ttl=LONG)
+        self.assertEqual(recorder.connections, 2)
+        # It ends at the moment of the next request.
+        recorder.ends_at_second = True
+        through.release("shared connection", lease.token)
+        self.assertEqual(recorder.connections, 3)
+
+    def test_a_forked_process_has_connections_of_its_own(self):
+        recorder = kit.Recorder(sidecar.url)
+        self.addCleanup(recorder.stop)
+        through = Client(recorder.url)
+        through.status("forked")
+        with unittest.mock.patch("os.getpid", return_value=os.getpid() + 1):
+            through.status("forked")
+        self.assertEqual(recorder.connections, 2)
+
     def test_scopes(self):
         secrets = {scope: f"{scope}-secret-0123456789" for scope in ("read", "lock", "write")}
         guarded = kit.Sidecar(nodes, tokens="".join(f"{scope}:{secret}\n" for scope, secret in secrets.items()))

@@ -1,6 +1,6 @@
 //! The whole sidecar: configure, bind, serve, shut down.
 
-use crate::api::routes::router;
+use crate::api::routes::{Api, router};
 use crate::api::state::AppState;
 use crate::auth::Access;
 use crate::auth::caller::Peer;
@@ -289,7 +289,7 @@ impl Bound {
                 local if local.is_local() => Peer::Loopback,
                 _ => Peer::Remote,
             };
-            accepting.spawn(acceptor.clone().run(listener, router(app.clone(), peer)));
+            accepting.spawn(acceptor.clone().run(listener, peer, Api::new(app.clone())));
         }
         tokio::select! {
             () = shutdown.cancelled() => {}

@@ -2,7 +2,9 @@
 
 use crate::output::exit_code::Exit;
 use crate::output::failure::Failure;
+use std::num::NonZero;
 use std::ops::Deref;
+use std::thread::available_parallelism;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime as TokioRuntime};
 
@@ -40,6 +42,15 @@ pub(crate) fn start() -> Result<Runtime, Failure> {
     build(&mut Builder::new_current_thread())
 }
 
+/// Starts a runtime with a thread for every second core, for a server beside the program that it serves.
+///
+/// # Errors
+/// The system lacks the resources.
+pub(crate) fn start_server() -> Result<Runtime, Failure> {
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    build(Builder::new_multi_thread().worker_threads(cores.div_ceil(2)))
+}
+
 /// Starts a runtime with a thread per core, for commands with many clients.
 ///
 /// # Errors
@@ -64,7 +75,7 @@ mod tests {
     /// Goal: a disk that does not answer keeps no command from ending.
     #[test]
     fn a_thread_that_is_stuck_is_not_waited_for() {
-        for start in [start, start_multi_thread] {
+        for start in [start, start_server, start_multi_thread] {
             let (done, ended) = mpsc::channel();
             let (free, stuck) = mpsc::channel::<()>();
             thread::spawn(move || {

@@ -11,17 +11,22 @@ use crate::limits::Limits;
 use crate::problem::Problem;
 use crate::problem::code::ProblemCode;
 use axum::body::Body;
-use axum::extract::{self, FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{self, FromRequest, FromRequestParts, Request};
 use axum::http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use percent_encoding::percent_decode_str;
 use quorlock::{ConfigError, Name, NameError, NameSet, Semaphore, Token};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 use utoipa::{IntoParams, ToSchema};
 
@@ -211,8 +216,8 @@ pub(crate) struct LockName(pub(crate) Name);
 impl FromRequestParts<Arc<AppState>> for LockName {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Problem> {
-        Ok(Self(Name::new(path_text(parts, app).await?)?))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Result<Self, Problem> {
+        Ok(Self(Name::new(path_text(parts)?)?))
     }
 }
 
@@ -223,16 +228,17 @@ pub(crate) struct StoredName(pub(crate) Name);
 impl FromRequestParts<Arc<AppState>> for StoredName {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Problem> {
-        Ok(Self(Name::from_store(path_text(parts, app).await?)?))
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<AppState>) -> Result<Self, Problem> {
+        Ok(Self(Name::from_store(path_text(parts)?)?))
     }
 }
 
-async fn path_text(parts: &mut Parts, app: &Arc<AppState>) -> Result<String, Problem> {
-    let text = Path::<String>::from_request_parts(parts, app).await;
-    let Path(text) =
-        text.map_err(|_| Problem::new(ProblemCode::BadName, "a name must be percent-encoded UTF-8"))?;
-    Ok(text)
+/// The name in `/v1/locks/{name}` and `/v1/elections/{name}`, and in what is below them.
+fn path_text(parts: &Parts) -> Result<Cow<'_, str>, Problem> {
+    let encoded = parts.uri.path().split('/').nth(3).unwrap_or_default();
+    percent_decode_str(encoded)
+        .decode_utf8()
+        .map_err(|_| Problem::new(ProblemCode::BadName, "a name must be percent-encoded UTF-8"))
 }
 
 /// A JSON body of at most [`Limits::BODY`] bytes.
@@ -328,8 +334,13 @@ pub(crate) async fn buffer_body(request: Request, limit: Duration) -> Result<Req
 }
 
 async fn collect(body: Body, limit: Duration) -> Result<Bytes, BodyError> {
-    let body = Limited::new(body, Limits::BODY);
-    match tokio::time::timeout(limit, body.collect()).await {
+    let mut collecting = pin!(Limited::new(body, Limits::BODY).collect());
+    // Most bodies come together with their heads, and need no timer.
+    let collected = match poll_fn(|task| Poll::Ready(collecting.as_mut().poll(task))).await {
+        Poll::Ready(collected) => Ok(collected),
+        Poll::Pending => tokio::time::timeout(limit, collecting).await,
+    };
+    match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(BodyError::closing(
             Problem::new(ProblemCode::BodyTooLarge, "send a body of at most 16384 bytes"),

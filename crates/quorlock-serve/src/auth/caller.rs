@@ -1,6 +1,7 @@
 //! The sender of a request.
 
 use crate::auth::scope::Scope;
+use axum::http::Extensions;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,8 +29,7 @@ pub enum Peer {
     Remote,
 }
 
-/// The process or address that a request came from, for logs and events. Each request carries it as an
-/// extension.
+/// The process or address that a request came from, for logs and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Source {
     /// An address of the network.
@@ -41,9 +41,26 @@ pub(crate) enum Source {
     Unknown,
 }
 
-/// Extension of requests that came over TLS.
+/// How a request came to the sidecar. Each request carries it as an extension.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Encrypted;
+pub(crate) struct Ingress {
+    pub(crate) peer: Peer,
+    pub(crate) source: Source,
+    /// Whether it came over TLS.
+    pub(crate) is_encrypted: bool,
+}
+
+impl Ingress {
+    /// That of a request from `peer`, if nothing more is known.
+    pub(crate) fn from(peer: Peer) -> Self {
+        Self { peer, source: Source::Unknown, is_encrypted: false }
+    }
+
+    /// That of the request with these `extensions`.
+    pub(crate) fn of(extensions: &Extensions) -> Self {
+        extensions.get().copied().unwrap_or(Self::from(Peer::Remote))
+    }
+}
 
 impl Source {
     /// The process at the other end of a socket in the file system.

@@ -1,7 +1,7 @@
 //! Keeps pages of other sites from calling the sidecar through a user's browser.
 
 use crate::auth::Access;
-use crate::auth::caller::{Encrypted, Peer};
+use crate::auth::caller::{Ingress, Peer};
 use crate::auth::origin::Origin;
 use crate::problem::Problem;
 use crate::problem::code::ProblemCode;
@@ -13,10 +13,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// Refuses requests that a page of another site sent, or that call this machine by another site's name.
 /// `origins` are where a reverse proxy publishes the sidecar.
 pub(crate) fn check(access: &Access, origins: &[Origin], request: &Request) -> Result<(), Problem> {
-    let peer = request.extensions().get().copied().unwrap_or(Peer::Remote);
+    let Ingress { peer, is_encrypted, .. } = Ingress::of(request.extensions());
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = authority.or_else(|| text(request.headers(), HOST.as_str()));
-    let is_encrypted = request.extensions().get::<Encrypted>().is_some();
     if access.allows_anonymous(request.headers(), peer)
         && !host.is_some_and(|host| is_served(origins, peer, is_encrypted, host))
     {

@@ -7,7 +7,7 @@ pub(crate) mod origin;
 pub(crate) mod scope;
 pub(crate) mod secrets;
 
-use crate::auth::caller::{Caller, Peer, Source};
+use crate::auth::caller::{Caller, Ingress, Peer, Source};
 use crate::auth::scope::Scope;
 use crate::auth::secrets::{Secrets, SecretsError};
 use crate::limits::rate_limit::RateLimit;
@@ -90,8 +90,7 @@ impl Access {
 
     /// The sender of a request.
     fn caller(&self, parts: &Parts) -> Result<Caller, Problem> {
-        let peer = parts.extensions.get().copied().unwrap_or(Peer::Remote);
-        let source = parts.extensions.get().copied().unwrap_or_default();
+        let Ingress { peer, source, .. } = Ingress::of(&parts.extensions);
         if !parts.headers.contains_key(AUTHORIZATION) {
             return Ok(Caller { scope: self.anonymous_scope(peer), secret: None, peer, source });
         }

@@ -1,13 +1,12 @@
 //! Accepts connections, up to the limit, until the sidecar shuts down.
 
-use crate::auth::caller::Source;
+use crate::auth::caller::{Ingress, Peer, Source};
 use crate::http::admission::{Admission, Admitted};
-use crate::http::connection::{self, Client, ConnectionContext, OpenConnection};
+use crate::http::connection::{self, Client, ConnectionContext, Handler, OpenConnection};
 use crate::http::listen::Listener;
 use crate::http::tls::Certificates;
 use crate::metrics;
 use crate::problem::code::ProblemCode;
-use axum::Router;
 use quorlock::CancellationToken;
 use rustix::net::{RecvFlags, recv, sockopt};
 use std::io;
@@ -43,16 +42,19 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts connections from `listener` and serves them with `router` until the sidecar shuts down.
-    pub(crate) async fn run(self, listener: Listener, router: Router) {
+    /// Accepts connections from `listener`, whose callers are `peer`, and serves them with `handler` until
+    /// the sidecar shuts down.
+    pub(crate) async fn run(self, listener: Listener, peer: Peer, handler: impl Handler) {
         let accepting = async {
             loop {
                 let accepted = match &listener {
                     Listener::Tcp(listener) => {
-                        listener.accept().await.map(|(stream, from)| self.serve_tcp(stream, from, &router))
+                        let accepted = listener.accept().await;
+                        accepted.map(|(stream, from)| self.serve_tcp(stream, from, peer, &handler))
                     }
                     Listener::Unix(listener, _) => {
-                        listener.accept().await.map(|(stream, _)| self.serve_unix(stream, &router))
+                        let accepted = listener.accept().await;
+                        accepted.map(|(stream, _)| self.serve_unix(stream, peer, &handler))
                     }
                 };
                 if let Err(error) = accepted {
@@ -68,7 +70,7 @@ impl Acceptor {
         }
     }
 
-    fn serve_tcp(&self, stream: TcpStream, from: SocketAddr, router: &Router) {
+    fn serve_tcp(&self, stream: TcpStream, from: SocketAddr, peer: Peer, handler: &impl Handler) {
         let Some(admitted) = self.admission.admit() else {
             metrics::count_problem(ProblemCode::Full.facts().0);
             let _ = stream.try_write(FULL.as_bytes());
@@ -77,36 +79,37 @@ impl Acceptor {
         if let Err(error) = configure(&stream) {
             tracing::debug!(target: "quorlock", %error, "a connection could not be configured");
         }
-        let client = Client { admitted: admitted.clone(), source: Source::Tcp(from), is_encrypted: false };
-        let (ctx, tls, router) = (self.ctx.clone(), self.tls.clone(), router.clone());
+        let ingress = Ingress { peer, source: Source::Tcp(from), is_encrypted: self.tls.is_some() };
+        let client = Client { admitted: admitted.clone(), ingress };
+        let (ctx, tls, handler) = (self.ctx.clone(), self.tls.clone(), handler.clone());
         self.spawn(admitted, async move {
             let first = stream.async_io(Interest::READABLE, || peek(&stream));
             if !matches!(timeout(ctx.limits.first_byte, first).await, Ok(Ok(()))) {
                 return;
             }
-            let Some(tls) = tls else { return connection::serve(&ctx, stream, router, client).await };
+            let Some(tls) = tls else { return connection::serve(&ctx, stream, handler, client).await };
             let accepting = TlsAcceptor::from(tls.current()).accept(stream);
             let Ok(Ok(stream)) = timeout(ctx.limits.head, accepting).await else { return };
             if tls.verifies_callers() {
                 client.admitted.mark_known();
             }
-            connection::serve(&ctx, stream, router, Client { is_encrypted: true, ..client }).await;
+            connection::serve(&ctx, stream, handler, client).await;
         });
     }
 
-    fn serve_unix(&self, stream: UnixStream, router: &Router) {
+    fn serve_unix(&self, stream: UnixStream, peer: Peer, handler: &impl Handler) {
         let Some(admitted) = self.admission.admit() else {
             metrics::count_problem(ProblemCode::Full.facts().0);
             let _ = stream.try_write(FULL.as_bytes());
             return;
         };
-        let source = Source::of_unix(&stream);
-        let client = Client { admitted: admitted.clone(), source, is_encrypted: false };
-        let (ctx, router) = (self.ctx.clone(), router.clone());
+        let ingress = Ingress { peer, source: Source::of_unix(&stream), is_encrypted: false };
+        let client = Client { admitted: admitted.clone(), ingress };
+        let (ctx, handler) = (self.ctx.clone(), handler.clone());
         self.spawn(admitted, async move {
             let first = stream.async_io(Interest::READABLE, || peek(&stream));
             if let Ok(Ok(())) = timeout(ctx.limits.first_byte, first).await {
-                connection::serve(&ctx, stream, router, client).await;
+                connection::serve(&ctx, stream, handler, client).await;
             }
         });
     }

@@ -1,23 +1,24 @@
 //! One connection from its first byte to its last.
 
 use crate::auth::Access;
-use crate::auth::caller::{Encrypted, Source};
+use crate::auth::caller::Ingress;
 use crate::http::admission::Admitted;
 use crate::http::delivery::Delivery;
 use crate::http::tracked_stream::{Socket, TrackedStream};
 use crate::limits::Limits;
-use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quorlock::CancellationToken;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::timeout;
-use tower::ServiceExt;
 
 /// The longest head of a request, in bytes. Names have up to 512 bytes, which percent-encoding may triple.
 const MAX_HEAD: usize = 32 * 1024;
@@ -25,6 +26,18 @@ const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEADERS: usize = 64;
 /// How long a connection for a probe lasts.
 const PROBE: Duration = Duration::from_secs(5);
+
+/// What answers requests.
+pub(crate) trait Handler: Clone + Send + Sync + 'static {
+    fn handle(&self, request: Request) -> impl Future<Output = Response> + Send + 'static;
+}
+
+/// The connection of a request. Each request that came over one carries it as an extension.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestConnection {
+    pub(crate) admitted: Arc<Admitted>,
+    pub(crate) delivery: Arc<Delivery>,
+}
 
 /// What all connections share.
 #[derive(Debug)]
@@ -41,21 +54,25 @@ pub(crate) struct ConnectionContext {
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) admitted: Arc<Admitted>,
-    pub(crate) source: Source,
-    pub(crate) is_encrypted: bool,
+    pub(crate) ingress: Ingress,
 }
 
 /// Serves `stream` until it ends, or until the sidecar shuts down and the running request is answered. A
 /// connection for a probe ends after one request.
-pub(crate) async fn serve(ctx: &ConnectionContext, stream: impl Socket, router: Router, client: Client) {
+pub(crate) async fn serve(
+    ctx: &ConnectionContext,
+    stream: impl Socket,
+    handler: impl Handler,
+    client: Client,
+) {
     if client.admitted.is_probe() {
-        let _ = timeout(PROBE, serve_requests(ctx, stream, router, client)).await;
+        let _ = timeout(PROBE, serve_requests(ctx, stream, handler, client)).await;
     } else {
-        serve_requests(ctx, stream, router, client).await;
+        serve_requests(ctx, stream, handler, client).await;
     }
 }
 
-async fn serve_requests(ctx: &ConnectionContext, stream: impl Socket, router: Router, client: Client) {
+async fn serve_requests(ctx: &ConnectionContext, stream: impl Socket, handler: impl Handler, client: Client) {
     let delivery = Arc::new(Delivery::default());
     let stream = TokioIo::new(TrackedStream::new(stream, delivery.clone()));
     let is_probe = client.admitted.is_probe();
@@ -64,13 +81,11 @@ async fn serve_requests(ctx: &ConnectionContext, stream: impl Socket, router: Ro
             client.admitted.mark_known();
         }
         let extensions = request.extensions_mut();
-        extensions.insert(delivery.clone());
-        extensions.insert(client.admitted.clone());
-        extensions.insert(client.source);
-        if client.is_encrypted {
-            extensions.insert(Encrypted);
-        }
-        router.clone().oneshot(request.map(Body::new))
+        let (admitted, delivery) = (client.admitted.clone(), delivery.clone());
+        extensions.insert(RequestConnection { admitted, delivery });
+        extensions.insert(client.ingress);
+        let handling = handler.handle(request.map(Body::new));
+        async { Ok::<_, Infallible>(handling.await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

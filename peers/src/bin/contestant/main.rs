@@ -1,7 +1,9 @@
 //! The contestants that are written in Rust, one subcommand each.
 
 mod drive;
+mod empty_server;
 mod floor;
+mod http_client;
 mod ledger;
 mod mutex;
 mod quorlock_lock;
@@ -15,6 +17,7 @@ mod versions;
 use anyhow::Result;
 use clap::Parser;
 use peers::protocol::{Order, Outcome, Workload};
+use sidecar::Server;
 use std::future::Future;
 use std::io::{self, Write};
 
@@ -29,6 +32,10 @@ enum Contestant {
     QuorlockPlain(Order),
     /// quorlock through its sidecar, over a unix socket.
     QuorlockServe(Order),
+    /// The exchanges of `quorlock-serve` with a server that answers at once, without a lock.
+    FloorHttp(Order),
+    /// That server.
+    EmptyServer(empty_server::Where),
     /// The rslock crate.
     Rslock(Order),
     /// A plain Redlock on the redis crate, without retries.
@@ -51,7 +58,9 @@ fn main() -> Result<()> {
     match Contestant::parse() {
         Contestant::Quorlock(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Default)),
         Contestant::QuorlockPlain(order) => on_tokio(quorlock_lock::run(order, quorlock_lock::Mode::Plain)),
-        Contestant::QuorlockServe(order) => on_tokio(sidecar::run(order)),
+        Contestant::QuorlockServe(order) => on_tokio(sidecar::run(order, Server::Sidecar)),
+        Contestant::FloorHttp(order) => on_tokio(sidecar::run(order, Server::Empty)),
+        Contestant::EmptyServer(at) => on_tokio(empty_server::run(at)),
         Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
         Contestant::Floor(order) => floor::run(&order, floor::Kind::Merged),

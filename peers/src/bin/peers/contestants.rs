@@ -47,6 +47,7 @@ pub fn all() -> Vec<Contestant> {
         rust("floor-split"),
         rust("floor-quorum"),
         rust("floor-fenced"),
+        rust("floor-http"),
         rust("mutex"),
         one_thread("quorlock-one-thread", "quorlock"),
         one_thread("rslock-one-thread", "rslock"),

@@ -108,6 +108,12 @@ const GOALS: &[Goal] = &[
     goal("W1 N=5 sidecar over a unix socket vs redsync used directly", AtLeast(1.0), |r| {
         Some(r.get("quorlock-serve", "W1", 5, SPEED)? / r.get("redsync", "W1", 5, SPEED)?)
     }),
+    goal("W1 N=5 sidecar over a unix socket, share of direct use", AtLeast(0.55), |r| {
+        Some(r.get("quorlock-serve", "W1", 5, SPEED)? / r.get("quorlock", "W1", 5, SPEED)?)
+    }),
+    goal("W1 N=5 CPU of sidecar and client per cycle, in µs", AtMost(50.0), |r| {
+        r.get("quorlock-serve", "W1", 5, CLIENT)
+    }),
     goal("W2 N=5 p50 vs best peer", AtMost(0.5), |r| r.versus_lowest("W2", 5, P50)),
     goal("W3 cycles/s vs redsync", AtLeast(1.3), |r| r.versus("redsync", "W3", 5, SPEED)),
     goal("W3 handoffs/s vs redsync", AtLeast(1.3), |r| r.versus("redsync", "W3", 5, HANDOFFS)),

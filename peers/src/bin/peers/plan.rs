@@ -72,6 +72,7 @@ const ALL: &[&str] = &[
     "floor-split",
     "floor-quorum",
     "floor-fenced",
+    "floor-http",
     "quorlock-one-thread",
     "rslock-one-thread",
 ];

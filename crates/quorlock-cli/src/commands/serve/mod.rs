@@ -23,7 +23,7 @@ pub(crate) fn serve(args: &Serve, mut settings: Settings, output: Output) -> Res
     if let Err(error) = fd_limit::raise(args.max_connections) {
         warn!("{error}");
     }
-    runtime::start_multi_thread()?.block_on(run_sidecar(args, &settings, output))
+    runtime::start_server()?.block_on(run_sidecar(args, &settings, output))
 }
 
 async fn run_sidecar(args: &Serve, settings: &Settings, output: Output) -> Result<Exit, Failure> {

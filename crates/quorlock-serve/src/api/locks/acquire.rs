@@ -50,7 +50,9 @@ pub(crate) async fn acquire(
         () = app.closing.cancelled() => return Err(Problem::shutting_down()),
     };
     // Which slot of a semaphore it is was not known before. A caller that may not have it releases it.
-    admit_names(app, caller, guard.lease().names())?;
+    if guard.lease().names() != request.target.names() {
+        admit_names(app, caller, guard.lease().names())?;
+    }
     // A waiter holds nothing, so it needs a permit only now. Without a permit the dropped guard releases
     // the lock.
     let permit = app.sessions.permit().ok_or_else(|| full(app))?;

@@ -12,7 +12,8 @@ use crate::api::request::{self, Json, LockName, StoredName, parse_token};
 use crate::api::response::json;
 use crate::api::state::AppState;
 use crate::auth::caller::Caller;
-use crate::http::delivery::{Delivery, Undelivered};
+use crate::http::connection::RequestConnection;
+use crate::http::delivery::Undelivered;
 use crate::json::lease::{LeaseJson, Validity, several, slot};
 use crate::json::millis;
 use crate::problem::Problem;
@@ -47,7 +48,7 @@ pub(crate) async fn acquire(
     State(app): State<Arc<AppState>>,
     CanLock(caller): CanLock,
     LockName(name): LockName,
-    delivery: Option<Extension<Arc<Delivery>>>,
+    connection: Option<Extension<RequestConnection>>,
     Json(body): Json<request::Acquire>,
 ) -> Result<Response, Problem> {
     let wait = body.wait(Duration::ZERO)?;
@@ -66,8 +67,8 @@ pub(crate) async fn acquire(
     let (lease, token) =
         (LeaseJson::new(guard.lease(), &name, ttl, &app.locker, arrived), guard.lease().token());
     app.sessions.insert(guard, ttl, permit);
-    if let Some(Extension(delivery)) = delivery {
-        delivery.track(Undelivered::new(app.sessions.clone(), name, token));
+    if let Some(Extension(connection)) = connection {
+        connection.delivery.track(Undelivered::new(app.sessions.clone(), name, token));
     }
     Ok(json(&lease))
 }
