@@ -83,7 +83,7 @@ fn minutes(args: &Args, entries: &[Entry<'_>]) -> u64 {
     const START: f64 = 0.6;
     let pace = args.pace();
     let each = entries.iter().map(|entry| {
-        entry.cell.seconds.unwrap_or(pace.seconds) + pace.warmup * entry.contestant.warmup_factor + START
+        entry.cell.seconds.unwrap_or(pace.seconds) + pace.warmup.max(entry.contestant.least_warmup) + START
     });
     let all = Duration::from_secs_f64(each.sum::<f64>() * args.reps() as f64);
     all.as_secs().div_ceil(60)

@@ -13,8 +13,8 @@ pub struct Contestant {
     pub init: Option<PathBuf>,
     /// Whether it has no quorum of independent nodes.
     pub one_node: bool,
-    /// How much longer than the others it warms up: a virtual machine compiles while it runs.
-    pub warmup_factor: f64,
+    /// How many seconds it warms up at least: a virtual machine compiles while it runs.
+    pub least_warmup: f64,
 }
 
 impl Contestant {
@@ -115,11 +115,11 @@ fn java() -> Contestant {
     let classes = here().join("java/target/classes");
     let path = format!("{}:{}/*", classes.display(), here().join("java/target/dependency").display());
     let command = ["java", "-cp", &path, "Contestant"].map(str::to_owned).to_vec();
-    Contestant { warmup_factor: 4.0, ..plain("redisson", command, vec![classes.join("Contestant.class")]) }
+    Contestant { least_warmup: 4.0, ..plain("redisson", command, vec![classes.join("Contestant.class")]) }
 }
 
 fn plain(name: &'static str, command: Vec<String>, needs: Vec<PathBuf>) -> Contestant {
-    Contestant { name, command, needs, init: None, one_node: false, warmup_factor: 1.0 }
+    Contestant { name, command, needs, init: None, one_node: false, least_warmup: 0.0 }
 }
 
 /// The directory `peers`.

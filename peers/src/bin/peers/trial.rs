@@ -63,7 +63,7 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
     let ledger = (cell.load == Workload::One).then(NamedTempFile::new).transpose()?;
     let mut processes = (0..cell.processes)
         .map(|number| {
-            let mut order = order(cell, &stage, seconds, pace.warmup * contestant.warmup_factor, number);
+            let mut order = order(cell, &stage, seconds, pace.warmup.max(contestant.least_warmup), number);
             order.ledger = ledger.as_ref().map(|file| file.path().to_owned());
             Process::start(&contestant.command, &order.flags())
         })

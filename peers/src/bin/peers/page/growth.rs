@@ -119,7 +119,7 @@ fn limit(row: &Row, cores: usize) -> Option<String> {
 fn verdict(what: &str, rows: &[&Row], cores: usize) -> String {
     let first = rows.iter().find_map(|row| Some((row.size, limit(row, cores)?)));
     match first {
-        Some((size, limit)) => format!("Saturated from {size} {what}: {limit}."),
+        Some((size, limit)) => format!("Saturated from {what} = {size}: {limit}."),
         None => "Nothing saturates: the clients wait for round trips.".to_owned(),
     }
 }

@@ -33,7 +33,7 @@ pub fn cells() -> Vec<Cell> {
         size: nodes,
         ..QUORLOCK
     }));
-    cells.extend([100, 1_000, 10_000, 30_000].map(held));
+    cells.extend([100, 1_000, 10_000, 30_000, 60_000].map(held));
     cells.extend([1, 10, 100, 1_000, 10_000].map(|clients| Cell {
         workload: "growth-waiters",
         what: "clients of one process on one name",

@@ -31,7 +31,7 @@ pub fn on_the_page(cell: Cell) -> Option<Cell> {
         ("W2", 5) => ONE_CLIENT,
         ("W3", _) => ONE_NAME,
         ("W7-handoffs", _) => ONE_NAME.split_at(ONE_NAME.len() - 1).0,
-        ("W4" | "W7-processes", _) => TEN_PROCESSES,
+        ("W4", _) | ("W7-processes", 5) => TEN_PROCESSES,
         ("W5-mute", _) => WITHOUT_NODES,
         ("W6-held", _) => PRIMITIVES,
         ("W8-readers", 5) if cell.clients == 100 => PRIMITIVES,
