@@ -1,7 +1,7 @@
 //! Results of the two other programs that the page shows: `peers/run --engines` and `clients/bench/run`.
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
@@ -26,11 +26,22 @@ pub struct EngineRow {
     pub p50_us: f64,
 }
 
-/// What `clients/bench/run --json` writes: how many times as long a cycle of the client takes as one of a plain loop.
-#[derive(Debug, Default, Deserialize)]
+/// What `clients/bench/run` prints: how many times as long a cycle of the client takes as one of a plain loop.
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Clients {
     pub python: Option<f64>,
     pub javascript: Option<f64>,
+}
+
+impl Clients {
+    /// Reads lines like `python: client 900, plain loop 1000 cycles/s; ratio 1.11 (1.05-1.20)`.
+    pub fn parse(text: &str) -> Self {
+        let ratio = |language: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(language)?.strip_prefix(':'))?;
+            line.split_once("ratio ")?.1.split(' ').next()?.parse().ok()
+        };
+        Self { python: ratio("python"), javascript: ratio("javascript") }
+    }
 }
 
 impl Engines {
@@ -75,6 +86,13 @@ pub fn read<T: Default + for<'a> Deserialize<'a>>(file: &Path) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ratio_of_a_language_is_in_its_line() {
+        let text = "python: client 900, plain loop 1000 cycles/s; ratio 1.11 (1.05-1.20), goal <= 1.3: met\n";
+        assert_eq!(Clients::parse(text), Clients { python: Some(1.11), javascript: None });
+        assert_eq!(Clients::parse(""), Clients::default());
+    }
 
     #[test]
     fn an_engine_is_found_with_its_version() {

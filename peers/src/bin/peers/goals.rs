@@ -202,14 +202,14 @@ const REASONS: &[(&str, Reason)] = &[
         let quorlock = f.get("quorlock", "W1", 5, CLIENT)? + f.get("quorlock", "W1", 5, SERVER)?;
         let node = f.find("node-redlock", "W1", 5)?;
         Some(format!(
-            "node-redlock fills {} of a core with its one thread; client and servers of quorlock use {} µs of CPU per cycle.",
+            "node-redlock fills {} of a core with its one thread; client and servers of quorlock use {} µs of CPU per cycle",
             Percent.text(node.client_cores?),
             number(Some(quorlock))
         ))
     }),
     (MERGED_FLOOR, |f| {
         Some(format!(
-            "that floor sends in lock step from one thread, with no task, timer or name per lock: {} µs of client CPU per cycle, where quorlock has {}.",
+            "that floor sends in lock step from one thread, with no task, timer or name per lock: {} µs of client CPU per cycle, where quorlock has {}",
             number(f.get("floor", "W1", 5, CLIENT)),
             number(f.get("quorlock-plain", "W1", 5, CLIENT))
         ))
@@ -217,20 +217,20 @@ const REASONS: &[(&str, Reason)] = &[
     (SIDECAR_SHARE, |f| {
         let empty = f.get("floor-http", "W1", 5, CLIENT)?;
         Some(format!(
-            "two empty HTTP exchanges of the same client and server use {} µs of CPU.",
+            "two empty HTTP exchanges of the same client and server use {} µs of CPU",
             number(Some(empty))
         ))
     }),
     (W2_PEER, |f| {
         let best = f.versus_lowest("W2", 5, P50)? / f.versus("floor-fenced", "W2", 5, P50)?;
         Some(format!(
-            "blocking sockets that send the same votes (`floor-fenced`) reach {} times.",
+            "blocking sockets that send the same votes (`floor-fenced`) reach {} times",
             short(best)
         ))
     }),
     (W4_CYCLES, |f| {
         Some(format!(
-            "each hold lasts 1 ms, so a mutex in memory makes {} cycles/s; a peer also counts a client that releases the lock and takes it again at once.",
+            "each hold lasts 1 ms, so a mutex in memory makes {} cycles/s; a peer also counts a client that releases the lock and takes it again at once",
             number(Some(f.get("mutex", "W3", 5, SPEED)?))
         ))
     }),

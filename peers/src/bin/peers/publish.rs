@@ -2,7 +2,7 @@
 
 use crate::args::Args;
 use crate::contestants::here;
-use crate::engines;
+use crate::engines::{self, Clients};
 use crate::page::{self, Sources};
 use crate::plots;
 use crate::row::Report;
@@ -24,7 +24,7 @@ pub fn run(args: &Args, report: &Report) -> Result<()> {
     fs::create_dir_all(&plots)?;
     if args.from_json.is_none() {
         fs::write(results.join(RUN), serde_json::to_string_pretty(report)? + "\n")?;
-        measure_others(args, &results);
+        measure_others(args, &results)?;
     }
     let sources = Sources {
         report,
@@ -38,15 +38,19 @@ pub fn run(args: &Args, report: &Report) -> Result<()> {
 }
 
 /// Runs the two programs that measure engines and sidecar clients. A failure costs their part of the page, not the page.
-fn measure_others(args: &Args, results: &Path) {
+fn measure_others(args: &Args, results: &Path) -> Result<()> {
     if args.keep_others {
-        return;
+        return Ok(());
     }
     let (rounds, seconds) = (args.reps().to_string(), args.pace().seconds.to_string());
-    let engines = here().join("engines/run");
-    measure(&engines, &[&rounds, &seconds], &results.join(ENGINES));
-    let clients = here().join("../clients/bench/run");
-    measure(&clients, &["--rounds", &rounds], &results.join(CLIENTS));
+    let engines_file = results.join(ENGINES).display().to_string();
+    output("engines/run", &[&rounds, &seconds, "--json", &engines_file]);
+    if let Some(clients) =
+        output("../clients/bench/run", &["--rounds", &rounds]).map(|text| Clients::parse(&text))
+    {
+        fs::write(results.join(CLIENTS), serde_json::to_string_pretty(&clients)? + "\n")?;
+    }
+    Ok(())
 }
 
 /// How long the two programs take: about thirty runs in each round, which need a while to start.
@@ -59,14 +63,15 @@ pub fn minutes(args: &Args) -> u64 {
     }
 }
 
-/// Runs a program that writes its results to `file`.
-fn measure(program: &Path, arguments: &[&str], file: &Path) {
-    eprintln!("{} {}", program.display(), arguments.join(" "));
-    let file_flag = ["--json".as_ref(), file.as_os_str()];
-    let status = Command::new(program).args(arguments).args(file_flag).stdout(Stdio::null()).status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => eprintln!("skipped {}: {status}", program.display()),
-        Err(reason) => eprintln!("skipped {}: {reason}", program.display()),
+/// Runs a program of this repository; what it printed, if it could be started.
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    eprintln!("{program} {}", arguments.join(" "));
+    let command = Command::new(here().join(program)).args(arguments).stderr(Stdio::inherit()).output();
+    match command {
+        Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Err(reason) => {
+            eprintln!("skipped {program}: {reason}");
+            None
+        }
     }
 }

@@ -6,7 +6,7 @@ mod performance;
 
 use crate::engines::{Clients, Engines};
 use crate::figures::Figures;
-use crate::row::Report;
+use crate::row::{Report, Row};
 use anyhow::{Context, Result, bail};
 
 /// Everything that the pages show.
@@ -47,14 +47,14 @@ fn fill(template: &str, section: impl Fn(&str) -> Option<String>) -> Result<Stri
     Ok(page.trim_end().to_owned() + "\n")
 }
 
-/// How and where the figures were measured.
-fn machine(report: &Report) -> String {
-    let runs = report.rows.iter().map(|row| row.runs).min().unwrap_or(0);
+/// How and where the figures of the rows that are `here` were measured; how long each run was.
+fn machine(report: &Report, here: impl Fn(&&Row) -> bool, seconds: &str) -> String {
+    let runs = report.rows.iter().filter(here).map(|row| row.runs).min().unwrap_or(0);
     let policy = if report.realtime { ", real-time policy `SCHED_RR`" } else { "" };
     format!(
         "One run of `peers/run {}` on {}: {}, loopback, {} cores that clients and servers share{policy}.\n\
-         Every figure is the median of {runs} interleaved runs of {} s, with the lowest and highest in brackets.",
-        report.command, report.date, report.server, report.cores, report.seconds
+         Every figure is the median of {runs} interleaved runs of {seconds}.",
+        report.command, report.date, report.server, report.cores
     )
 }
 

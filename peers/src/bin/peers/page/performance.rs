@@ -11,13 +11,15 @@ use crate::table::number;
 /// The text of a place in the template; `None` if there is no such place.
 pub fn section(place: &str, report: &Report, figures: &Figures<'_>, engines: &Engines) -> Option<String> {
     Some(match place {
-        "machine" => machine(report),
+        "machine" => {
+            let is_here = |row: &&Row| !row.workload.starts_with("growth-");
+            machine(report, is_here, &format!("{} s", report.seconds))
+        }
         "summary" => summary(figures),
         "own_names_5" => own_names(figures, 5),
         "own_names_1" => own_names(figures, 1),
         "contended" => contended(figures),
         "goals" => goals_table(figures),
-        "reasons" => reasons(figures),
         "engines" => engines_table(engines),
         "primitives" => primitives(figures),
         "skipped" => skipped(report, engines),
@@ -50,7 +52,8 @@ const SUMMARY: [Column; 6] = [
 
 /// How many times as good quorlock is as each peer.
 fn summary(figures: &Figures<'_>) -> String {
-    let head: Vec<&str> = ["compared with"].into_iter().chain(SUMMARY.map(|column| column.title)).collect();
+    let head: Vec<&str> =
+        ["quorlock compared with"].into_iter().chain(SUMMARY.map(|column| column.title)).collect();
     let rows = PEERS.iter().filter_map(|peer| {
         let row = figures.find(peer, "W1", 5).or_else(|| figures.find(peer, "W1", 1))?;
         let cells = SUMMARY.iter().map(|column| {
@@ -132,16 +135,14 @@ fn turns(row: &Row) -> String {
 
 fn goals_table(figures: &Figures<'_>) -> String {
     let rows = goals::results(figures).into_iter().map(|goal| {
-        let verdict = if goal.is_met { "met" } else { "**missed**" };
-        vec![goal.what.to_owned(), goal.bound, goal.found, verdict.to_owned()]
+        let verdict = match (goal.is_met, goal.why) {
+            (true, _) => "met".to_owned(),
+            (false, None) => "**missed**".to_owned(),
+            (false, Some(why)) => format!("**missed**: {why}"),
+        };
+        vec![goal.what.to_owned(), goal.bound, goal.found, verdict]
     });
     table(&["goal", "bound", "result", ""], rows)
-}
-
-/// What bounds the missed goals.
-fn reasons(figures: &Figures<'_>) -> String {
-    let missed = goals::results(figures).into_iter();
-    missed.filter_map(|goal| Some(format!("- {}: {}\n", goal.what, goal.why?))).collect()
 }
 
 fn engines_table(engines: &Engines) -> String {
@@ -203,6 +204,6 @@ fn primitives(figures: &Figures<'_>) -> String {
 fn skipped(report: &Report, engines: &Engines) -> String {
     let contestants = report.skipped.iter().map(|skipped| skipped.to_string());
     let engines = engines.skipped.iter().map(|skipped| format!("skipped {skipped}"));
-    let lines: String = contestants.chain(engines).map(|line| format!("- {line}\n")).collect();
-    if lines.is_empty() { lines } else { format!("\nWhat did not run:\n\n{lines}") }
+    let lines: Vec<String> = contestants.chain(engines).collect();
+    if lines.is_empty() { String::new() } else { format!("- What did not run: {}.", lines.join("; ")) }
 }
