@@ -9,7 +9,7 @@ const QUORLOCK: Cell = Cell { roster: PRIMITIVES, seconds: Some(0.5), ..BASE };
 pub fn cells() -> Vec<Cell> {
     let one = Cell { load: Workload::One, ..QUORLOCK };
     let mut cells = Vec::new();
-    cells.extend([100, 1_000, 10_000, 100_000].map(|names| Cell {
+    cells.extend([100, 10_000, 100_000].map(|names| Cell {
         workload: "growth-names",
         what: "names in turn",
         load: Workload::Many,
@@ -26,7 +26,7 @@ pub fn cells() -> Vec<Cell> {
         seconds: Some(if clients == 10_000 { 3.0 } else { 0.5 }),
         ..QUORLOCK
     }));
-    cells.extend([1, 3, 5, 7, 9].map(|nodes| Cell {
+    cells.extend([1, 3, 5, 9].map(|nodes| Cell {
         workload: "growth-nodes",
         what: "nodes",
         nodes,
@@ -41,7 +41,7 @@ pub fn cells() -> Vec<Cell> {
         size: clients,
         ..one
     }));
-    cells.extend([2, 5, 10, 20, 50].map(|processes| Cell {
+    cells.extend([2, 10, 20, 50].map(|processes| Cell {
         workload: "growth-contenders",
         what: "processes with one client each on one name",
         clients: processes,
@@ -49,14 +49,14 @@ pub fn cells() -> Vec<Cell> {
         size: processes,
         ..one
     }));
-    cells.extend([1, 2, 5, 10, 20, 50].map(|processes| Cell {
+    cells.extend([1, 5, 20, 50].map(|processes| Cell {
         workload: "growth-processes",
         what: "processes that share 100 clients with own names",
         processes,
         size: processes,
         ..QUORLOCK
     }));
-    cells.extend([20, 100, 200, 400].map(|bytes| Cell {
+    cells.extend([20, 200, 400].map(|bytes| Cell {
         workload: "growth-label",
         what: "bytes of owner and reason",
         label_bytes: bytes,
