@@ -1,4 +1,4 @@
-// Command redsync puts redsync with go-redis behind the protocol of peers/README.md.
+// Command contestant puts redsync or rueidislock behind the protocol of peers/README.md.
 package main
 
 import (
@@ -16,14 +16,10 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 )
 
 var (
+	libraryName = flag.String("library", "redsync", "redsync or rueidislock")
 	nodes       = flag.String("nodes", "", "URLs, separated by commas")
 	clients     = flag.Int("clients", 1, "")
 	seconds     = flag.Float64("seconds", 1, "")
@@ -33,9 +29,16 @@ var (
 	prefix      = flag.String("prefix", "p", "")
 	ttlMs       = flag.Int("ttl-ms", 10000, "")
 	nodeTimeout = flag.Int("node-timeout-ms", 0, "0: the library's own")
-	ledgerPath  = flag.String("ledger", "", "a file that whoever holds the lock signs")
-	failFast    = flag.Bool("fail-fast", false, "")
+	ledgerPath  = flag.String("ledger", "", "a file that the holder of the lock signs")
+	failFast    = flag.Bool("fail-fast", false, "redsync returns at the quorum")
 )
+
+// library is what is measured.
+type library interface {
+	version() string
+	// lock is one call of the library for name; the returned function releases the lock.
+	lock(ctx context.Context, name string) (release func(), err error)
+}
 
 // patience is how long a wait that is under way at the end may still take.
 const patience = 10 * time.Second
@@ -60,7 +63,7 @@ type tally struct {
 	handoffs atomic.Int64
 }
 
-// ledger is signed by whoever holds the lock, in whichever process.
+// ledger is signed by the holder of the lock, in any process.
 var ledger *os.File
 
 func main() {
@@ -73,34 +76,28 @@ func main() {
 		}
 		ledger = file
 	}
-	locks := redsync.New(pools()...)
+	locks, err := open(*libraryName)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	run(locks, *warmup)
 	fmt.Println("ready")
 	bufio.NewReader(os.Stdin).ReadString('\n')
 	json.NewEncoder(os.Stdout).Encode(run(locks, *seconds))
 }
 
-func pools() []redsyncredis.Pool {
-	var pools []redsyncredis.Pool
-	for _, url := range strings.Split(*nodes, ",") {
-		options, err := redis.ParseURL(url)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(2)
-		}
-		options.PoolSize = min(*clients, 100)
-		options.MinIdleConns = options.PoolSize
-		if *nodeTimeout > 0 {
-			limit := time.Duration(*nodeTimeout) * time.Millisecond
-			options.ReadTimeout, options.WriteTimeout, options.DialTimeout = limit, limit, limit
-			options.MaxRetries = -1
-		}
-		pools = append(pools, goredis.NewPool(redis.NewClient(options)))
+func open(name string) (library, error) {
+	switch name {
+	case "redsync":
+		return newRedsync()
+	case "rueidislock":
+		return newRueidislock()
 	}
-	return pools
+	return nil, fmt.Errorf("no library %q", name)
 }
 
-func run(locks *redsync.Redsync, seconds float64) outcome {
+func run(locks library, seconds float64) outcome {
 	if seconds <= 0 {
 		return outcome{}
 	}
@@ -118,30 +115,25 @@ func run(locks *redsync.Redsync, seconds float64) outcome {
 	time.Sleep(time.Until(end))
 	used := cpuUs() - cpu
 	all.Wait()
-	return t.outcome(seconds, used)
+	return t.outcome(locks.version(), seconds, used)
 }
 
-func (t *tally) client(locks *redsync.Redsync, client int, end time.Time) {
+func (t *tally) client(locks library, client int, end time.Time) {
 	name := *prefix
 	if *workload == "own" {
 		name = fmt.Sprintf("%s:%d", *prefix, client)
 	}
-	options := []redsync.Option{redsync.WithExpiry(time.Duration(*ttlMs) * time.Millisecond)}
-	if *failFast {
-		options = append(options, redsync.WithFailFast(true))
-	}
-	if *nodeTimeout > 0 {
-		options = append(options, redsync.WithTimeoutFactor(float64(*nodeTimeout)/float64(*ttlMs)))
-	}
-	ctx, cancel := context.WithDeadline(context.Background(), end.Add(patience))
-	defer cancel()
+	// A deadline would be that of the lock for rueidislock, so the wait ends by a cancellation.
+	ctx, giveUp := context.WithCancel(context.Background())
+	defer giveUp()
+	defer time.AfterFunc(time.Until(end.Add(patience)), giveUp).Stop()
 	for {
 		asked := time.Now()
 		if !asked.Before(end) {
 			return
 		}
-		mutex := locks.NewMutex(name, options...)
-		for mutex.LockContext(ctx) != nil {
+		release, err := locks.lock(ctx, name)
+		for ; err != nil; release, err = locks.lock(ctx, name) {
 			t.failed.Add(1)
 			if ctx.Err() != nil {
 				t.note(time.Since(asked))
@@ -153,7 +145,7 @@ func (t *tally) client(locks *redsync.Redsync, client int, end time.Time) {
 		if *holdUs > 0 {
 			time.Sleep(time.Duration(*holdUs) * time.Microsecond)
 		}
-		mutex.Unlock()
+		release()
 		if time.Now().Before(end) {
 			t.counts[client]++
 			if isHandoff {
@@ -163,7 +155,7 @@ func (t *tally) client(locks *redsync.Redsync, client int, end time.Time) {
 	}
 }
 
-// sign signs the ledger; true if the last who did was somebody else.
+// sign signs the ledger; true if another client signed it last.
 func sign(client int) bool {
 	name := []byte(fmt.Sprintf("%8d%8d", os.Getpid(), client))
 	last := make([]byte, len(name))
@@ -180,8 +172,8 @@ func (t *tally) note(wait time.Duration) {
 	t.buckets[min(int(math.Log2(us)*32), 1023)].Add(1)
 }
 
-func (t *tally) outcome(seconds float64, cpu int64) outcome {
-	o := outcome{Version: version(), Seconds: seconds, Failed: t.failed.Load(), CpuUs: cpu, Least: t.counts[0]}
+func (t *tally) outcome(version string, seconds float64, cpu int64) outcome {
+	o := outcome{Version: version, Seconds: seconds, Failed: t.failed.Load(), CpuUs: cpu, Least: t.counts[0]}
 	for _, count := range t.counts {
 		o.Cycles += count
 		o.Least, o.Most = min(o.Least, count), max(o.Most, count)
@@ -204,12 +196,14 @@ func cpuUs() int64 {
 	return (usage.Utime.Nano() + usage.Stime.Nano()) / 1000
 }
 
-func version() string {
-	found := map[string]string{}
+// versionOf is the version of a module in this program.
+func versionOf(path string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dep := range info.Deps {
-			found[dep.Path] = strings.TrimPrefix(dep.Version, "v")
+			if dep.Path == path {
+				return strings.TrimPrefix(dep.Version, "v")
+			}
 		}
 	}
-	return found["github.com/go-redsync/redsync/v4"] + " go-redis " + found["github.com/redis/go-redis/v9"]
+	return "unknown"
 }

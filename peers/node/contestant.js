@@ -1,14 +1,14 @@
-// Puts node-redlock with ioredis behind the protocol of peers/README.md.
+// Puts a library on ioredis behind the protocol of peers/README.md: `contestant.js node_redlock FLAGS`.
 "use strict";
 
 const fs = require("node:fs");
 const readline = require("node:readline");
 const { parseArgs } = require("node:util");
 const Redis = require("ioredis");
-const { default: Redlock } = require("redlock");
 
 const text = (value) => ({ type: "string", default: value });
 const flags = parseArgs({
+  args: process.argv.slice(3),
   options: {
     nodes: text(""),
     clients: text("1"),
@@ -25,7 +25,7 @@ const flags = parseArgs({
 const clients = Number(flags.clients);
 const ttl = Number(flags["ttl-ms"]);
 const hold = Number(flags["hold-us"]) / 1000;
-// Signed by whoever holds the lock, in whichever process.
+// The holder of the lock signs this file, in any process.
 const ledger = flags.ledger && fs.openSync(flags.ledger, "r+");
 const nodeTimeout = Number(flags["node-timeout-ms"]);
 
@@ -38,8 +38,7 @@ const connections = flags.nodes.split(",").map((url) => {
   connection.on("error", () => {}); // a dead node is a vote less, not a reason to die
   return connection;
 });
-const locks = new Redlock(connections);
-locks.on("error", () => {}); // it reports every ordinary "held" here as well
+const library = require(`./${process.argv[2]}.js`)(connections, ttl);
 
 const now = () => performance.now();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -59,7 +58,7 @@ class Tally {
 
   outcome(seconds, cpu) {
     return {
-      version: `${version("redlock").replace(/^v/, "")} ioredis ${version("ioredis")}`,
+      version: `${version(library.package).replace(/^v/, "")} ioredis ${version("ioredis")}`,
       seconds,
       cycles: this.counts.reduce((sum, count) => sum + count, 0),
       handoffs: ledger ? this.handoffs : undefined,
@@ -76,7 +75,7 @@ function version(name) {
   return JSON.parse(fs.readFileSync(`${__dirname}/node_modules/${name}/package.json`)).version;
 }
 
-// Signs the ledger; `true` if the last who did was somebody else.
+// Signs the ledger; `true` if another client signed it last.
 function sign(client) {
   const name = String(process.pid).padStart(8) + String(client).padStart(8);
   const last = Buffer.alloc(16);
@@ -89,7 +88,7 @@ function sign(client) {
 async function acquire(name, tally, limit) {
   for (;;) {
     try {
-      return await locks.acquire([name], ttl);
+      return await library.acquire(name);
     } catch {
       tally.failed += 1;
       if (now() >= limit) return undefined;
@@ -127,37 +126,32 @@ async function cycles(seconds) {
   return tally.outcome(seconds, cpu);
 }
 
-// Takes all locks and keeps them alive by `using`, until the returned function lets them go.
+// Takes all locks, which the library keeps alive until the process ends.
 async function holdAll(tally) {
-  let letGo;
-  const over = new Promise((resolve) => (letGo = resolve));
+  const never = new Promise(() => {});
   let held = 0;
-  const lost = (error) => {
-    if (error) tally.failed += 1;
+  const lost = () => {
+    tally.failed += 1;
   };
   for (let first = 0; first < clients; first += 500) {
     const batch = [];
     for (let number = first; number < Math.min(first + 500, clients); number += 1) {
       batch.push(
         new Promise((resolve) => {
-          locks
-            .using([nameOf(number)], ttl, async (signal) => {
-              signal.addEventListener("abort", () => lost(true));
-              held += 1;
-              resolve();
-              await over;
-            })
-            .catch(() => resolve());
+          const granted = () => {
+            held += 1;
+            resolve();
+          };
+          library.keep(nameOf(number), never, granted, lost).catch(() => resolve());
         }),
       );
     }
     await Promise.all(batch);
   }
   tally.failed += clients - held;
-  return letGo;
 }
 
-async function told() {
+async function waitForGo() {
   console.log("ready");
   for await (const _ of readline.createInterface({ input: process.stdin })) return;
 }
@@ -167,13 +161,13 @@ async function main() {
   if (flags.workload === "held") {
     const tally = new Tally();
     await holdAll(tally);
-    await told();
+    await waitForGo();
     const before = process.cpuUsage();
     await sleep(seconds * 1000);
     console.log(JSON.stringify(tally.outcome(seconds, process.cpuUsage(before))));
   } else {
     await cycles(Number(flags.warmup));
-    await told();
+    await waitForGo();
     console.log(JSON.stringify(await cycles(seconds)));
   }
   process.exit(0);

@@ -1,4 +1,4 @@
-"""Puts redlock-py behind the protocol of peers/README.md."""
+"""Puts redlock-py or pottery behind the protocol of peers/README.md: `contestant.py LIBRARY FLAGS`."""
 
 import argparse
 import json
@@ -9,8 +9,9 @@ import threading
 import time
 from importlib.metadata import version
 
+import pottery
 import redis
-from redlock import Redlock
+import redlock
 
 # How long a wait that is under way at the end may still take, in seconds.
 PATIENCE = 10
@@ -19,7 +20,8 @@ PATIENCE = 10
 def main():
     flags = parse()
     flags.ledger = flags.ledger and os.open(flags.ledger, os.O_RDWR)
-    locks = Redlock([node(url, flags) for url in flags.nodes.split(",")])
+    nodes = [node(url, flags) for url in flags.nodes.split(",")]
+    locks = LIBRARIES[flags.library](nodes, flags.ttl_ms)
     run(locks, flags, flags.warmup)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -28,6 +30,7 @@ def main():
 
 def parse():
     parser = argparse.ArgumentParser()
+    parser.add_argument("library", choices=LIBRARIES)
     parser.add_argument("--nodes", required=True)
     parser.add_argument("--clients", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=1)
@@ -37,7 +40,7 @@ def parse():
     parser.add_argument("--prefix", default="p")
     parser.add_argument("--ttl-ms", type=int, default=10000)
     parser.add_argument("--node-timeout-ms", type=int, default=0)
-    parser.add_argument("--ledger", default=None, help="a file that whoever holds the lock signs")
+    parser.add_argument("--ledger", default=None, help="a file that the holder of the lock signs")
     return parser.parse_args()
 
 
@@ -46,6 +49,42 @@ def node(url, flags):
         return redis.Redis.from_url(url)
     limit = flags.node_timeout_ms / 1000
     return redis.Redis.from_url(url, socket_timeout=limit, socket_connect_timeout=limit)
+
+
+class RedlockPy:
+    """redlock-py."""
+
+    PACKAGE = "redlock-py"
+
+    def __init__(self, nodes, ttl_ms):
+        self.locks, self.ttl_ms = redlock.Redlock(nodes), ttl_ms
+
+    def acquire(self, name):
+        """One call with the library's own retries; false if it gave up."""
+        return self.locks.lock(name, self.ttl_ms)
+
+    def release(self, lock):
+        self.locks.unlock(lock)
+
+
+class Pottery:
+    """pottery."""
+
+    PACKAGE = "pottery"
+
+    def __init__(self, nodes, ttl_ms):
+        self.nodes, self.ttl = frozenset(nodes), ttl_ms / 1000
+
+    def acquire(self, name):
+        """Waits as long as one client may wait at the end; None if it gave up."""
+        lock = pottery.Redlock(key=name, masters=self.nodes, auto_release_time=self.ttl)
+        return lock if lock.acquire(timeout=PATIENCE) else None
+
+    def release(self, lock):
+        lock.release()
+
+
+LIBRARIES = {"redlock-py": RedlockPy, "pottery": Pottery}
 
 
 class Client(threading.Thread):
@@ -68,7 +107,7 @@ class Client(threading.Thread):
             if self.flags.hold_us:
                 time.sleep(self.flags.hold_us / 1e6)
             try:
-                self.locks.unlock(lock)
+                self.locks.release(lock)
             except Exception:  # a silent node; the ttl frees the lock there
                 pass
             if time.perf_counter() < self.end:
@@ -76,7 +115,7 @@ class Client(threading.Thread):
                 self.handoffs += is_handoff
 
     def sign(self):
-        """Signs the ledger; whether the last who did was somebody else."""
+        """Signs the ledger; whether another client signed it last."""
         if os.pread(self.flags.ledger, 16, 0) == self.signature:
             return False
         os.pwrite(self.flags.ledger, self.signature, 0)
@@ -85,7 +124,7 @@ class Client(threading.Thread):
     def acquire(self):
         while True:
             try:
-                lock = self.locks.lock(self.name_of_lock, self.flags.ttl_ms)
+                lock = self.locks.acquire(self.name_of_lock)
             except Exception:  # one dead node is an error there, with or without a majority
                 lock = False
             if lock:
@@ -118,7 +157,7 @@ def run(locks, flags, seconds):
             buckets[bucket] = buckets.get(bucket, 0) + count
     counts = [client.count for client in clients]
     return {
-        "version": f"{version('redlock-py')} redis-py {version('redis')}",
+        "version": f"{version(locks.PACKAGE)} redis-py {version('redis')}",
         "seconds": seconds,
         "cycles": sum(counts),
         "handoffs": None if flags.ledger is None else sum(client.handoffs for client in clients),

@@ -12,6 +12,8 @@ pub enum Workload {
     Own,
     /// All clients take and free one name.
     One,
+    /// Every client takes and frees many names of its own, one after the other.
+    Many,
     /// Every client holds a name of its own all the time.
     Held,
     /// Every client shares a name of its own.
@@ -49,12 +51,15 @@ pub struct Order {
     pub warmup: f64,
     #[arg(long, value_enum, default_value = "own")]
     pub workload: Workload,
-    /// How many names are taken together, in `names`.
+    /// How many names are taken together, in `names`; how many all clients have, in `many`.
     #[arg(long, default_value_t = 1)]
     pub names: usize,
     /// How many slots a semaphore has, in `permits-own` and `permits-one`.
     #[arg(long, default_value_t = 1)]
     pub slots: u32,
+    /// How long the owner and the reason are that are stored with a lock, both together.
+    #[arg(long, default_value_t = 0)]
+    pub label_bytes: usize,
     /// How long a lock is held.
     #[arg(long, default_value_t = 0)]
     pub hold_us: u64,
@@ -77,6 +82,7 @@ impl Order {
         let workload = match self.workload {
             Workload::Own => "own",
             Workload::One => "one",
+            Workload::Many => "many",
             Workload::Held => "held",
             Workload::SharedOwn => "shared-own",
             Workload::SharedOne => "shared-one",
@@ -95,9 +101,11 @@ impl Order {
             ("--ttl-ms", self.ttl_ms.to_string()),
         ];
         // Contestants of other languages, and of earlier commits, know only what they take part in.
-        flags.extend((self.workload == Workload::Names).then(|| ("--names", self.names.to_string())));
+        let has_names = matches!(self.workload, Workload::Names | Workload::Many);
+        flags.extend(has_names.then(|| ("--names", self.names.to_string())));
         let is_semaphore = matches!(self.workload, Workload::PermitsOwn | Workload::PermitsOne);
         flags.extend(is_semaphore.then(|| ("--slots", self.slots.to_string())));
+        flags.extend((self.label_bytes > 0).then(|| ("--label-bytes", self.label_bytes.to_string())));
         flags.extend(self.node_timeout_ms.map(|limit| ("--node-timeout-ms", limit.to_string())));
         flags.extend(self.ledger.as_ref().map(|file| ("--ledger", file.display().to_string())));
         flags.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
@@ -109,6 +117,22 @@ impl Order {
             true => self.prefix.clone(),
             false => format!("{}:{client}", self.prefix),
         }
+    }
+
+    /// How many names each client takes in turn.
+    pub fn turns(&self) -> usize {
+        match self.workload {
+            Workload::Many => (self.names / self.clients.max(1)).max(1),
+            _ => 1,
+        }
+    }
+
+    /// The name that `client` takes in its turn `turn`. Neighbouring turns have distant names.
+    pub fn name_in_turn(&self, client: usize, turn: usize) -> String {
+        /// Shares no factor with a power of ten, so that each name comes once before one comes again.
+        const STRIDE: usize = 7919;
+        let turns = self.turns();
+        self.name(client + self.clients * ((turn % turns) * STRIDE % turns))
     }
 
     pub fn hold(&self) -> Duration {
@@ -144,4 +168,29 @@ pub struct Outcome {
     /// Allocations within the time, where they are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocs: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[derive(clap::Parser)]
+    struct Command {
+        #[command(flatten)]
+        order: Order,
+    }
+
+    #[test]
+    fn each_name_comes_once_before_one_comes_again() {
+        let flags = "x --nodes n --workload many --clients 10 --names 1000".split(' ');
+        let order = <Command as clap::Parser>::parse_from(flags).order;
+        let turn = |turn| (0..10).map(move |client| (client, turn));
+        let names = |turns: std::ops::Range<usize>| -> HashSet<String> {
+            turns.flat_map(turn).map(|(client, turn)| order.name_in_turn(client, turn)).collect()
+        };
+        assert_eq!(order.turns(), 100);
+        assert_eq!(names(0..100).len(), 1000);
+        assert_eq!(names(100..200), names(0..100));
+    }
 }

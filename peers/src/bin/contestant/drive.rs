@@ -5,7 +5,7 @@ use crate::usage::Usage;
 use crate::{answer, told};
 use anyhow::Result;
 use peers::histogram::{BUCKETS, Histogram, bucket_of};
-use peers::protocol::{Order, Outcome};
+use peers::protocol::{Order, Outcome, Workload};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,10 +40,12 @@ pub async fn run(library: impl Library, order: Order) -> Result<()> {
     let ledger = order.ledger.as_deref().map(Ledger::open).transpose()?;
     let contest = Arc::new(Contest { library, order, ledger });
     if contest.order.warmup > 0.0 {
-        measure(&contest, contest.order.warmup).await;
+        // Every name is taken at least once.
+        let turns = if contest.order.workload == Workload::Many { contest.order.turns() } else { 0 };
+        measure(&contest, contest.order.warmup, turns).await;
     }
     told()?;
-    let outcome = measure(&contest, contest.order.seconds).await;
+    let outcome = measure(&contest, contest.order.seconds, 0).await;
     contest.library.finish();
     answer(&outcome)
 }
@@ -62,14 +64,15 @@ struct Count {
     handoffs: u64,
 }
 
-async fn measure<L: Library>(contest: &Arc<Contest<L>>, seconds: f64) -> Outcome {
+/// Cycles of all clients for `seconds`, and until each has had `turns`.
+async fn measure<L: Library>(contest: &Arc<Contest<L>>, seconds: f64, turns: usize) -> Outcome {
     let library = &contest.library;
     let tally = Arc::new(Tally::default());
     let (before, other) = (Usage::now(), library.other_cpu_us());
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let mut clients = JoinSet::new();
     for number in 0..contest.order.clients {
-        clients.spawn(client(contest.clone(), tally.clone(), number, end));
+        clients.spawn(client(contest.clone(), tally.clone(), number, end, turns));
     }
     sleep(end - Instant::now()).await;
     let used = Usage::now().since(before);
@@ -102,25 +105,29 @@ impl Default for Tally {
     }
 }
 
-/// One client, until the time is over.
+/// One client, until the time is over and it has had `turns`.
 async fn client<L: Library>(
     contest: Arc<Contest<L>>,
     tally: Arc<Tally>,
     number: usize,
     end: Instant,
+    turns: usize,
 ) -> Count {
     let Contest { library, order, ledger } = &*contest;
-    let lock = library.lock(&order.name(number));
+    let mut lock = library.lock(&order.name(number));
     let hold = order.hold();
     let mut count = Count::default();
-    loop {
+    for turn in 0.. {
         let asked = Instant::now();
-        if asked >= end {
-            return count;
+        if asked >= end && turn >= turns {
+            break;
+        }
+        if order.workload == Workload::Many {
+            lock = library.lock(&order.name_in_turn(number, turn));
         }
         let held = acquire(library, &lock, &tally, end + PATIENCE).await;
         tally.waits[bucket_of(asked.elapsed())].fetch_add(1, Ordering::Relaxed);
-        let Some(held) = held else { return count };
+        let Some(held) = held else { break };
         let is_handoff = ledger.as_ref().is_some_and(|ledger| ledger.sign(number));
         if !hold.is_zero() {
             keep(hold).await;
@@ -131,6 +138,7 @@ async fn client<L: Library>(
             count.handoffs += u64::from(is_handoff);
         }
     }
+    count
 }
 
 /// Asks until the lock is granted; `None` when patience is over.

@@ -22,7 +22,7 @@ pub async fn run(order: Order, mode: Mode) -> Result<()> {
     let _ = locker.connect().await;
     match order.workload {
         Workload::Held => hold(&locker, &order).await,
-        Workload::Own | Workload::One => drive::run(Quorlock(locker), order).await,
+        Workload::Own | Workload::One | Workload::Many => drive::run(Quorlock(locker), order).await,
         Workload::SharedOwn | Workload::SharedOne => drive::run(Sharing(locker), order).await,
         Workload::Names => drive::run(Sets { locker, names: order.names }, order).await,
         Workload::PermitsOwn | Workload::PermitsOne => {
@@ -46,6 +46,10 @@ fn locker(order: &Order, mode: &Mode) -> Result<Locker> {
     let mut builder = Locker::builder().nodes(&order.nodes).ttl(order.ttl());
     if let Mode::Plain = mode {
         builder = builder.fences(false).restart_guard(RestartGuard::Off);
+    }
+    if order.label_bytes > 0 {
+        let half = "x".repeat(order.label_bytes / 2);
+        builder = builder.owner(half.clone()).reason(half);
     }
     if let Some(limit) = order.node_timeout_ms {
         builder = builder.node_timeout(Duration::from_millis(limit));

@@ -11,8 +11,10 @@ pub struct Contestant {
     needs: Vec<PathBuf>,
     /// The program that marks nodes as fresh, where they must be before the contestant can use them.
     pub init: Option<PathBuf>,
-    /// How much longer than the others it warms up: a virtual machine compiles while it runs.
-    pub warmup_factor: f64,
+    /// Whether it has no quorum of independent nodes.
+    pub one_node: bool,
+    /// How many seconds it warms up at least: a virtual machine compiles while it runs.
+    pub least_warmup: f64,
 }
 
 impl Contestant {
@@ -37,10 +39,13 @@ pub fn all() -> Vec<Contestant> {
         rust("quorlock-plain"),
         sidecar(),
         rust("rslock"),
-        redsync("redsync", &[]),
-        redsync("redsync-failfast", &["--fail-fast"]),
-        node(),
-        python(),
+        go("redsync", &["--library", "redsync"]),
+        go("redsync-failfast", &["--library", "redsync", "--fail-fast"]),
+        Contestant { one_node: true, ..go("rueidislock", &["--library", "rueidislock"]) },
+        node("node-redlock", "node_redlock", "redlock"),
+        node("redis-semaphore", "redis_semaphore", "redis-semaphore"),
+        python("redlock-py"),
+        python("pottery"),
         java(),
         rust("redis-crate"),
         rust("floor"),
@@ -91,36 +96,35 @@ fn sidecar() -> Contestant {
     Contestant { init: Some(rust_program()), needs: vec![program], ..rust("quorlock-serve") }
 }
 
-fn redsync(name: &'static str, flags: &[&str]) -> Contestant {
-    let mut command = vec![text(&here().join(".deps/redsync"))];
+fn go(name: &'static str, flags: &[&str]) -> Contestant {
+    let mut command = vec![text(&here().join(".deps/go-contestant"))];
     command.extend(flags.iter().map(|&flag| flag.to_owned()));
     plain(name, command, vec![])
 }
 
-fn node() -> Contestant {
-    let command = vec!["node".to_owned(), text(&here().join("node/contestant.js"))];
-    plain("node-redlock", command, vec![here().join("node/node_modules/redlock")])
+fn node(name: &'static str, module: &str, package: &str) -> Contestant {
+    let command = vec!["node".to_owned(), text(&here().join("node/contestant.js")), module.to_owned()];
+    plain(name, command, vec![here().join("node/node_modules").join(package)])
 }
 
-fn python() -> Contestant {
-    let command =
-        vec![text(&here().join(".deps/venv/bin/python")), text(&here().join("python/contestant.py"))];
-    plain("redlock-py", command, vec![])
+fn python(name: &'static str) -> Contestant {
+    let program = here().join(".deps/venv/bin/python");
+    plain(name, vec![text(&program), text(&here().join("python/contestant.py")), name.to_owned()], vec![])
 }
 
 fn java() -> Contestant {
     let classes = here().join("java/target/classes");
     let path = format!("{}:{}/*", classes.display(), here().join("java/target/dependency").display());
     let command = ["java", "-cp", &path, "Contestant"].map(str::to_owned).to_vec();
-    Contestant { warmup_factor: 4.0, ..plain("redisson", command, vec![classes.join("Contestant.class")]) }
+    Contestant { least_warmup: 4.0, ..plain("redisson", command, vec![classes.join("Contestant.class")]) }
 }
 
 fn plain(name: &'static str, command: Vec<String>, needs: Vec<PathBuf>) -> Contestant {
-    Contestant { name, command, needs, init: None, warmup_factor: 1.0 }
+    Contestant { name, command, needs, init: None, one_node: false, least_warmup: 0.0 }
 }
 
 /// The directory `peers`.
-fn here() -> &'static Path {
+pub fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 

@@ -1,21 +1,39 @@
 //! The medians of several trials, as they stand in the report.
 
 use crate::baseline::Comparison;
+use crate::contestants::here;
 use crate::plan::{self, Cell};
 use crate::trial::Trial;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Everything that a run found out.
-#[derive(Debug)]
+/// Everything that a run measured, as it is written as JSON.
+#[derive(Debug, Deserialize, Serialize)]
 pub struct Report {
-    /// The servers and the machine, for people.
-    pub machine: String,
-    /// What is written as JSON.
+    /// The day on which the run began.
+    pub date: String,
+    /// The arguments of `peers/run`.
+    pub command: String,
+    /// Name and version.
+    pub server: String,
+    pub cores: usize,
+    /// Whether all ran under `SCHED_RR`.
+    pub realtime: bool,
+    /// How long each run was measured, where its workload does not say.
+    pub seconds: f64,
     pub rows: Vec<Row>,
     pub skipped: Vec<Skipped>,
     /// quorlock and its baseline, if there is one.
+    #[serde(skip)]
     pub comparisons: Vec<Comparison>,
+}
+
+impl Report {
+    /// The servers and the machine, for people.
+    pub fn machine(&self) -> String {
+        let policy = if self.realtime { ", SCHED_RR" } else { "" };
+        format!("{}, {} cores{policy}, {}", self.server, self.cores, self.date)
+    }
 }
 
 /// A contestant in one cell. A number that does not exist or is infinite is `null`.
@@ -25,20 +43,27 @@ pub struct Row {
     pub version: String,
     pub workload: String,
     pub what: String,
+    /// What grows, in a workload about growth; else 0.
+    pub size: usize,
     pub nodes: usize,
     pub clients: usize,
+    pub processes: usize,
     pub cycles_per_s: Option<f64>,
     pub cycles_per_s_min: Option<f64>,
     pub cycles_per_s_max: Option<f64>,
     /// How often another client got the lock than the one before.
-    #[serde(default)]
     pub handoffs_per_s: Option<f64>,
     pub acquire_p50_ms: Option<f64>,
     pub acquire_p99_ms: Option<f64>,
     pub client_cpu_us_per_cycle: Option<f64>,
     pub server_cpu_us_per_cycle: Option<f64>,
     pub client_cores: Option<f64>,
+    pub server_cores: Option<f64>,
+    pub busiest_server_cores: Option<f64>,
+    /// Most turns of a client to fewest.
     pub fairness: Option<f64>,
+    /// Most turns of a process to fewest.
+    pub process_fairness: Option<f64>,
     pub failed: Option<f64>,
     pub rss_mb: Option<f64>,
     pub allocs_per_cycle: Option<f64>,
@@ -55,8 +80,10 @@ impl Row {
             version: trials.first().map(|trial| trial.version.clone()).unwrap_or_default(),
             workload: cell.workload.to_owned(),
             what: cell.what.to_owned(),
+            size: cell.size,
             nodes: cell.nodes,
             clients: cell.clients,
+            processes: cell.processes,
             cycles_per_s: median(|trial| trial.cycles_per_s),
             cycles_per_s_min: finite(speeds().fold(f64::INFINITY, f64::min)),
             cycles_per_s_max: finite(speeds().fold(0.0, f64::max)),
@@ -66,7 +93,10 @@ impl Row {
             client_cpu_us_per_cycle: median(|trial| trial.client_cpu_us_per_cycle),
             server_cpu_us_per_cycle: median(|trial| trial.server_cpu_us_per_cycle),
             client_cores: median(|trial| trial.client_cores),
+            server_cores: median(|trial| trial.server_cores),
+            busiest_server_cores: median(|trial| trial.busiest_server_cores),
             fairness: median(|trial| trial.fairness),
+            process_fairness: median(|trial| trial.process_fairness),
             failed: median(|trial| trial.failed),
             rss_mb: median(|trial| trial.rss_mb),
             allocs_per_cycle: median(|trial| trial.allocs_per_cycle),
@@ -76,7 +106,7 @@ impl Row {
     }
 
     pub fn title(&self) -> String {
-        plan::title(&self.workload, &self.what, self.nodes, self.clients)
+        plan::title(&self.workload, &self.what, self.size, self.nodes, self.clients)
     }
 }
 
@@ -90,11 +120,12 @@ pub struct Skipped {
 
 impl Skipped {
     pub fn everywhere(contestant: &str, reason: String) -> Self {
-        Self { contestant: contestant.to_owned(), cell: None, reason }
+        Self { contestant: contestant.to_owned(), cell: None, reason: without_directory(&reason) }
     }
 
     pub fn here(contestant: &str, cell: &Cell, error: &anyhow::Error) -> Self {
-        Self { contestant: contestant.to_owned(), cell: Some(cell.title()), reason: format!("{error:#}") }
+        let reason = without_directory(&format!("{error:#}"));
+        Self { contestant: contestant.to_owned(), cell: Some(cell.title()), reason }
     }
 }
 
@@ -103,6 +134,11 @@ impl fmt::Display for Skipped {
         let cell = self.cell.as_deref().unwrap_or("everywhere");
         write!(f, "skipped {} ({cell}): {}", self.contestant, self.reason)
     }
+}
+
+/// A reason is published, where this machine's directories are of no use.
+fn without_directory(reason: &str) -> String {
+    reason.replace(&here().display().to_string(), "peers")
 }
 
 /// The middle one, or the mean of the two in the middle.

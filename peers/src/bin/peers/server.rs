@@ -1,6 +1,7 @@
 //! Redis servers of our own: free ports, temporary directories, nothing on disk.
 
 use crate::process::end_with_us;
+use crate::server_program::ServerProgram;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,8 +20,8 @@ const TICKS: u64 = 100;
 pub struct Servers(Vec<Server>);
 
 impl Servers {
-    pub fn start(count: usize) -> Result<Self> {
-        (0..count).map(|_| Server::start()).collect::<Result<_>>().map(Self)
+    pub fn start(count: usize, program: &ServerProgram) -> Result<Self> {
+        (0..count).map(|_| Server::start(program)).collect::<Result<_>>().map(Self)
     }
 
     pub fn first(&self, count: usize) -> &[Server] {
@@ -36,18 +37,18 @@ pub struct Server {
 }
 
 impl Server {
-    fn start() -> Result<Self> {
+    fn start(program: &ServerProgram) -> Result<Self> {
         let directory = TempDir::with_prefix("quorlock-peers-")?;
         // Free a moment ago; if another program takes it first, the server ends.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let child = end_with_us(&mut Command::new("redis-server"))
+        let child = end_with_us(&mut Command::new(&program.path))
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(directory.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("redis-server could not be started; is it installed?")?;
+            .with_context(|| format!("{} could not be started", program.path.display()))?;
         let mut server = Self { child, port, _directory: directory };
         server.await_first_answer()?;
         Ok(server)
@@ -57,9 +58,9 @@ impl Server {
         let start = Instant::now();
         while self.ask("PING").is_err() {
             if let Some(status) = self.child.try_wait()? {
-                bail!("redis-server ended: {status}");
+                bail!("the server ended: {status}");
             }
-            ensure!(start.elapsed() < START_LIMIT, "redis-server is silent");
+            ensure!(start.elapsed() < START_LIMIT, "the server is silent");
             sleep(Duration::from_millis(5));
         }
         Ok(())
@@ -111,12 +112,4 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The version of the server program.
-pub fn version() -> Result<String> {
-    let output = Command::new("redis-server").arg("--version").output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let version = text.split_whitespace().find_map(|word| word.strip_prefix("v="));
-    Ok(format!("redis-server {}", version.unwrap_or("unknown")))
 }

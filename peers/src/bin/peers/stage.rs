@@ -40,17 +40,38 @@ impl<'a> Stage<'a> {
     /// What all servers have done so far.
     pub fn work(&self) -> Result<Work> {
         // The CPU of all comes first: asking a busy server takes a while.
-        let cpu = self.servers.iter().map(Server::cpu_us).sum::<Result<u64>>()?;
+        let cpu_us = self.servers.iter().map(Server::cpu_us).collect::<Result<_>>()?;
         let commands = self.servers.iter().map(Server::commands).sum::<Result<u64>>()?;
-        Ok(Work { cpu_us: cpu, commands })
+        Ok(Work { cpu_us, commands })
     }
 }
 
 /// What servers have done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Work {
+    /// CPU of each server.
+    cpu_us: Vec<u64>,
+    commands: u64,
+}
+
+/// What servers have done in some time.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkDone {
     pub cpu_us: u64,
+    /// CPU of the server that used most.
+    pub busiest_cpu_us: u64,
     pub commands: u64,
+}
+
+impl Work {
+    pub fn since(&self, before: &Work) -> WorkDone {
+        let used = || self.cpu_us.iter().zip(&before.cpu_us).map(|(after, before)| after - before);
+        WorkDone {
+            cpu_us: used().sum(),
+            busiest_cpu_us: used().max().unwrap_or(0),
+            commands: self.commands - before.commands,
+        }
+    }
 }
 
 fn init_nodes(program: &Path, urls: &[String]) -> Result<()> {

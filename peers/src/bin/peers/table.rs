@@ -4,7 +4,7 @@ use crate::row::{Report, Row};
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "contestant",
     "version",
     "cycles/s",
@@ -14,14 +14,16 @@ const COLUMNS: [&str; 13] = [
     "p99 ms",
     "client us",
     "server us",
+    "cores",
     "max/min",
+    "of processes",
     "failed",
     "MB",
     "allocs",
 ];
 
 pub fn print(report: &Report) {
-    println!("{}", report.machine);
+    println!("{}", report.machine());
     for rows in report.rows.chunk_by(|a, b| a.title() == b.title()) {
         println!("\n{}{}", rows[0].title(), note(rows));
         let mut table = Table::new();
@@ -45,7 +47,7 @@ fn note(rows: &[Row]) -> String {
 }
 
 fn cells(row: &Row) -> Vec<String> {
-    let held = row.workload == "W6-held";
+    let held = row.workload.ends_with("-held");
     let speed =
         if held { format!("{} of a core", percent(row.client_cores)) } else { number(row.cycles_per_s) };
     let range = format!("{}-{}", number(row.cycles_per_s_min), number(row.cycles_per_s_max));
@@ -59,7 +61,9 @@ fn cells(row: &Row) -> Vec<String> {
         number(row.acquire_p99_ms),
         number(row.client_cpu_us_per_cycle),
         number(row.server_cpu_us_per_cycle),
+        format!("{} + {}", number(row.client_cores), number(row.server_cores)),
         number(row.fairness),
+        number(row.process_fairness),
         number(row.failed),
         number(row.rss_mb),
         number(row.allocs_per_cycle),

@@ -40,9 +40,16 @@ pub struct Trial {
     pub acquire_p99_ms: f64,
     pub client_cpu_us_per_cycle: f64,
     pub server_cpu_us_per_cycle: f64,
-    /// Share of one core, for locks that are only held.
+    /// Share of one core.
     pub client_cores: f64,
+    /// The same of all servers together.
+    pub server_cores: f64,
+    /// The same of the server that used most.
+    pub busiest_server_cores: f64,
+    /// Most turns of a client to fewest.
     pub fairness: f64,
+    /// The same of processes; NaN where there is only one.
+    pub process_fairness: f64,
     pub failed: f64,
     pub rss_mb: f64,
     /// NaN where they are not counted.
@@ -56,7 +63,7 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
     let ledger = (cell.load == Workload::One).then(NamedTempFile::new).transpose()?;
     let mut processes = (0..cell.processes)
         .map(|number| {
-            let mut order = order(cell, &stage, seconds, pace.warmup * contestant.warmup_factor, number);
+            let mut order = order(cell, &stage, seconds, pace.warmup.max(contestant.least_warmup), number);
             order.ledger = ledger.as_ref().map(|file| file.path().to_owned());
             Process::start(&contestant.command, &order.flags())
         })
@@ -72,12 +79,13 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
     sleep(Duration::from_secs_f64(seconds * 0.95));
     let rss_kb: u64 = processes.iter().filter_map(Process::rss_kb).sum();
     sleep(end.saturating_duration_since(Instant::now()));
-    let after = stage.work()?;
+    let work = stage.work()?.since(&before);
     let mut outcomes = Vec::new();
     for process in &mut processes {
         let line = process.line(ANSWER_LIMIT).context("no answer")?;
         outcomes.push(serde_json::from_str::<Outcome>(&line).with_context(|| format!("answered {line:?}"))?);
     }
+    let process_fairness = process_fairness(&outcomes);
     let sum = sum(outcomes).context("no process")?;
     let cycles = sum.cycles as f64;
     Ok(Trial {
@@ -86,13 +94,16 @@ pub fn run(cell: &Cell, contestant: &Contestant, pace: Pace, servers: &Servers) 
         acquire_p50_ms: sum.acquire.percentile_ms(0.5).unwrap_or(f64::NAN),
         acquire_p99_ms: sum.acquire.percentile_ms(0.99).unwrap_or(f64::NAN),
         client_cpu_us_per_cycle: sum.cpu_us as f64 / cycles,
-        server_cpu_us_per_cycle: (after.cpu_us - before.cpu_us) as f64 / cycles,
+        server_cpu_us_per_cycle: work.cpu_us as f64 / cycles,
         client_cores: sum.cpu_us as f64 / 1e6 / sum.seconds,
+        server_cores: work.cpu_us as f64 / 1e6 / sum.seconds,
+        busiest_server_cores: work.busiest_cpu_us as f64 / 1e6 / sum.seconds,
         fairness: sum.most as f64 / sum.least as f64,
+        process_fairness,
         failed: sum.failed as f64,
         rss_mb: rss_kb as f64 / 1024.0,
         allocs_per_cycle: sum.allocs.map_or(f64::NAN, |allocs| allocs as f64 / cycles),
-        commands_per_cycle: (after.commands - before.commands) as f64 / cycles,
+        commands_per_cycle: work.commands as f64 / cycles,
         version: sum.version,
     })
 }
@@ -114,11 +125,21 @@ fn order(cell: &Cell, stage: &Stage<'_>, seconds: f64, warmup: f64, process: usi
         workload: cell.load,
         names: cell.names,
         slots: cell.slots,
+        label_bytes: cell.label_bytes,
         hold_us: cell.hold_us,
         prefix,
         ttl_ms: cell.ttl_ms,
         node_timeout_ms: (cell.trouble != Trouble::None).then_some(NODE_TIMEOUT_MS),
         ledger: None,
+    }
+}
+
+/// Most cycles of a process to fewest.
+fn process_fairness(outcomes: &[Outcome]) -> f64 {
+    let cycles = || outcomes.iter().map(|outcome| outcome.cycles);
+    match (outcomes.len(), cycles().max(), cycles().min()) {
+        (2.., Some(most), Some(least)) => most as f64 / least as f64,
+        _ => f64::NAN,
     }
 }
 

@@ -1,5 +1,8 @@
 //! What is measured: the workloads, and who takes part in each.
 
+mod growth;
+mod published;
+
 use crate::contestants::{BASELINE, Contestant};
 use peers::protocol::Workload;
 
@@ -23,8 +26,11 @@ pub struct Cell {
     pub clients: usize,
     pub processes: usize,
     pub load: Workload,
-    /// How many names are taken together.
+    /// How many names are taken together, or in turn.
     pub names: usize,
+    /// What grows, in a workload about growth: names, nodes, bytes.
+    pub size: usize,
+    pub label_bytes: usize,
     /// How many slots a semaphore has.
     pub slots: u32,
     pub trouble: Trouble,
@@ -44,17 +50,21 @@ impl Cell {
             BASELINE => "quorlock",
             name => name,
         };
-        contestants.iter().filter(move |contestant| roster.contains(&name(contestant)))
+        let nodes = self.nodes;
+        contestants.iter().filter(move |contestant| {
+            roster.contains(&name(contestant)) && (nodes == 1 || !contestant.one_node)
+        })
     }
 
     pub fn title(&self) -> String {
-        title(self.workload, self.what, self.nodes, self.clients)
+        title(self.workload, self.what, self.size, self.nodes, self.clients)
     }
 }
 
-pub fn title(workload: &str, what: &str, nodes: usize, clients: usize) -> String {
+pub fn title(workload: &str, what: &str, size: usize, nodes: usize, clients: usize) -> String {
     let s = |count| if count == 1 { "" } else { "s" };
-    format!("{workload}: {what}, {nodes} node{}, {clients} client{}", s(nodes), s(clients))
+    let size = if size > 0 { format!("{size} ") } else { String::new() };
+    format!("{workload}: {size}{what}, {nodes} node{}, {clients} client{}", s(nodes), s(clients))
 }
 
 const ALL: &[&str] = &[
@@ -64,8 +74,11 @@ const ALL: &[&str] = &[
     "rslock",
     "redsync",
     "redsync-failfast",
+    "rueidislock",
     "node-redlock",
+    "redis-semaphore",
     "redlock-py",
+    "pottery",
     "redisson",
     "redis-crate",
     "floor",
@@ -76,14 +89,34 @@ const ALL: &[&str] = &[
     "quorlock-one-thread",
     "rslock-one-thread",
 ];
-/// Those that wait for a lock. The prototype and the floor only poll or do not wait at all.
-const WAITING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson"];
-/// The same, and what the work under the lock alone allows.
-const WAITING_INSIDE: &[&str] =
-    &["quorlock", "rslock", "redsync", "node-redlock", "redlock-py", "redisson", "mutex"];
+/// Those that wait for a lock, and what the work under the lock alone allows. The prototype and the floors only poll or do not
+/// wait at all.
+const WAITING_INSIDE: &[&str] = &[
+    "quorlock",
+    "rslock",
+    "redsync",
+    "rueidislock",
+    "node-redlock",
+    "redis-semaphore",
+    "redlock-py",
+    "pottery",
+    "redisson",
+    "mutex",
+];
+/// The same without the mutex, which is of one process.
+const WAITING: &[&str] = WAITING_INSIDE.split_at(WAITING_INSIDE.len() - 1).0;
 /// Those that could go on without some nodes.
-const TROUBLED: &[&str] =
-    &["quorlock", "rslock", "redsync", "redsync-failfast", "node-redlock", "redlock-py", "redisson"];
+const TROUBLED: &[&str] = &[
+    "quorlock",
+    "rslock",
+    "redsync",
+    "redsync-failfast",
+    "node-redlock",
+    "redis-semaphore",
+    "redlock-py",
+    "pottery",
+    "redisson",
+];
 /// Those whose clients are tasks. Ten thousand threads would measure the kernel.
 const GROWING: &[&str] = &["quorlock", "rslock", "redsync", "node-redlock", "redis-crate", "floor"];
 /// Those that keep a lock alive by themselves.
@@ -100,6 +133,8 @@ const BASE: Cell = Cell {
     processes: 1,
     load: Workload::Own,
     names: 1,
+    size: 0,
+    label_bytes: 0,
     slots: 1,
     trouble: Trouble::None,
     ttl_ms: 10_000,
@@ -139,17 +174,34 @@ pub fn cells() -> Vec<Cell> {
         ..BASE
     });
     for nodes in [1, 5] {
+        let handoffs = Cell { nodes, load: Workload::One, roster: WAITING_INSIDE, ..BASE };
+        cells.push(Cell { workload: "W7-handoffs", what: "one name, no work, one process", ..handoffs });
+        cells.push(Cell {
+            workload: "W7-processes",
+            what: "one name, no work, ten processes",
+            processes: 10,
+            roster: WAITING,
+            ..handoffs
+        });
+    }
+    for nodes in [1, 5] {
         cells.extend(primitives(Cell { nodes, roster: PRIMITIVES, ..BASE }));
     }
+    cells.extend(growth::cells());
     cells
+}
+
+/// The cells of the published page, each with those who are shown there.
+pub fn published() -> Vec<Cell> {
+    cells().into_iter().filter_map(published::on_the_page).collect()
 }
 
 /// Shared locks, several names and permits, to compare with W1 on as many nodes.
 fn primitives(base: Cell) -> Vec<Cell> {
-    let shared = Cell { workload: "W7-shared", what: "shared, own names", load: Workload::SharedOwn, ..base };
+    let shared = Cell { workload: "W8-shared", what: "shared, own names", load: Workload::SharedOwn, ..base };
     let mut cells = vec![shared];
     cells.extend([1, 10, 100].map(|clients| Cell {
-        workload: "W7-readers",
+        workload: "W8-readers",
         what: "readers of one name",
         clients,
         load: Workload::SharedOne,
@@ -157,7 +209,7 @@ fn primitives(base: Cell) -> Vec<Cell> {
     }));
     let sets = [(2, "2 names together"), (4, "4 names together"), (16, "16 names together")];
     cells.extend(sets.map(|(names, what)| Cell {
-        workload: "W8-names",
+        workload: "W9-names",
         what,
         load: Workload::Names,
         names,
@@ -165,7 +217,7 @@ fn primitives(base: Cell) -> Vec<Cell> {
     }));
     let own = [(4, "own semaphores of 4 slots"), (16, "own semaphores of 16 slots")];
     cells.extend(own.map(|(slots, what)| Cell {
-        workload: "W9-permits",
+        workload: "W10-permits",
         what,
         load: Workload::PermitsOwn,
         slots,
@@ -173,7 +225,7 @@ fn primitives(base: Cell) -> Vec<Cell> {
     }));
     let one = [(4, "one semaphore of 4 slots"), (16, "one semaphore of 16 slots")];
     cells.extend(one.map(|(slots, what)| Cell {
-        workload: "W9-contended",
+        workload: "W10-contended",
         what,
         load: Workload::PermitsOne,
         slots,
