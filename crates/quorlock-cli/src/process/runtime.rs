@@ -42,13 +42,18 @@ pub(crate) fn start() -> Result<Runtime, Failure> {
     build(&mut Builder::new_current_thread())
 }
 
-/// Starts a runtime with a thread for every second core, for a server beside the program that it serves.
+/// Starts a runtime with a thread for every second core, for a server next to the programs that it serves.
+/// `TOKIO_WORKER_THREADS` sets another number.
 ///
 /// # Errors
 /// The system lacks the resources.
 pub(crate) fn start_server() -> Result<Runtime, Failure> {
-    let cores = available_parallelism().map_or(1, NonZero::get);
-    build(Builder::new_multi_thread().worker_threads(cores.div_ceil(2)))
+    let mut builder = Builder::new_multi_thread();
+    if std::env::var_os("TOKIO_WORKER_THREADS").is_none() {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        builder.worker_threads(cores.div_ceil(2));
+    }
+    build(&mut builder)
 }
 
 /// Starts a runtime with a thread per core, for commands with many clients.

@@ -3,11 +3,12 @@
 pub(crate) mod claims;
 
 use crate::sessions::claims::ClaimedGuard;
-use quorlock::{Lease, LeaseState, Name, Token};
+use quorlock::{Lease, LeaseState, Name, ReleaseOutcome, Token};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
 /// All locks that are held through this sidecar, at most as many as there are permits. Several names that
 /// are held together are one.
@@ -15,9 +16,23 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 pub(crate) struct Sessions {
     permits: Arc<Semaphore>,
     leases: Mutex<HashMap<Token, Session>>,
-    /// Each is notified when its lock was released by its token.
-    holds: Arc<Mutex<HashMap<Token, Arc<Notify>>>>,
+    holds: Holds,
 }
+
+/// What each hold listens to.
+type Holds = Arc<Mutex<HashMap<Token, mpsc::Sender<HoldCall>>>>;
+
+/// What another call wants of a hold.
+#[derive(Debug)]
+pub(crate) enum HoldCall {
+    /// Release the lock: its caller asks for that by its token.
+    Release(oneshot::Sender<ReleaseOutcome>),
+    /// Ask the nodes: an operator released the lock by force.
+    Check,
+}
+
+/// How many calls a hold has not read yet, at most.
+const MAX_HOLD_CALLS: usize = 4;
 
 /// How many locks are held through this sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +57,22 @@ pub(crate) type SessionPermit = OwnedSemaphorePermit;
 /// Counts one hold, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct HoldCount {
-    holds: Arc<Mutex<HashMap<Token, Arc<Notify>>>>,
+    holds: Holds,
     token: Token,
-    released: Arc<Notify>,
+    calls: mpsc::Receiver<HoldCall>,
 }
 
 impl HoldCount {
-    /// Waits until a call may have released the lock by its token.
+    /// What another call wants of the hold.
     ///
     /// # Cancel safety
     /// Cancel safe.
-    pub(crate) async fn released(&self) {
-        self.released.notified().await;
+    pub(crate) async fn call(&mut self) -> HoldCall {
+        match self.calls.recv().await {
+            Some(call) => call,
+            // Another hold has the same token, so no call can mean this one.
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -102,17 +121,30 @@ impl Sessions {
 
     /// Counts a hold under this token until the returned value is dropped.
     pub(crate) fn count_hold(&self, token: Token) -> HoldCount {
-        let released = Arc::new(Notify::new());
-        lock(&self.holds).insert(token, released.clone());
-        HoldCount { holds: self.holds.clone(), token, released }
+        let (sender, calls) = mpsc::channel(MAX_HOLD_CALLS);
+        lock(&self.holds).insert(token, sender);
+        HoldCount { holds: self.holds.clone(), token, calls }
     }
 
-    /// Notifies the hold under this token that a call released the lock by it, so that the hold asks the
-    /// nodes at once.
-    pub(crate) fn notify_released(&self, token: Token) {
-        if let Some(released) = lock(&self.holds).get(&token) {
-            released.notify_one();
+    /// Lets the hold under this token ask the nodes at once, because the lock was released by force.
+    pub(crate) fn check_hold(&self, token: Token) {
+        if let Some(hold) = self.hold(token) {
+            // If it does not read its calls, its next extension finds that out.
+            let _ = hold.try_send(HoldCall::Check);
         }
+    }
+
+    /// Lets the hold under this token release its lock; `None` if there is none, or if it does not answer
+    /// within `limit`.
+    pub(crate) async fn release_hold(&self, token: Token, limit: Duration) -> Option<ReleaseOutcome> {
+        let hold = self.hold(token)?;
+        let (answer, answered) = oneshot::channel();
+        hold.try_send(HoldCall::Release(answer)).ok()?;
+        timeout(limit, answered).await.ok()?.ok()
+    }
+
+    fn hold(&self, token: Token) -> Option<mpsc::Sender<HoldCall>> {
+        lock(&self.holds).get(&token).cloned()
     }
 
     /// How many leases and how many holds there are.

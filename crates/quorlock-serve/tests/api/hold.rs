@@ -40,6 +40,33 @@ async fn a_hold_learns_of_a_forced_release() {
     assert!(body.frame().await.is_none(), "the stream ends");
 }
 
+/// Goal: a client that ends its hold by its token has lost nothing: no banner, and no alert.
+#[tokio::test]
+async fn a_hold_that_is_released_by_its_token_is_no_loss() {
+    let lab = Lab::new();
+    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=30000").await;
+    let token = json!({ "token": event(&mut body, "held").await["token"] });
+    let (released, ended) = tokio::join!(lab.post("/v1/locks/a/release", &token), event(&mut body, "lost"));
+    assert_eq!((&released.ok()["outcome"], &ended["reason"]), (&json!("released"), &json!("released")));
+    use http_body_util::BodyExt;
+    assert!(body.frame().await.is_none(), "the stream ends");
+    assert!(!lab.is_held("a").await);
+    let banners = lab.get("/v1/overview").await.ok()["banners"].to_string();
+    assert!(!banners.contains("lock_lost"), "{banners}");
+    lab.post("/v1/locks/a/acquire", &json!({})).await.ok();
+}
+
+/// Goal: a hold that its client does not read cannot keep a release waiting.
+#[tokio::test]
+async fn a_hold_that_is_not_read_is_released_all_the_same() {
+    let lab = Lab::new();
+    let (_, mut body) = lab.open("/v1/locks/a/hold?ttl_ms=30000").await;
+    let token = json!({ "token": event(&mut body, "held").await["token"] });
+    lab.post("/v1/locks/a/release", &token).await.ok();
+    assert!(!lab.is_held("a").await);
+    assert_eq!(event(&mut body, "lost").await["reason"], "released");
+}
+
 #[tokio::test]
 async fn a_hold_is_refused_as_an_acquire_is() {
     let lab = Lab::new();

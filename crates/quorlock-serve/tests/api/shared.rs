@@ -86,8 +86,9 @@ async fn a_waiting_writer_gets_its_turn_when_the_last_reader_hangs_up() {
     };
     until("a call waits", SOON, async || lab.get("/v1/locks/a").await.ok()["waiters"] == json!(1)).await;
     // A release by token ends the hold that has it, and no other.
-    lab.post("/v1/locks/a/release", &json!({ "token": second["token"] })).await.ok();
-    assert_eq!(event(&mut two, "lost").await["reason"], "taken");
+    let token = json!({ "token": second["token"] });
+    let (released, ended) = tokio::join!(lab.post("/v1/locks/a/release", &token), event(&mut two, "lost"));
+    assert_eq!((&released.ok()["outcome"], &ended["reason"]), (&json!("released"), &json!("released")));
     assert!(lab.is_held("a").await && !writing.is_finished());
     drop(one);
     assert_eq!(writing.await.unwrap().ok()["mode"], "exclusive");

@@ -11,7 +11,7 @@ use crate::json::leader::LeadershipJson;
 use crate::json::lease::{LeaseJson, Validity};
 use crate::problem::Problem;
 use crate::sessions::claims::ClaimedGuard;
-use crate::sessions::{HoldCount, SessionPermit};
+use crate::sessions::{HoldCall, HoldCount, SessionPermit};
 use axum::extract::State;
 use axum::http::header::ALLOW;
 use axum::http::{HeaderValue, Method};
@@ -122,8 +122,7 @@ struct Hold {
 enum Wakeup {
     Lost(Lost),
     Shutdown,
-    /// A call may have released it by its token.
-    MaybeReleased,
+    Call(HoldCall),
     Heartbeat,
 }
 
@@ -144,7 +143,7 @@ impl Hold {
             biased;
             lost = guard.lease().lost() => Wakeup::Lost(lost),
             () = self.app.closing.cancelled() => Wakeup::Shutdown,
-            () = self.count.released() => Wakeup::MaybeReleased,
+            call = self.count.call() => Wakeup::Call(call),
             () = tokio::time::sleep(heartbeat) => Wakeup::Heartbeat,
         };
         match wakeup {
@@ -157,7 +156,13 @@ impl Hold {
                 let outcome = guard.release().await;
                 Some(event(None, "shutdown", &json!({ "outcome": outcome.kind() })))
             }
-            Wakeup::MaybeReleased => {
+            Wakeup::Call(HoldCall::Release(answer)) => {
+                // The caller may be gone by now; the lock is released all the same.
+                let _ = answer.send(guard.release().await);
+                let reason = json!({ "reason": "released", "text": "it was released by its token" });
+                Some(event(None, "lost", &reason))
+            }
+            Wakeup::Call(HoldCall::Check) => {
                 // Ask the nodes. If they no longer have it, it is lost, and the next event says so.
                 let _ = guard.lease().extend().await;
                 self.guard = Some(guard);

@@ -194,10 +194,13 @@ async fn force(
     let span = tracing::warn_span!(target: "quorlock", "force_release", %peer, scope, secret);
     let outcome = lock.force_release(token).instrument(span).await;
     app.event_log.record_force_release(&name.topic(), &outcome, &caller);
-    app.sessions.notify_released(token);
+    app.sessions.check_hold(token);
     drop(guard);
     outcome
 }
+
+/// How long a hold may take to release its lock for a call. It does not answer while its connection is full.
+const HOLD_ANSWERS: Duration = Duration::from_millis(500);
 
 /// Releases the lock that the caller holds with `token`, acquired through this sidecar, or through another
 /// one under the names `named`.
@@ -209,12 +212,17 @@ async fn release_by_token(app: &AppState, name: &Name, named: NameSet, token: To
         Some(guard) => guard.detach(),
         None => {}
     }
+    if claimed.is_some()
+        && let Some(outcome) = app.sessions.release_hold(token, HOLD_ANSWERS).await
+    {
+        return outcome;
+    }
     // Before the nodes free it, so that the next caller of this sidecar finds no claim to it.
     if claimed.is_some() {
         app.claims.end(token);
     }
     let outcome = app.locker.stored(claimed.unwrap_or(named)).release_token(token).await;
-    app.sessions.notify_released(token);
+    app.sessions.check_hold(token);
     outcome
 }
 
