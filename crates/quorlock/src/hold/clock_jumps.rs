@@ -99,9 +99,14 @@ impl Clocks {
     }
 }
 
+/// Ends at a tick at which no lock is held, not with the last hold: a client that takes and frees locks in turn
+/// would start a task for each.
 async fn tick(mut running: DetectorTask, ctx: Context, mut before: Clocks) {
-    while running.is_wanted() {
+    loop {
         sleep(TICK).await;
+        if !running.is_wanted() {
+            return;
+        }
         let now = Clocks::read(&ctx);
         let jump = now.jump_since(&before);
         before = now;

@@ -9,10 +9,9 @@ use crate::hold::handle::LockHandle;
 use crate::hold::lease::Lease;
 use crate::hold::release::{ReleaseOutcome, await_release};
 use crate::hold::{Ended, HeldLock};
-use crate::quorum::round::Round;
 use quorlock_core::{Fence, LeaseState, Mode, Moment, Name, Owner, Token};
 use std::fmt;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
@@ -59,15 +58,16 @@ impl Guard {
     /// [`ReleaseKind::Dropped`](crate::ReleaseKind::Dropped).
     pub async fn release(self) -> ReleaseOutcome {
         let hold = self.lease.hold.clone();
-        let ended = hold.end(|hold| Box::pin(hold.nodes().ask(hold.release_commands())));
+        let ended = hold.end(|hold| hold.nodes().ask(hold.release_commands()));
         drop(self);
         // Cannot happen: only `release`, `detach`, `into_handle` and `drop` end a hold, and each takes the
         // guard.
-        let Some(ended) = ended else { return ReleaseOutcome::AlreadyGone };
+        let Some(Ended { sent, fence, held, lost }) = ended else { return ReleaseOutcome::AlreadyGone };
+        let round = pin!(sent);
+        let ended = Ended { sent: (), fence, held, lost };
         let mut release = SentRelease { hold, ended, outcome: ReleaseKind::Dropped };
         let span = trace::releasing(&release.hold.names);
-        let (outcome, others_wait) =
-            trace::traced!(span, await_release(release.hold.nodes(), &mut release.ended.sent));
+        let (outcome, others_wait) = trace::traced!(span, await_release(release.hold.nodes(), round));
         release.hold.set_others_wait(others_wait);
         release.outcome = outcome.event_kind();
         outcome
@@ -242,7 +242,7 @@ impl Guard {
 /// A release that was sent. Reported when this is dropped.
 struct SentRelease {
     hold: Arc<HeldLock>,
-    ended: Ended<Pin<Box<Round>>>,
+    ended: Ended<()>,
     outcome: ReleaseKind,
 }
 

@@ -62,7 +62,7 @@ impl fmt::Display for ReleaseOutcome {
 ///
 /// # Cancel safety
 /// Cancel safe: the release is on its way to every node before the first wait.
-pub(crate) async fn await_release(nodes: &Nodes, round: &mut Pin<Box<Round>>) -> (ReleaseOutcome, bool) {
+pub(crate) async fn await_release(nodes: &Nodes, mut round: Pin<&mut Round>) -> (ReleaseOutcome, bool) {
     let timeout = nodes.ctx.node_timeout;
     let mut pause = Backoff::new(timeout / 2, timeout * 2);
     let mut votes = Votes::new(nodes);

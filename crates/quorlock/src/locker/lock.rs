@@ -23,7 +23,7 @@ use crate::quorum::Nodes;
 use crate::quorum::round::Round;
 use quorlock_core::{FenceClock, Label, LeaseTerms, Mode, Moment, Name, NameSet, Token};
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
@@ -223,7 +223,7 @@ impl Lock {
     pub async fn release_token(&self, token: Token) -> ReleaseOutcome {
         let nodes = self.locker.nodes();
         nodes.wait_connected().await;
-        await_release(nodes, &mut self.send_release(token)).await.0
+        await_release(nodes, pin!(self.send_release(token))).await.0
     }
 
     /// Releases the lock that another client holds with exactly this `token`, as [`Lock::inspect`]
@@ -242,14 +242,14 @@ impl Lock {
             true => token,
             false => self.current_token().await.unwrap_or(token),
         };
-        let mut round = self.send_release(token);
+        let round = pin!(self.send_release(token));
         let mut forced = Forced { lock: self, outcome: ReleaseKind::Dropped };
-        let released = await_release(nodes, &mut round).await.0;
+        let released = await_release(nodes, round).await.0;
         forced.outcome = released.event_kind();
         released
     }
 
-    fn send_release(&self, token: Token) -> Pin<Box<Round>> {
+    fn send_release(&self, token: Token) -> Round {
         let release = |name: &Name| Command::Release {
             name: name.clone(),
             token,
@@ -258,7 +258,7 @@ impl Lock {
             may_be_shared: true,
             forced: true,
         };
-        Box::pin(self.locker.nodes().ask(Commands::each(&self.names, release)))
+        self.locker.nodes().ask(Commands::each(&self.names, release))
     }
 
     /// For an injected bug: the token of the current holder.

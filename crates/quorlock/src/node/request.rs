@@ -37,7 +37,8 @@ impl Request {
         let round = RoundReplies::new(command.into(), WakeThreshold::ONE);
         let request = Self::new(&round, 0, 0);
         let reply = async move {
-            let mut replies = poll_fn(|context| round.poll_take(context)).await;
+            let mut replies = Replies::new();
+            poll_fn(|context| round.poll_take(context, &mut replies)).await;
             replies.pop().map_or(Reply::failed(NodeError::Abandoned), |(_, reply)| reply)
         };
         (request, reply)
@@ -123,8 +124,11 @@ impl Commands {
     /// One command for each name.
     #[inline]
     pub(crate) fn each(names: &NameSet, command: impl Fn(&Name) -> Command) -> Self {
-        let (first, others) = (names.first(), &names.as_slice()[1..]);
-        let (first, others) = (command(first), others.iter().map(command).collect());
+        let first = command(names.first());
+        let others = match names.is_single() {
+            true => Vec::new(),
+            false => names.as_slice()[1..].iter().map(command).collect(),
+        };
         Self { first, others, injected: InjectedBugs::default() }
     }
 
@@ -206,16 +210,17 @@ impl RoundReplies {
         }
     }
 
-    /// Takes all replies that have come, the oldest first. If there are none, the reader is woken once
-    /// there are enough.
+    /// Takes all replies that have come, the oldest first, in exchange for the empty `into`. If there are none,
+    /// the reader is woken once there are enough.
     #[inline]
-    pub(crate) fn poll_take(&self, context: &Context<'_>) -> Poll<Replies> {
+    pub(crate) fn poll_take(&self, context: &Context<'_>, into: &mut Replies) -> Poll<()> {
         let mut collected = self.collected.lock();
         if collected.replies.is_empty() {
             collected.reader = Some(context.waker().clone());
             return Poll::Pending;
         }
-        Poll::Ready(std::mem::take(&mut collected.replies))
+        std::mem::swap(&mut collected.replies, into);
+        Poll::Ready(())
     }
 }
 
@@ -355,12 +360,14 @@ mod tests {
             let count = Arc::new(Count::default());
             let waker = Waker::from(count.clone());
             let context = Context::from_waker(&waker);
+            let mut taken = Replies::new();
             for (node, reply) in replies.chars().enumerate() {
-                assert!(round.poll_take(&context).is_pending());
+                assert!(round.poll_take(&context, &mut taken).is_pending());
                 let failed = Reply::failed(NodeError::Abandoned);
                 round.push(node, if reply == 'y' { Reply::Done(Done::Plain) } else { failed });
                 assert_eq!(count.0.load(Ordering::Relaxed), woken[node], "{replies} at {node}");
-                assert!(matches!(round.poll_take(&context), Poll::Ready(taken) if taken[0].0 == node));
+                assert!(round.poll_take(&context, &mut taken).is_ready());
+                assert_eq!(taken.pop().map(|(from, _)| from), Some(node));
             }
         }
     }

@@ -134,6 +134,7 @@ impl Nodes {
     }
 
     /// What `reply` means for a vote. A failure goes to the observers.
+    #[inline]
     pub(crate) fn outcome_of(&self, node: usize, reply: &Reply) -> NodeOutcome {
         match reply {
             Reply::Done(_) => NodeOutcome::Yes,

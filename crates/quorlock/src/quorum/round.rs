@@ -19,8 +19,8 @@ pin_project! {
         replies: Arc<RoundReplies>,
         // Nodes that have not been counted.
         open: NodeSet,
-        // Replies that were taken out and not returned yet.
-        taken: <Replies as IntoIterator>::IntoIter,
+        // Replies that were taken out and not returned yet, the oldest last.
+        taken: Replies,
         timeout: Duration,
         #[pin]
         timer: Sleep,
@@ -44,7 +44,7 @@ impl Round {
                 nodes[node].send(Request::new(&replies, node, part));
             }
         }
-        Self { replies, open: to, taken: Replies::new().into_iter(), timeout, timer: sleep(timeout) }
+        Self { replies, open: to, taken: Replies::new(), timeout, timer: sleep(timeout) }
     }
 
     /// What was sent.
@@ -70,13 +70,15 @@ impl Round {
         let this = self.project();
         loop {
             // A node that timed out has been counted; a reply after that is too late.
-            if let Some((node, reply)) = this.taken.find(|(node, _)| this.open.contains(*node)) {
-                return Poll::Ready((node, reply));
+            while let Some((node, reply)) = this.taken.pop() {
+                if this.open.contains(node) {
+                    return Poll::Ready((node, reply));
+                }
             }
-            match this.replies.poll_take(task) {
-                Poll::Ready(replies) => *this.taken = replies.into_iter(),
-                Poll::Pending => break,
+            if this.replies.poll_take(task, this.taken).is_pending() {
+                break;
             }
+            this.taken.reverse();
         }
         let silent = this.open.iter().next();
         match (this.timer.poll(task), silent) {

@@ -20,6 +20,7 @@ impl<'a> Votes<'a> {
     }
 
     /// Records the `reply` of `node`. A failure goes to the observers.
+    #[inline]
     pub(crate) fn record(&mut self, node: usize, reply: &Reply) {
         let outcome = self.nodes.outcome_of(node, reply);
         self.set(node, outcome);
@@ -27,6 +28,7 @@ impl<'a> Votes<'a> {
 
     /// Records what `node` answered to a release. "Gone" after a failure is a yes: our own release got
     /// through.
+    #[inline]
     pub(crate) fn record_release(&mut self, node: usize, reply: &Reply) {
         let outcome = self.nodes.outcome_of(node, reply);
         let is_ours = self.has_failed(node) && matches!(outcome, NodeOutcome::No);
@@ -34,10 +36,13 @@ impl<'a> Votes<'a> {
     }
 
     /// Replaces what the node answered before.
+    #[inline]
     fn set(&mut self, node: usize, outcome: NodeOutcome) {
         self.yes.remove(node);
         self.no.remove(node);
-        self.failed.retain(|(failed, _)| *failed != node);
+        if !self.failed.is_empty() {
+            self.failed.retain(|(failed, _)| *failed != node);
+        }
         match outcome {
             NodeOutcome::Yes => self.yes.insert(node),
             NodeOutcome::No => self.no.insert(node),

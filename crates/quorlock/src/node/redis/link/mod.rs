@@ -99,14 +99,17 @@ impl Link {
     }
 
     /// The runtime on which to spawn a driver once the state is unlocked, if there is none yet.
+    #[inline]
     pub(crate) fn start(&self, state: &mut LinkState) -> Result<Option<Handle>, NodeError> {
-        if !matches!(state.phase, Phase::Idle) {
-            return Ok(None);
-        }
+        if matches!(state.phase, Phase::Idle) { self.begin_connecting(state).map(Some) } else { Ok(None) }
+    }
+
+    #[cold]
+    fn begin_connecting(&self, state: &mut LinkState) -> Result<Handle, NodeError> {
         let runtime = Handle::try_current().map_err(|_| NodeError::Abandoned)?;
         state.phase = Phase::Connecting;
         self.connect_done.set(false);
-        Ok(Some(runtime))
+        Ok(runtime)
     }
 
     /// Spawns a driver. The state must not be locked: a runtime that shuts down drops the driver at once.
@@ -258,7 +261,7 @@ fn is_skewed(ahead_micros: i64) -> bool {
 mod tests {
     use super::*;
     use crate::node::redis::pipeline::pending::PendingRelease;
-    use crate::node::{Command, NodeUrl, RoundReplies, WakeThreshold};
+    use crate::node::{Command, NodeUrl, Replies, RoundReplies, WakeThreshold};
     use quorlock_core::{Name, Token};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::task::Wake;
@@ -298,7 +301,8 @@ mod tests {
         );
         let probe = Arc::new(StateProbe { link: link.clone(), saw_unacked: AtomicBool::new(false) });
         let waker = probe.clone().into();
-        assert!(round.poll_take(&std::task::Context::from_waker(&waker)).is_pending());
+        let mut taken = Replies::new();
+        assert!(round.poll_take(&std::task::Context::from_waker(&waker), &mut taken).is_pending());
         let release = Pending::Release(PendingRelease::new(Request::new(&round, 0, 0)).unwrap());
         link.on_disconnected([release].into_iter(), Phase::Idle, &NodeError::Abandoned);
         assert!(probe.saw_unacked.load(Ordering::Relaxed));
