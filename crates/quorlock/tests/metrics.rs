@@ -178,7 +178,8 @@ async fn names_beyond_the_bound_are_other() {
     assert_eq!(["a", "b", "c", "other"].map(count), [Some(2.0), Some(1.0), None, Some(2.0)]);
 }
 
-/// Goal: an exporter that drops idle series drops none of a lock that is held.
+/// Goal: an exporter that drops idle series drops none of a lock that is held, and gets those that it dropped again
+/// when they are used.
 #[tokio::test]
 async fn series_of_a_held_lock_are_not_idle() {
     let timeout = Duration::from_millis(600);
@@ -198,4 +199,6 @@ async fn series_of_a_held_lock_are_not_idle() {
     assert_eq!(value(&seen, "redlock_quorum_size{resource=\"a\"}"), None, "the timeout is over");
     let _ = guard.release().await;
     assert_eq!(value(&seen, "redlock_locks_held{resource=\"a\"}"), Some(0.0));
+    let _again = locker.named("a").unwrap().acquire().await.unwrap();
+    assert_eq!(value(&seen, "redlock_quorum_size{resource=\"a\"}"), Some(1.0));
 }

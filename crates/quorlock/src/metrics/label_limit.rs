@@ -1,13 +1,13 @@
 //! Which locks get a label of their own: those in recent use, up to a bound.
 
-use crate::context::mutex::Mutex;
 use crate::metrics::catalog::HELD;
-use ::metrics::{SharedString, counter, gauge};
+use crate::metrics::series::Series;
+use ::metrics::SharedString;
 use quorlock_core::Name;
 use quorlock_core::hash::fnv1a;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// A name that was not used for this long, and is not held, gives its label to another.
@@ -29,8 +29,8 @@ pub(crate) struct Names {
     most: usize,
     start: Instant,
     slots: RwLock<Slots>,
-    /// The counters of all names without a label of their own.
-    other: Series,
+    /// That of all names without a label of their own.
+    other: Arc<Series>,
 }
 
 #[derive(Debug, Default)]
@@ -43,69 +43,48 @@ struct Slots {
 
 #[derive(Debug)]
 struct Slot {
-    label: SharedString,
+    series: Arc<Series>,
     is_own: bool,
     /// Milliseconds since the start.
     used: AtomicU64,
     held: AtomicUsize,
-    counters: Series,
 }
-
-/// The counters that were used: the metric, and a label next to `resource`. There are few of each.
-#[derive(Debug, Default)]
-struct Series(Mutex<Vec<Counted>>);
-
-type Counted = (&'static str, Option<(&'static str, &'static str)>);
 
 impl Names {
     pub(crate) fn up_to(most: usize) -> Self {
-        Self { most, start: Instant::now(), slots: RwLock::default(), other: Series::default() }
+        let other = Arc::new(Series::new(OTHER));
+        Self { most, start: Instant::now(), slots: RwLock::default(), other }
     }
 
-    /// The label of `name`.
-    pub(crate) fn label(&self, name: &Name) -> SharedString {
-        self.label_at(name, self.start.elapsed())
-    }
-
-    /// Adds one to a counter of `name`, which may have a label next to `resource`.
-    pub(crate) fn count(
-        &self,
-        name: &Name,
-        metric: &'static str,
-        label: Option<(&'static str, &'static str)>,
-    ) {
-        let resource = self.label(name);
-        add(metric, label, &resource, 1);
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        let own = slots.by_name.get(name).filter(|slot| slot.is_own);
-        own.map_or(&self.other, |slot| &slot.counters).record((metric, label));
+    /// The series of `name`.
+    pub(crate) fn series(&self, name: &Name) -> Arc<Series> {
+        self.series_at(name, self.start.elapsed())
     }
 
     /// Adds one to the locks that are held under `name`. It keeps its label until they are released.
-    pub(crate) fn hold(&self, name: &Name) -> SharedString {
-        // Gives it a label of its own, if there is room.
-        self.label(name);
-        let label = self.hold_existing(name).unwrap_or_else(|| {
+    pub(crate) fn hold(&self, name: &Name) -> Arc<Series> {
+        let new = || {
+            // Gives it a label of its own, if there is room.
+            self.series(name);
+            self.hold_existing(name)
+        };
+        let series = self.hold_existing(name).or_else(new).unwrap_or_else(|| {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-            let without = || Slot { is_own: false, ..Slot::new(OTHER, Duration::ZERO) };
+            let without = || Slot { is_own: false, ..Slot::new(self.other.clone(), Duration::ZERO) };
             slots.by_name.entry(name.clone()).or_insert_with(without).hold()
         });
-        gauge!(HELD, "resource" => label.clone()).increment(1);
-        label
+        series.gauge(HELD, |held| held.increment(1));
+        series
     }
 
-    fn hold_existing(&self, name: &Name) -> Option<SharedString> {
+    fn hold_existing(&self, name: &Name) -> Option<Arc<Series>> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         slots.by_name.get(name).map(Slot::hold)
     }
 
     /// Subtracts one from the locks that are held under `name`.
-    pub(crate) fn release(&self, name: &Name) -> SharedString {
-        let label = self.label(name);
-        let is_last = {
-            let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-            slots.by_name.get(name).is_some_and(|slot| slot.release() == 0 && !slot.is_own)
-        };
+    pub(crate) fn release(&self, name: &Name) -> Arc<Series> {
+        let (series, is_last) = self.release_existing(name).unwrap_or_else(|| (self.series(name), false));
         if is_last {
             let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
             // Another lock of this name may have been taken in the meantime.
@@ -113,52 +92,61 @@ impl Names {
                 slots.by_name.remove(name);
             }
         }
-        gauge!(HELD, "resource" => label.clone()).decrement(1);
-        label
+        series.gauge(HELD, |held| held.decrement(1));
+        series
+    }
+
+    /// The series of `name`, and whether its slot is of no use any more.
+    fn release_existing(&self, name: &Name) -> Option<(Arc<Series>, bool)> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.by_name.get(name)?;
+        slot.used.store(millis(self.start.elapsed()), Ordering::Relaxed);
+        let is_last = slot.release() == 0 && !slot.is_own;
+        Some((slot.series.clone(), is_last))
     }
 
     /// Updates the series of names in use, so that recorders that drop idle series keep them.
     pub(crate) fn touch(&self) {
         let now = self.start.elapsed();
-        self.other.touch(&OTHER);
+        self.other.touch();
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         for slot in slots.by_name.values() {
             if slot.held.load(Ordering::Relaxed) > 0 {
-                gauge!(HELD, "resource" => slot.label.clone()).increment(0);
+                slot.series.gauge(HELD, |held| held.increment(0));
             }
-            if !slot.is_idle(now) {
-                slot.counters.touch(&slot.label);
+            if slot.is_own && !slot.is_idle(now) {
+                slot.series.touch();
             }
         }
     }
 
-    fn label_at(&self, name: &Name, now: Duration) -> SharedString {
+    fn series_at(&self, name: &Name, now: Duration) -> Arc<Series> {
         let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = slots.by_name.get(name) {
             slot.used.store(millis(now), Ordering::Relaxed);
-            return slot.label.clone();
+            return slot.series.clone();
         }
         let may_fit = slots.own < self.most || (self.most > 0 && now >= slots.swept + SWEEP);
         drop(slots);
-        if may_fit { self.add_name(name, now) } else { OTHER }
+        if may_fit { self.add_name(name, now) } else { self.other.clone() }
     }
 
-    fn add_name(&self, name: &Name, now: Duration) -> SharedString {
+    fn add_name(&self, name: &Name, now: Duration) -> Arc<Series> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         // Another thread may have added it first.
         if let Some(slot) = slots.by_name.get(name) {
-            return slot.label.clone();
+            return slot.series.clone();
         }
         if slots.own >= self.most {
             slots.sweep(now);
         }
         if slots.own >= self.most {
-            return OTHER;
+            return self.other.clone();
         }
         slots.own += 1;
-        let label = SharedString::from(label_of(name.as_str()));
-        slots.by_name.insert(name.clone(), Slot::new(label.clone(), now));
-        label
+        let series = Arc::new(Series::new(SharedString::from(label_of(name.as_str()))));
+        slots.by_name.insert(name.clone(), Slot::new(series.clone(), now));
+        series
     }
 }
 
@@ -171,14 +159,13 @@ impl Slots {
 }
 
 impl Slot {
-    fn new(label: SharedString, now: Duration) -> Self {
-        let (used, counters) = (AtomicU64::new(millis(now)), Series::default());
-        Self { label, is_own: true, used, held: AtomicUsize::new(0), counters }
+    fn new(series: Arc<Series>, now: Duration) -> Self {
+        Self { series, is_own: true, used: AtomicU64::new(millis(now)), held: AtomicUsize::new(0) }
     }
 
-    fn hold(&self) -> SharedString {
+    fn hold(&self) -> Arc<Series> {
         self.held.fetch_add(1, Ordering::Relaxed);
-        self.label.clone()
+        self.series.clone()
     }
 
     /// Subtracts one; returns how many are still held.
@@ -191,35 +178,6 @@ impl Slot {
     fn is_idle(&self, now: Duration) -> bool {
         let used = Duration::from_millis(self.used.load(Ordering::Relaxed));
         self.held.load(Ordering::Relaxed) == 0 && now.saturating_sub(used) >= IDLE
-    }
-}
-
-impl Series {
-    fn record(&self, counted: Counted) {
-        let mut used = self.0.lock();
-        if !used.contains(&counted) {
-            used.push(counted);
-        }
-    }
-
-    fn touch(&self, resource: &SharedString) {
-        for (metric, label) in self.0.lock().iter() {
-            add(metric, *label, resource, 0);
-        }
-    }
-}
-
-fn add(
-    metric: &'static str,
-    label: Option<(&'static str, &'static str)>,
-    resource: &SharedString,
-    count: u64,
-) {
-    match label {
-        None => counter!(metric, "resource" => resource.clone()).increment(count),
-        Some((key, value)) => {
-            counter!(metric, "resource" => resource.clone(), key => value).increment(count);
-        }
     }
 }
 
@@ -247,26 +205,26 @@ mod tests {
     fn names_in_use_have_labels_and_the_rest_is_other() {
         let names = Names::up_to(2);
         let label = |text: &str, minutes: u64| {
-            names.label_at(&name(text), Duration::from_secs(60 * minutes)).to_string()
+            names.series_at(&name(text), Duration::from_secs(60 * minutes)).resource().to_owned()
         };
         assert_eq!(["a", "b", "c", "a"].map(|text| label(text, 0)), ["a", "b", "other", "a"]);
         assert_eq!(label("a", 9), "a");
         assert_eq!(label("c", 9), "other");
         assert_eq!(label("c", 11), "c", "`b` was not used for 10 minutes");
         assert_eq!(["a", "b", "c"].map(|text| label(text, 11)), ["a", "other", "c"]);
-        assert_eq!(Names::up_to(0).label(&name("a")).as_ref(), "other");
+        assert_eq!(Names::up_to(0).series(&name("a")).resource(), "other");
     }
 
     #[test]
     fn a_held_name_keeps_its_label() {
         let names = Names::up_to(1);
         let late = Duration::from_secs(3600);
-        assert_eq!(names.hold(&name("held")).as_ref(), "held");
-        assert_eq!(names.hold(&name("late")).as_ref(), "other");
-        assert_eq!(names.label_at(&name("new"), late).as_ref(), "other");
-        assert_eq!(names.release(&name("held")).as_ref(), "held");
-        assert_eq!(names.label_at(&name("new"), 2 * late).as_ref(), "new");
-        assert_eq!(names.release(&name("late")).as_ref(), "other", "it was counted there");
+        assert_eq!(names.hold(&name("held")).resource(), "held");
+        assert_eq!(names.hold(&name("late")).resource(), "other");
+        assert_eq!(names.series_at(&name("new"), late).resource(), "other");
+        assert_eq!(names.release(&name("held")).resource(), "held");
+        assert_eq!(names.series_at(&name("new"), 2 * late).resource(), "new");
+        assert_eq!(names.release(&name("late")).resource(), "other", "it was counted there");
         assert_eq!(names.slots.read().unwrap().by_name.len(), 1);
     }
 

@@ -15,16 +15,16 @@
 mod catalog;
 mod label_limit;
 mod nodes;
+mod series;
 
 pub use catalog::BUCKETS;
 pub(crate) use nodes::NodeWatch;
 pub use nodes::record_health;
 
 use crate::context::event::{Event, Observer};
-use ::metrics::{SharedString, gauge, histogram};
 use catalog as w;
 use label_limit::Names;
-use quorlock_core::Name;
+use series::Series;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -74,22 +74,20 @@ impl Metrics {
     fn record_acquiring(&self, event: &Event) {
         match event {
             Event::Acquired { name, waited, took, attempts, votes, .. } => {
-                let resource = self.names.hold(name);
-                histogram!(w::ACQUIRE_DURATION, "resource" => resource.clone()).record(*waited);
-                histogram!(w::WAIT, "resource" => resource.clone()).record(waited.saturating_sub(*took));
-                histogram!(w::ATTEMPTS, "resource" => resource.clone()).record(*attempts);
-                quorum_size(&resource, *votes);
+                let series = self.names.hold(name);
+                series.record(w::ACQUIRE_DURATION, *waited);
+                series.record(w::WAIT, waited.saturating_sub(*took));
+                series.record(w::ATTEMPTS, *attempts);
+                quorum_size(&series, *votes);
             }
-            Event::Refused { name, .. } => self.names.count(name, w::REFUSED, None),
-            Event::Waiting { name, .. } => self.names.count(name, w::WAITS, None),
+            Event::Refused { name, .. } => self.names.series(name).count(w::REFUSED, None),
+            Event::Waiting { name, .. } => self.names.series(name).count(w::WAITS, None),
             Event::GaveUp { name, reason, waited, .. } => {
-                histogram!(w::WAIT, "resource" => self.names.label(name)).record(*waited);
-                self.names.count(name, w::GAVE_UP, Some(("reason", reason.kind())));
+                let series = self.names.series(name);
+                series.record(w::WAIT, *waited);
+                series.count(w::GAVE_UP, Some(("reason", reason.kind())));
             }
-            Event::Adopted { name, .. } => {
-                self.names.hold(name);
-                self.names.count(name, w::ADOPTIONS, None);
-            }
+            Event::Adopted { name, .. } => self.names.hold(name).count(w::ADOPTIONS, None),
             _ => {}
         }
     }
@@ -97,37 +95,35 @@ impl Metrics {
     fn record_holding(&self, event: &Event) {
         match event {
             Event::Extended { name, left, votes } => {
-                let resource = self.names.label(name);
-                quorum_size(&resource, *votes);
-                histogram!(w::VALIDITY_LEFT, "resource" => resource).record(*left);
-                self.names.count(name, w::EXTENSIONS, None);
+                let series = self.names.series(name);
+                quorum_size(&series, *votes);
+                series.record(w::VALIDITY_LEFT, *left);
+                series.count(w::EXTENSIONS, None);
             }
-            Event::ExtendFailed { name, .. } => self.names.count(name, w::EXTENSION_FAILURES, None),
+            Event::ExtendFailed { name, .. } => self.names.series(name).count(w::EXTENSION_FAILURES, None),
             Event::Lost { name, reason, held, .. } => {
-                self.names.count(name, w::LOSSES, Some(("reason", reason.kind())));
-                self.record_hold_end(name, *held);
+                let series = self.names.release(name);
+                series.count(w::LOSSES, Some(("reason", reason.kind())));
+                series.record(w::HOLD, *held);
             }
             Event::Released { name, outcome, held, lost, .. } => {
-                self.names.count(name, w::RELEASES, Some(("outcome", outcome.kind())));
                 // A lost lock was counted when it was lost.
+                let series = if lost.is_none() { self.names.release(name) } else { self.names.series(name) };
+                series.count(w::RELEASES, Some(("outcome", outcome.kind())));
                 if lost.is_none() {
-                    self.record_hold_end(name, *held);
+                    series.record(w::HOLD, *held);
                 }
             }
             Event::GivenAway { name, held, .. } => {
-                self.names.count(name, w::HANDOFFS, None);
-                self.record_hold_end(name, *held);
+                let series = self.names.release(name);
+                series.count(w::HANDOFFS, None);
+                series.record(w::HOLD, *held);
             }
             Event::ForceReleased { name, outcome } => {
-                self.names.count(name, w::FORCE_RELEASES, Some(("outcome", outcome.kind())));
+                self.names.series(name).count(w::FORCE_RELEASES, Some(("outcome", outcome.kind())));
             }
             _ => {}
         }
-    }
-
-    fn record_hold_end(&self, name: &Name, held: Duration) {
-        let resource = self.names.release(name);
-        histogram!(w::HOLD, "resource" => resource).record(held);
     }
 }
 
@@ -147,6 +143,6 @@ impl Observer for Metrics {
     }
 }
 
-fn quorum_size(resource: &SharedString, votes: usize) {
-    gauge!(w::QUORUM_SIZE, "resource" => resource.clone()).set(nodes::float(votes));
+fn quorum_size(series: &Series, votes: usize) {
+    series.gauge(w::QUORUM_SIZE, |gauge| gauge.set(nodes::float(votes)));
 }
