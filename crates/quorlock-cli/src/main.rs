@@ -33,6 +33,11 @@ use settings::Settings;
 use std::env;
 use std::process::ExitCode;
 
+/// A request to the sidecar makes and drops over a hundred small buffers, and the allocator of musl, which the
+/// released programs would use, is slow.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = match Cli::from_process_args() {
         Ok(cli) => cli,

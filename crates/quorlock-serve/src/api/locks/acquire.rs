@@ -42,7 +42,7 @@ pub(crate) async fn acquire(
     if app.sessions.is_full() {
         return Err(full(app));
     }
-    let wanted = request.target.configured(&app.locker, |lock| configure(app, &request, lock))?;
+    let wanted = request.target.configured(&app.locker, |lock| configure(&request, lock))?;
     admit_names(app, caller, request.target.names())?;
     let guard = tokio::select! {
         biased;
@@ -60,12 +60,8 @@ pub(crate) async fn acquire(
 }
 
 /// The lock with the settings of the request.
-fn configure(app: &AppState, request: &AcquireRequest, lock: Lock) -> Lock {
-    let mut lock = lock
-        .ttl(request.ttl)
-        .watchdog(request.is_hold)
-        .outlives_process(!request.is_hold)
-        .cancel_on(app.closing.clone());
+fn configure(request: &AcquireRequest, lock: Lock) -> Lock {
+    let mut lock = lock.ttl(request.ttl).watchdog(request.is_hold).outlives_process(!request.is_hold);
     if let Some(owner) = request.owner.as_deref().filter(|owner| !owner.is_empty()) {
         lock = lock.owner(owner);
     }
