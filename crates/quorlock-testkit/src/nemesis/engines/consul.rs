@@ -1,7 +1,7 @@
 //! The servers of one Consul cluster, which is one vote.
 
 use crate::nemesis::TTL;
-use crate::nemesis::engines::Cluster;
+use crate::nemesis::engines::{Cluster, hosts};
 use crate::nemesis::faults::Fault;
 use crate::rng::Rng;
 use crate::servers::consul::Consul;
@@ -65,16 +65,11 @@ impl Cluster for ConsulServers {
     }
 
     fn urls(&self, ports: &[u16]) -> Vec<String> {
-        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        vec![format!("consul://{}", hosts.join(","))]
+        vec![format!("consul://{}", hosts(ports))]
     }
 
     fn faults(&self) -> &'static [Fault] {
         &FAULTS
-    }
-
-    fn suits(&self, _member: usize, _fault: Fault) -> bool {
-        true
     }
 
     fn inject(&self, member: usize, fault: Fault, span: Duration, _rng: &mut Rng) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::faults::proxy::{self, Proxy};
 use crate::nemesis::TTL;
-use crate::nemesis::engines::Cluster;
+use crate::nemesis::engines::{Cluster, hosts};
 use crate::nemesis::faults::Fault;
 use crate::processes::port::Port;
 use crate::rng::Rng;
@@ -100,16 +100,11 @@ impl Cluster for EtcdMembers {
     }
 
     fn urls(&self, ports: &[u16]) -> Vec<String> {
-        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        vec![format!("etcd://{}", hosts.join(","))]
+        vec![format!("etcd://{}", hosts(ports))]
     }
 
     fn faults(&self) -> &'static [Fault] {
         &FAULTS
-    }
-
-    fn suits(&self, _member: usize, _fault: Fault) -> bool {
-        true
     }
 
     fn inject(&self, member: usize, fault: Fault, span: Duration, _rng: &mut Rng) -> bool {

@@ -54,7 +54,9 @@ pub(crate) trait Cluster: Send + Sync {
     fn faults(&self) -> &'static [Fault];
 
     /// Whether this fault of a server can be injected into this member.
-    fn suits(&self, member: usize, fault: Fault) -> bool;
+    fn suits(&self, _member: usize, _fault: Fault) -> bool {
+        true
+    }
 
     /// Injects a fault of a server, for `span` if it lasts. Blocks until it is over, outside of the
     /// runtime's own threads. `false` if there was nothing to do.
@@ -68,6 +70,11 @@ pub(crate) trait Cluster: Send + Sync {
 
     /// How long it is left alone after an outage, so that clients get locks between two of them.
     fn rest(&self) -> Duration;
+}
+
+/// The members of one cluster, for its address.
+fn hosts(ports: &[u16]) -> String {
+    ports.iter().map(|port| format!("127.0.0.1:{port}")).collect::<Vec<_>>().join(",")
 }
 
 impl Engine {

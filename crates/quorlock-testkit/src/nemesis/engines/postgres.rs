@@ -1,7 +1,7 @@
 //! A PostgreSQL server with standbys: one of them is the primary, and the primary is the vote.
 
 use crate::nemesis::TTL;
-use crate::nemesis::engines::Cluster;
+use crate::nemesis::engines::{Cluster, hosts};
 use crate::nemesis::faults::Fault;
 use crate::rng::Rng;
 use crate::servers::postgres::Postgres;
@@ -96,16 +96,11 @@ impl Cluster for PostgresServers {
     }
 
     fn urls(&self, ports: &[u16]) -> Vec<String> {
-        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        vec![format!("postgres://postgres@{}/postgres", hosts.join(","))]
+        vec![format!("postgres://postgres@{}/postgres", hosts(ports))]
     }
 
     fn faults(&self) -> &'static [Fault] {
         &FAULTS
-    }
-
-    fn suits(&self, _member: usize, _fault: Fault) -> bool {
-        true
     }
 
     fn inject(&self, _member: usize, fault: Fault, span: Duration, _rng: &mut Rng) -> bool {

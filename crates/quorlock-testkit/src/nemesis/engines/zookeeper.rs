@@ -1,7 +1,7 @@
 //! The members of one ZooKeeper ensemble, which is one vote.
 
 use crate::faults::proxy::{self, Proxy};
-use crate::nemesis::engines::Cluster;
+use crate::nemesis::engines::{Cluster, hosts};
 use crate::nemesis::faults::Fault;
 use crate::nemesis::{NODE_TIMEOUT, TTL};
 use crate::processes::port::Port;
@@ -99,16 +99,11 @@ impl Cluster for ZooKeeperMembers {
     }
 
     fn urls(&self, ports: &[u16]) -> Vec<String> {
-        let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
-        vec![format!("zk://{}", hosts.join(","))]
+        vec![format!("zk://{}", hosts(ports))]
     }
 
     fn faults(&self) -> &'static [Fault] {
         &FAULTS
-    }
-
-    fn suits(&self, _member: usize, _fault: Fault) -> bool {
-        true
     }
 
     fn inject(&self, member: usize, fault: Fault, span: Duration, _rng: &mut Rng) -> bool {
