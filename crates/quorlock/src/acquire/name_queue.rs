@@ -43,6 +43,7 @@ impl NameQueues {
             holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others_wait: AtomicBool::new(true),
+            others_contend: AtomicBool::new(true),
             subscriptions: Mutex::new(0),
             slots: LocalSlots::default(),
         });
@@ -69,6 +70,8 @@ pub(crate) struct NameQueue {
     in_a_row: AtomicU32,
     /// Whether waiters outside this locker were known when it last released the name.
     others_wait: AtomicBool,
+    /// Whether another client has had the name since this locker last yielded it; true before that.
+    others_contend: AtomicBool,
     /// How many tasks have subscribed to the hints of the nodes.
     subscriptions: Mutex<usize>,
     slots: LocalSlots,
@@ -171,6 +174,12 @@ impl NameQueue {
         self.in_a_row.load(Ordering::Relaxed) >= max
     }
 
+    /// Whether other clients use the name that this locker yields: one waits for it, and one has had it
+    /// since the last call. Not every kind of node knows whether a client waits.
+    pub(crate) fn yields_to_others(&self) -> bool {
+        self.others_contend.swap(false, Ordering::Relaxed) && self.others_wait.load(Ordering::Relaxed)
+    }
+
     /// Records whether waiters outside this locker are known.
     pub(crate) fn set_others_wait(&self, wait: bool) {
         self.others_wait.store(wait, Ordering::Relaxed);
@@ -182,6 +191,7 @@ impl NameQueue {
         self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
         if !granted {
             self.set_others_wait(true);
+            self.others_contend.store(true, Ordering::Relaxed);
         }
     }
 
@@ -283,6 +293,19 @@ mod tests {
         (0..MAX_HANDOVERS_ALONE).for_each(|_| queue.record_attempt(true));
         queue.record_attempt(false);
         assert!(queue.has_next() && !queue.must_yield(), "another client had it");
+    }
+
+    #[test]
+    fn a_queue_yields_to_others_if_one_waits_and_one_has_had_the_name_since() {
+        let queue = NameQueues::default().of(&names("a"));
+        assert!(queue.yields_to_others(), "not known to be alone");
+        assert!(!queue.yields_to_others(), "no other client used the pause");
+        queue.record_attempt(false);
+        queue.record_attempt(true);
+        assert!(queue.yields_to_others(), "another client had it");
+        queue.record_attempt(false);
+        queue.set_others_wait(false);
+        assert!(!queue.yields_to_others(), "no other client waits any more");
     }
 
     #[tokio::test]
