@@ -43,7 +43,7 @@ impl NameQueues {
             holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others_wait: AtomicBool::new(true),
-            others_contend: AtomicBool::new(true),
+            others_take_turns: AtomicBool::new(true),
             subscriptions: Mutex::new(0),
             slots: LocalSlots::default(),
         });
@@ -70,8 +70,8 @@ pub(crate) struct NameQueue {
     in_a_row: AtomicU32,
     /// Whether waiters outside this locker were known when it last released the name.
     others_wait: AtomicBool,
-    /// Whether another client has had the name since this locker last yielded it; true before that.
-    others_contend: AtomicBool,
+    /// Whether a counted hint has come since this locker last yielded the name; true before that.
+    others_take_turns: AtomicBool,
     /// How many tasks have subscribed to the hints of the nodes.
     subscriptions: Mutex<usize>,
     slots: LocalSlots,
@@ -174,10 +174,15 @@ impl NameQueue {
         self.in_a_row.load(Ordering::Relaxed) >= max
     }
 
-    /// Whether other clients use the name that this locker yields: one waits for it, and one has had it
-    /// since the last call. Not every kind of node knows whether a client waits.
-    pub(crate) fn yields_to_others(&self) -> bool {
-        self.others_contend.swap(false, Ordering::Relaxed) && self.others_wait.load(Ordering::Relaxed)
+    /// Whether this locker should wait for its turn among other clients: one waits for the name, and a hint that
+    /// counts those that wait has come since the last call. Other kinds of hints are used at once.
+    pub(crate) fn yields_turn(&self) -> bool {
+        self.others_take_turns.swap(false, Ordering::Relaxed) && self.others_wait.load(Ordering::Relaxed)
+    }
+
+    /// Records a hint that counts the clients that wait.
+    pub(crate) fn record_counted_hint(&self) {
+        self.others_take_turns.store(true, Ordering::Relaxed);
     }
 
     /// Records whether waiters outside this locker are known.
@@ -191,7 +196,6 @@ impl NameQueue {
         self.in_a_row.store(if granted { in_a_row.saturating_add(1) } else { 0 }, Ordering::Relaxed);
         if !granted {
             self.set_others_wait(true);
-            self.others_contend.store(true, Ordering::Relaxed);
         }
     }
 
@@ -296,16 +300,15 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_yields_to_others_if_one_waits_and_one_has_had_the_name_since() {
+    fn a_queue_yields_its_turn_while_others_wait_and_take_turns() {
         let queue = NameQueues::default().of(&names("a"));
-        assert!(queue.yields_to_others(), "not known to be alone");
-        assert!(!queue.yields_to_others(), "no other client used the pause");
-        queue.record_attempt(false);
-        queue.record_attempt(true);
-        assert!(queue.yields_to_others(), "another client had it");
-        queue.record_attempt(false);
+        assert!(queue.yields_turn(), "not known to be alone");
+        assert!(!queue.yields_turn(), "no hint came in between");
+        queue.record_counted_hint();
+        assert!(queue.yields_turn());
+        queue.record_counted_hint();
         queue.set_others_wait(false);
-        assert!(!queue.yields_to_others(), "no other client waits any more");
+        assert!(!queue.yields_turn(), "no other client waits any more");
     }
 
     #[tokio::test]

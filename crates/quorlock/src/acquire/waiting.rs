@@ -16,7 +16,8 @@ use quorlock_core::{Mode, backoff};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// How long a busy queue pauses at least, so that waiters of other clients can use the hint that they got.
+/// How long a busy queue pauses, so that waiters of other clients can use the hint that they got: those that
+/// do not take turns use it at once.
 const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 impl Acquirer<'_> {
@@ -70,11 +71,7 @@ impl Acquirer<'_> {
                 self.subscribe();
             }
         }
-        let random = self.random();
-        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
-        if timeout(delay, self.wakeup().notified()).await.is_ok() {
-            self.after_hint().await;
-        }
+        self.await_hint(ends).await;
     }
 
     /// Subscribes to the hints of all nodes, once.
@@ -110,25 +107,33 @@ impl Acquirer<'_> {
         sleep(delay.min(self.left())).await;
     }
 
-    /// Waits after many handovers in a row: for a hint that another client had the lock, if one is known to
-    /// want it.
-    pub(super) async fn yield_to_others(&mut self) {
-        let (short, long) = (self.random(), self.random());
-        let has_others = self.queue.yields_to_others();
-        if has_others {
-            // The handover to this task is no hint.
-            self.wakeup().clear();
-            self.subscribe();
-        }
-        sleep(backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, short).min(self.left())).await;
-        if !has_others {
-            return;
-        }
-        // Longer than other waiters: this locker has just had the lock.
-        let longest = stagger(usize::MAX, 0, long).min(self.left());
-        if timeout(longest, self.wakeup().notified()).await.is_ok() {
-            self.queue.record_attempt(false);
+    /// Waits for a hint, at most until the next poll or until the holder's time `ends`.
+    async fn await_hint(&mut self, ends: Duration) {
+        let random = self.random();
+        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
+        if timeout(delay, self.wakeup().notified()).await.is_ok() {
             self.after_hint().await;
+        }
+    }
+
+    /// Waits after many handovers in a row, so that other clients can use the hint that they got.
+    pub(super) async fn yield_to_others(&mut self) {
+        let random = self.random();
+        if !self.queue.yields_turn() {
+            let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, random);
+            return sleep(pause.min(self.left())).await;
+        }
+        // The handover to this task is no hint.
+        self.wakeup().clear();
+        self.subscribe();
+        // At least as long as any other waiter: this locker has just had the lock.
+        let longest = stagger(usize::MAX, 0, random).min(self.left());
+        if timeout(longest, self.wakeup().notified()).await.is_ok() {
+            return self.after_hint().await;
+        }
+        // An attempt now might come just before that of the client whose turn is next.
+        if let Some(ends) = self.inspect_holders().await {
+            self.await_hint(ends).await;
         }
     }
 
@@ -155,6 +160,9 @@ impl Acquirer<'_> {
         // The second notification of a release is no other hint.
         let is_second = std::mem::take(&mut retry_state.awaits_majority) && wakeup.has_hints(majority);
         retry_state.missed_hints += usize::from(!is_second);
+        if wakeup.has_hints(1) {
+            self.queue.record_counted_hint();
+        }
         if !self.params.names.is_single() {
             // Clients that want several names disturb each other even where neither gets all of its names.
             sleep(delay + retry_state.retry.next(random)).await;
