@@ -26,11 +26,11 @@ use crate::error::AcquireError;
 use crate::inspect::Inspection;
 use crate::node::Wakeup;
 use crate::quorum::Nodes;
-use quorlock_core::{Backoff, Mode, Moment, NameSet, backoff};
+use quorlock_core::{Backoff, Mode, Moment, NameSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::SemaphorePermit;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// How often a waiter polls in case a hint is missed: every 100 ms at first, every 1 s at most, and when the
 /// holder's ttl ends.
@@ -44,9 +44,6 @@ const RETRY_CAP: Duration = Duration::from_millis(500);
 /// clients in three zones, five of six splits end with the second attempt.
 const SPLIT_ATTEMPTS: u32 = 16;
 const SPLIT_TIME: Duration = Duration::from_secs(5);
-
-/// How long a busy queue pauses, so that waiters of other clients can use the hint that they got.
-const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 /// The bounds of one call.
 #[derive(Clone, Copy, Debug)]
@@ -221,8 +218,7 @@ impl<'a> Acquirer<'a> {
                 return Box::pin(self.give_up()).await;
             }
             if self.turn.is_some() && self.queue.must_yield() {
-                let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, self.random());
-                sleep(pause.min(self.left())).await;
+                Box::pin(self.yield_to_others()).await;
             }
             // Waiting for a permit is no attempt: the time of the attempt begins after it.
             let Some(permit) = self.attempt_permit().await else {

@@ -43,6 +43,7 @@ impl NameQueues {
             holder: Mutex::new(None),
             in_a_row: AtomicU32::new(0),
             others_wait: AtomicBool::new(true),
+            others_take_turns: AtomicBool::new(true),
             subscriptions: Mutex::new(0),
             slots: LocalSlots::default(),
         });
@@ -69,6 +70,8 @@ pub(crate) struct NameQueue {
     in_a_row: AtomicU32,
     /// Whether waiters outside this locker were known when it last released the name.
     others_wait: AtomicBool,
+    /// Whether a counted hint has come since this locker last yielded the name; true before that.
+    others_take_turns: AtomicBool,
     /// How many tasks have subscribed to the hints of the nodes.
     subscriptions: Mutex<usize>,
     slots: LocalSlots,
@@ -169,6 +172,17 @@ impl NameQueue {
     fn is_over_share(&self) -> bool {
         let max = if self.others_wait.load(Ordering::Relaxed) { MAX_HANDOVERS } else { MAX_HANDOVERS_ALONE };
         self.in_a_row.load(Ordering::Relaxed) >= max
+    }
+
+    /// Whether this locker should wait for its turn among other clients: one waits for the name, and a hint that
+    /// counts those that wait has come since the last call. Other kinds of hints are used at once.
+    pub(crate) fn yields_turn(&self) -> bool {
+        self.others_take_turns.swap(false, Ordering::Relaxed) && self.others_wait.load(Ordering::Relaxed)
+    }
+
+    /// Records a hint that counts the clients that wait.
+    pub(crate) fn record_counted_hint(&self) {
+        self.others_take_turns.store(true, Ordering::Relaxed);
     }
 
     /// Records whether waiters outside this locker are known.
@@ -283,6 +297,18 @@ mod tests {
         (0..MAX_HANDOVERS_ALONE).for_each(|_| queue.record_attempt(true));
         queue.record_attempt(false);
         assert!(queue.has_next() && !queue.must_yield(), "another client had it");
+    }
+
+    #[test]
+    fn a_queue_yields_its_turn_while_others_wait_and_take_turns() {
+        let queue = NameQueues::default().of(&names("a"));
+        assert!(queue.yields_turn(), "not known to be alone");
+        assert!(!queue.yields_turn(), "no hint came in between");
+        queue.record_counted_hint();
+        assert!(queue.yields_turn());
+        queue.record_counted_hint();
+        queue.set_others_wait(false);
+        assert!(!queue.yields_turn(), "no other client waits any more");
     }
 
     #[tokio::test]

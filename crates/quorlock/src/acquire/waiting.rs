@@ -12,9 +12,13 @@ use crate::context::injected_bug::InjectedBug;
 use crate::error::Holder;
 use crate::inspect::{Answers, Inspection, inspect_all};
 use crate::node::Wakeup;
-use quorlock_core::Mode;
+use quorlock_core::{Mode, backoff};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
+
+/// How long a busy queue pauses, so that waiters of other clients can use the hint that they got: those that
+/// do not take turns use it at once.
+const YIELD_PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(5));
 
 impl Acquirer<'_> {
     /// Waits before the next attempt: for a hint or the next poll while another client holds the lock,
@@ -67,11 +71,7 @@ impl Acquirer<'_> {
                 self.subscribe();
             }
         }
-        let random = self.random();
-        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
-        if timeout(delay, self.wakeup().notified()).await.is_ok() {
-            self.after_hint().await;
-        }
+        self.await_hint(ends).await;
     }
 
     /// Subscribes to the hints of all nodes, once.
@@ -107,29 +107,70 @@ impl Acquirer<'_> {
         sleep(delay.min(self.left())).await;
     }
 
-    /// After a hint, waits while clients that have waited longer should try first.
+    /// Waits for a hint, at most until the next poll or until the holder's time `ends`.
+    async fn await_hint(&mut self, ends: Duration) {
+        let random = self.random();
+        let delay = self.retry_state.get_or_insert_default().poll.next(random).min(ends).min(self.left());
+        if timeout(delay, self.wakeup().notified()).await.is_ok() {
+            self.after_hint().await;
+        }
+    }
+
+    /// Waits after many handovers in a row, so that other clients can use the hint that they got.
+    pub(super) async fn yield_to_others(&mut self) {
+        let random = self.random();
+        if !self.queue.yields_turn() {
+            let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, random);
+            return sleep(pause.min(self.left())).await;
+        }
+        // The handover to this task is no hint.
+        self.wakeup().clear();
+        self.subscribe();
+        // At least as long as any other waiter: this locker has just had the lock.
+        let longest = stagger(usize::MAX, 0, random).min(self.left());
+        if timeout(longest, self.wakeup().notified()).await.is_ok() {
+            return self.after_hint().await;
+        }
+        // An attempt now might come just before that of the client whose turn is next.
+        if let Some(ends) = self.inspect_holders().await {
+            self.await_hint(ends).await;
+        }
+    }
+
+    /// After a hint, waits while clients that have waited longer should try first, for [`POLL_CAP`] at most.
     async fn after_hint(&mut self) {
+        let limit = POLL_CAP.min(self.left());
+        // A further hint means that another client had the lock in the meantime.
+        let _ = timeout(limit, async { while self.stagger().await {} }).await;
+        let is_known = self.wakeup().has_hints(self.nodes.quorum.needed());
+        let hinted = if is_known { Hinted::ByMajority } else { Hinted::Ahead };
+        self.retry_state.get_or_insert_default().hinted = Some(hinted);
+    }
+
+    /// Counts a hint, and waits while clients that have missed more of them should try. Whether a further
+    /// hint came first.
+    async fn stagger(&mut self) -> bool {
         let (random, majority) = (self.random(), self.nodes.quorum.needed());
         let wakeup = self.wakeup().clone();
         // Readers that try at the same moment do not disturb each other.
         let subscribers = if self.params.mode == Mode::Shared { 1 } else { wakeup.subscribers() };
         let retry_state = self.retry_state.get_or_insert_default();
         retry_state.poll.reset();
-        let mut delay = stagger(subscribers, retry_state.missed_hints, random);
-        if !self.params.names.is_single() {
-            // Clients that want several names disturb each other even where neither gets all of its names.
-            delay += retry_state.retry.next(random);
-        }
+        let delay = stagger(subscribers, retry_state.missed_hints, random);
         // The second notification of a release is no other hint.
         let is_second = std::mem::take(&mut retry_state.awaits_majority) && wakeup.has_hints(majority);
         retry_state.missed_hints += usize::from(!is_second);
-        if !delay.is_zero() {
-            let left = self.left();
-            sleep(delay.min(left)).await;
+        if wakeup.has_hints(1) {
+            self.queue.record_counted_hint();
         }
-        let is_known = wakeup.has_hints(majority);
-        let hinted = if is_known { Hinted::ByMajority } else { Hinted::Ahead };
-        self.retry_state.get_or_insert_default().hinted = Some(hinted);
+        if !self.params.names.is_single() {
+            // Clients that want several names disturb each other even where neither gets all of its names.
+            sleep(delay + retry_state.retry.next(random)).await;
+            return false;
+        }
+        // Split votes before this release say nothing about the clients that contend for it.
+        retry_state.retry.reset();
+        !delay.is_zero() && timeout(delay, wakeup.notified()).await.is_ok()
     }
 
     /// Asks the nodes who holds the lock, for the wait and for the error. Returns when the next poll is due

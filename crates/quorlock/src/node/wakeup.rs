@@ -1,6 +1,7 @@
 //! What wakes the waiters of a name.
 
 use crate::context::mutex::Mutex;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -61,6 +62,11 @@ impl Wakeup {
             self.0.notify.notify_one();
         }
         self.listeners().iter().for_each(|(_, listener)| listener.notify_release(release, subscribers));
+    }
+
+    /// Drops a notification that no waiter has taken.
+    pub(crate) fn clear(&self) {
+        pin!(self.0.notify.notified()).as_mut().enable();
     }
 
     /// Whether `hints` hints came about the last release.
@@ -124,6 +130,17 @@ mod tests {
         assert!(timeout(silence, one.notified()).await.is_err());
         timeout(silence, two.notified()).await.unwrap();
         assert_eq!(two.subscribers(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_notification_that_was_cleared_wakes_no_waiter() {
+        let (wakeup, silence) = (Wakeup::new(), Duration::from_millis(10));
+        wakeup.clear();
+        wakeup.notify();
+        wakeup.clear();
+        assert!(timeout(silence, wakeup.notified()).await.is_err());
+        wakeup.notify();
+        timeout(silence, wakeup.notified()).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,11 +3,12 @@
 use crate::world::{NODE_TIMEOUT, TTL, World, end_of, ms};
 use quorlock::node::{BoxFuture, Command, Node, NodeError, Reply, Request, Wakeup};
 use quorlock::{
-    AcquireError, CancellationToken, Event, Guard, Holder, Locker, Name, ReleaseOutcome, RestartGuard,
+    AcquireError, CancellationToken, Event, Guard, Holder, Lock, Locker, Name, ReleaseOutcome, RestartGuard,
 };
 use quorlock_testkit::{Fault, TestClock};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]
@@ -242,6 +243,109 @@ async fn a_waiter_that_is_ahead_of_the_release_on_the_last_voter_tries_again_soo
     assert!(guard.is_held() && start.elapsed() < ms(60), "{:?}", start.elapsed());
 }
 
+/// A node whose hints only the test sends.
+#[derive(Debug)]
+struct HintedByTest {
+    node: Arc<dyn Node>,
+    wakeup: OnceLock<Wakeup>,
+}
+
+impl HintedByTest {
+    fn new(node: Arc<dyn Node>) -> Arc<Self> {
+        Arc::new(Self { node, wakeup: OnceLock::new() })
+    }
+
+    fn lock(self: &Arc<Self>, clock: &Arc<TestClock>) -> Lock {
+        let builder =
+            Locker::builder().node(self.clone()).clock(clock.clone()).restart_guard(RestartGuard::Off);
+        builder.build().unwrap().named("a").unwrap()
+    }
+
+    /// Hints at `release`, of which as many processes are notified as `subscribers` says.
+    fn hint(&self, release: u64, subscribers: usize) {
+        self.wakeup.get().unwrap().notify_release(release, subscribers);
+    }
+}
+
+impl Node for HintedByTest {
+    fn id(&self) -> &str {
+        self.node.id()
+    }
+    fn send(&self, request: Request) {
+        self.node.send(request);
+    }
+    fn watch(&self, _: &Name, wakeup: &Wakeup) {
+        let _ = self.wakeup.set(wakeup.clone());
+    }
+    fn unwatch(&self, _: &Name) {}
+}
+
+/// Lets the other tasks run while no time passes.
+async fn let_tasks_run() {
+    for _ in 0..50 {
+        yield_now().await;
+    }
+}
+
+/// Goal: while others take the lock one after the other, a waiter does not try before its turn, and then at once.
+#[tokio::test(start_paused = true)]
+async fn each_hint_brings_a_waiter_nearer_to_its_turn_without_an_attempt() {
+    let world = World::of(1);
+    let _holder = world.lock("a").acquire().await.unwrap();
+    let node = HintedByTest::new(world.nodes[0].clone());
+    let lock = node.lock(&world.clock);
+    let waiter = tokio::spawn(async move { lock.acquire().await });
+    let_tasks_run().await;
+    let asked = || world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
+    let before = asked();
+    for release in 1..10 {
+        node.hint(release, 10);
+        let_tasks_run().await;
+        assert_eq!(asked(), before, "{release}");
+    }
+    node.hint(10, 10);
+    let_tasks_run().await;
+    assert_eq!(asked(), before + 1, "nine others have had it");
+    waiter.abort();
+}
+
+/// Goal: a process whose tasks had the lock 16 times in a row does not get it again before a process that waits,
+/// even if that one has just arrived behind eight others.
+#[tokio::test(start_paused = true)]
+async fn a_busy_process_waits_longer_than_one_that_has_just_arrived() {
+    let world = World::of(1);
+    let (busy, turns) = (world.lock("a"), Arc::new(Mutex::new(Vec::new())));
+    let first = busy.acquire().await.unwrap();
+    let node = HintedByTest::new(world.nodes[0].clone());
+    let mut tasks = JoinSet::new();
+    tasks.spawn({
+        let (lock, turns) = (node.lock(&world.clock), turns.clone());
+        async move {
+            let guard = lock.acquire().await.unwrap();
+            turns.lock().unwrap().push("other");
+            let _ = guard.release().await;
+        }
+    });
+    let_tasks_run().await;
+    for _ in 0..40 {
+        let (lock, turns, node) = (busy.clone(), turns.clone(), node.clone());
+        tasks.spawn(async move {
+            let guard = lock.acquire().await.unwrap();
+            turns.lock().unwrap().push("busy");
+            let had = turns.lock().unwrap().len();
+            let _ = guard.release().await;
+            if had == 15 {
+                node.hint(1, 9);
+            }
+        });
+    }
+    let_tasks_run().await;
+    let _ = first.release().await;
+    tasks.join_all().await;
+    let turns = turns.lock().unwrap();
+    assert_eq!(turns.iter().position(|turn| *turn == "other"), Some(15));
+}
+
 /// Mutant: the poll is not bounded by what the holder has left.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_polls_when_the_holder_runs_out_not_a_second_later() {
@@ -263,7 +367,7 @@ async fn attempts_wait_for_their_turn_before_they_are_sent() {
     world.break_nodes(3, &Fault::Slow(ms(20)));
     let locker = world.locker();
     let asked = |world: &World| world.nodes[0].verbs().iter().filter(|verb| **verb == "acquire").count();
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for number in 0..600 {
         let lock = locker.named(format!("n{number}")).unwrap().wait_timeout(ms(30));
         // One that may try once passes the gate as well.
@@ -289,7 +393,7 @@ async fn each_name_of_a_set_counts_as_an_attempt() {
     let world = World::of(3);
     world.break_nodes(3, &Fault::Slow(ms(20)));
     let locker = world.locker();
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for number in 0..100 {
         let names = (0..16).map(|name| format!("n{number}:{name}"));
         let lock = locker.all(names).unwrap().wait_timeout(ms(10_000));
