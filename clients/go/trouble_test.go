@@ -19,7 +19,7 @@ var callers = map[string]func(*Client){
 		fmt.Println(lease.Context().Err() != nil, lease.Remaining(), CodeOf(lease.Check()))
 	},
 	"holds": func(at *Client) {
-		hold := must(at.Hold(ctx, "stale", TTL(2*time.Second)))
+		hold := must(at.Hold(ctx, "stale", TTL(4*time.Second)))
 		fmt.Println("held")
 		bufio.NewReader(os.Stdin).ReadString('\n')
 		isHeldByContext := hold.Context().Err() == nil
@@ -73,10 +73,10 @@ func TestASidecarWithAnotherBootClockServesAsWell(t *testing.T) {
 	if left := second.Remaining(); left < 18*time.Second || left > 20*time.Second {
 		t.Fatal(left)
 	}
-	hold := must(far.Hold(ctx, "far-hold", TTL(time.Second)))
-	time.Sleep(2 * time.Second)
+	hold := must(far.Hold(ctx, "far-hold", TTL(4*time.Second)))
+	time.Sleep(5 * time.Second)
 	ok(t, hold.Check())
-	if left := hold.Remaining(); left > time.Second {
+	if left := hold.Remaining(); left > 4*time.Second {
 		t.Fatal(left)
 	}
 	hold.Release(ctx)
@@ -183,7 +183,7 @@ func TestASidecarThatEndsIsNoticed(t *testing.T) {
 	for number, reason := range map[syscall.Signal]string{syscall.SIGKILL: "sidecar", syscall.SIGTERM: "shut down"} {
 		mortal := newSidecar(t, nodes.urls)
 		caller := New(mortal.url)
-		lease := must(caller.Hold(ctx, "orphan", TTL(2*time.Second), Wait(long)))
+		lease := must(caller.Hold(ctx, "orphan", TTL(4*time.Second), Wait(long)))
 		start := time.Now()
 		mortal.signal(number)
 		untilLost(t, lease)

@@ -238,7 +238,7 @@ for (const signal of ["SIGKILL", "SIGTERM"]) {
     const mortal = await Sidecar.start(nodes);
     t.after(() => mortal.stop());
     const caller = new Client({ url: mortal.url });
-    const lease = await caller.hold("orphan", { ttlMs: 2_000, waitMs: LONG });
+    const lease = await caller.hold("orphan", { ttlMs: 4_000, waitMs: LONG });
     const start = Date.now();
     mortal.child.kill(signal);
     await aborted(lease);

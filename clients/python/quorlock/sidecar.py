@@ -862,8 +862,10 @@ class _IdleConnections:
     def take(self, timeout: float) -> Optional[http.client.HTTPConnection]:
         """One that is still open; `None` if there is none."""
         if self._process != os.getpid():
-            # After a fork the other process sends on the same connections.
-            self._connections, self._process = [], os.getpid()
+            # After a fork the other process sends on the same connections; only our copies of them end.
+            inherited, self._connections, self._process = self._connections, [], os.getpid()
+            for connection, _ in inherited:
+                connection.close()
         while True:
             try:
                 connection, since = self._connections.pop()

@@ -104,8 +104,9 @@ class Holding(unittest.TestCase):
                 theirs.acquire(f"limited-{number}", ttl=1)
 
     def test_it_outlives_its_ttl_while_the_block_lasts(self):
-        with client.hold("kept", ttl=1) as lease:
-            time.sleep(2)
+        # On a loaded machine an extension may be a second late.
+        with client.hold("kept", ttl=4) as lease:
+            time.sleep(5)
             lease.check()
         self.assertFalse(lease.lost.is_set())
 
@@ -295,9 +296,9 @@ class Tokens(unittest.TestCase):
         self.assertFalse(client.status("token").held)
 
     def test_nobody_else_extends_it(self):
-        lease = client.acquire("short", ttl=1)
         start = time.monotonic()
-        again = client.acquire("short", ttl=1, wait=LONG)
+        lease = client.acquire("short", ttl=1)
+        again = client.acquire("short", ttl=20, wait=LONG)
         self.assertGreater(time.monotonic() - start, 0.5)
         self.assertGreater(again.fence, lease.fence)
         with self.assertRaises(LockLost):
@@ -420,7 +421,7 @@ class Trouble(unittest.TestCase):
                 mortal = kit.Sidecar(nodes)
                 self.addCleanup(mortal.stop)
                 caller = Client(mortal.url)
-                with self.assertRaisesRegex(LockLost, reason), caller.hold("orphan", ttl=2, wait=LONG) as lease:
+                with self.assertRaisesRegex(LockLost, reason), caller.hold("orphan", ttl=4, wait=LONG) as lease:
                     start = time.monotonic()
                     mortal.signal(number)
                     self.assertTrue(lease.lost.wait(LONG))

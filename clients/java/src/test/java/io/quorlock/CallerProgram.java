@@ -15,7 +15,7 @@ final class CallerProgram {
                 System.out.println(lease.isHeld() + " " + lease.remaining().toMillis());
             }
             case "holds" -> {
-                Lease hold = client.lock("stale").ttl(Duration.ofSeconds(2)).acquire();
+                Lease hold = client.lock("stale").ttl(Duration.ofSeconds(4)).acquire();
                 System.out.println("held");
                 System.in.read();
                 int passed = 0;

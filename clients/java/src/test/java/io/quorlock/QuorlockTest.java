@@ -243,8 +243,9 @@ class QuorlockTest {
 
     @Test
     void itOutlivesItsTtlWhileItIsHeld() throws Exception {
-        try (Lease lease = client.lock("kept").ttl(seconds(1)).acquire()) {
-            Thread.sleep(2_000);
+        // On a loaded machine an extension may be a second late.
+        try (Lease lease = client.lock("kept").ttl(seconds(4)).acquire()) {
+            Thread.sleep(5_000);
             lease.ensureHeld();
         }
     }
@@ -426,8 +427,8 @@ class QuorlockTest {
         try (Kit.Sidecar secure = new Kit.Sidecar(Kit.nodes().urls, "--tls-cert", certificate.toString(), "--tls-key", key.toString())) {
             assertThrows(Unreachable.class, () -> Client.at(secure.url).lock("secure").acquire());
             Client caller = Client.builder().url(secure.url).tls(tls).build();
-            try (Lease hold = caller.lock("secure").ttl(seconds(1)).acquire()) {
-                Thread.sleep(2_000);
+            try (Lease hold = caller.lock("secure").ttl(seconds(4)).acquire()) {
+                Thread.sleep(5_000);
                 hold.ensureHeld();
             }
             assertEquals(Outcome.RELEASED, caller.lock("secure").acquireByToken(LONG).release());
