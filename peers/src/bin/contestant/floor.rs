@@ -1,4 +1,4 @@
-//! The limit: blocking sockets, one write per node for the commands of all clients, then all answers.
+//! The limit: one write per node for the commands of all clients, then all answers; on blocking sockets or on tokio.
 
 use crate::usage::Usage;
 use crate::{answer, told};
@@ -6,9 +6,14 @@ use anyhow::{Context, Result, ensure};
 use peers::histogram::{BUCKETS, Histogram, bucket_of};
 use peers::protocol::{Order, Outcome, Workload};
 use rustix::event::{PollFd, PollFlags, poll};
+use std::future::poll_fn;
 use std::io::{Read, Write};
+use std::mem::MaybeUninit;
 use std::net::TcpStream;
+use std::pin::Pin;
+use std::task::{Context as Task, Poll};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
 /// Which limit is measured.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -22,21 +27,34 @@ pub enum Kind {
     /// One script call for all, a majority is enough, and the votes are those of quorlock as it comes: they raise a fence and
     /// read whether the server remembers.
     Fenced,
+    /// The same on tokio, with one task for all nodes: no task per connection, no timer, no lock.
+    Async,
+}
+
+impl Kind {
+    /// Whether the votes are those of quorlock as it comes.
+    fn is_fenced(self) -> bool {
+        matches!(self, Kind::Fenced | Kind::Async)
+    }
 }
 
 /// Frees each name that holds its token; answers how many.
 const SCRIPT: &str = "local n = 0 for i, k in ipairs(KEYS) do \
     if redis.call('GET', k) == ARGV[i] then n = n + redis.call('DEL', k) end end return n";
 
-pub fn run(order: &Order, kind: Kind) -> Result<()> {
+pub async fn run(order: Order, kind: Kind) -> Result<()> {
     ensure!(order.workload == Workload::Own, "does not wait and keeps no lock alive");
-    let mut floor = Floor::connect(order, kind)?;
-    if order.warmup > 0.0 {
-        floor.measure(order.warmup)?;
-    }
-    told()?;
-    let outcome = floor.measure(order.seconds)?;
-    answer(&outcome)
+    // In a task, as the clients of the other contestants.
+    tokio::spawn(async move {
+        let mut floor = Floor::connect(&order, kind)?;
+        if order.warmup > 0.0 {
+            floor.measure(order.warmup).await?;
+        }
+        told()?;
+        let outcome = floor.measure(order.seconds).await?;
+        answer(&outcome)
+    })
+    .await?
 }
 
 struct Floor {
@@ -71,11 +89,14 @@ impl Floor {
         let mut sha = String::new();
         for node in &mut nodes {
             sha = node.load_script()?;
+            if kind == Kind::Async {
+                node.become_async()?;
+            }
         }
         let client = |number| Client { name: order.name(number), token: format!("{number:032x}") };
         let enough = match kind {
             Kind::Merged | Kind::Split => nodes.len(),
-            Kind::Quorum | Kind::Fenced => nodes.len() / 2 + 1,
+            Kind::Quorum | Kind::Fenced | Kind::Async => nodes.len() / 2 + 1,
         };
         let mut floor = Self {
             nodes,
@@ -111,7 +132,7 @@ impl Floor {
             self.acquires.push(&["GETRANGE", "quorlock:epoch", "0", "-1"], 2);
         }
         let batch = match self.kind {
-            Kind::Merged | Kind::Fenced => self.clients.len(),
+            Kind::Merged | Kind::Fenced | Kind::Async => self.clients.len(),
             Kind::Split | Kind::Quorum => 1,
         };
         self.releases.clear();
@@ -124,7 +145,7 @@ impl Floor {
         }
     }
 
-    fn measure(&mut self, seconds: f64) -> Result<Outcome> {
+    async fn measure(&mut self, seconds: f64) -> Result<Outcome> {
         let before = Usage::now();
         let end = Instant::now() + Duration::from_secs_f64(seconds);
         let mut waits = vec![0; BUCKETS];
@@ -134,13 +155,13 @@ impl Floor {
             if asked >= end {
                 break;
             }
-            if self.kind == Kind::Fenced {
+            if self.kind.is_fenced() {
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH)?;
                 self.encode(Some(&wall.as_micros().to_string()));
             }
-            self.exchange(|floor| &floor.acquires)?;
+            self.exchange(|floor| &floor.acquires).await?;
             waits[bucket_of(asked.elapsed())] += self.clients.len() as u64;
-            self.exchange(|floor| &floor.releases)?;
+            self.exchange(|floor| &floor.releases).await?;
             rounds += u64::from(Instant::now() < end);
         }
         let used = Usage::now().since(before);
@@ -159,18 +180,21 @@ impl Floor {
     }
 
     /// Writes a batch to every node, then reads the answers of all, or of those that are enough.
-    fn exchange(&mut self, batch: fn(&Self) -> &Batch) -> Result<()> {
-        let batch = batch(self);
-        for node in &self.nodes {
-            (&node.stream).write_all(&batch.bytes)?;
+    async fn exchange(&mut self, batch: fn(&Self) -> &Batch) -> Result<()> {
+        let (bytes, answers) = (batch(self).bytes.clone(), batch(self).answers);
+        for node in &mut self.nodes {
+            node.write_all(&bytes).await?;
         }
-        let answers = batch.answers;
         self.nodes.iter_mut().for_each(|node| node.owed += answers);
         if self.enough == self.nodes.len() {
             return self.nodes.iter_mut().try_for_each(Socket::read_all);
         }
         while self.nodes.iter().filter(|node| node.owed == 0).count() < self.enough {
             let mut silent: Vec<&mut Socket> = self.nodes.iter_mut().filter(|node| node.owed > 0).collect();
+            if self.kind == Kind::Async {
+                poll_fn(|task| poll_read(&mut silent, task)).await?;
+                continue;
+            }
             for node in readable(&mut silent)? {
                 silent[node].read_some()?;
             }
@@ -194,35 +218,80 @@ impl Batch {
 
 /// Waits until one of `nodes` at least has something to read; which ones.
 fn readable(nodes: &mut [&mut Socket]) -> Result<Vec<usize>> {
-    let mut polled: Vec<_> = nodes.iter().map(|node| PollFd::new(&node.stream, PollFlags::IN)).collect();
+    let mut polled: Vec<_> =
+        nodes.iter().filter_map(|node| Some(PollFd::new(node.stream.blocking()?, PollFlags::IN))).collect();
     poll(&mut polled, None)?;
     let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
     Ok(polled.iter().enumerate().filter(|(_, fd)| is_ready(fd)).map(|(node, _)| node).collect())
 }
 
+/// Reads what has come from `nodes`; ready once that was something.
+fn poll_read(nodes: &mut [&mut Socket], task: &mut Task<'_>) -> Poll<Result<()>> {
+    let mut has_come = false;
+    for node in nodes {
+        let Stream::Async(stream) = &mut node.stream else { continue };
+        let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+        let mut read = ReadBuf::uninit(&mut buffer);
+        if Pin::new(stream).poll_read(task, &mut read)?.is_ready() {
+            node.count(read.filled())?;
+            has_come = true;
+        }
+    }
+    if has_come { Poll::Ready(Ok(())) } else { Poll::Pending }
+}
+
 struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     /// Lines of answers that have not come.
     owed: usize,
+}
+
+enum Stream {
+    Blocking(TcpStream),
+    Async(tokio::net::TcpStream),
+}
+
+impl Stream {
+    fn blocking(&self) -> Option<&TcpStream> {
+        match self {
+            Stream::Blocking(stream) => Some(stream),
+            Stream::Async(_) => None,
+        }
+    }
 }
 
 impl Socket {
     fn open(url: &str) -> Result<Self> {
         let stream = TcpStream::connect(url.trim_start_matches("redis://")).context("no connection")?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, owed: 0 })
+        Ok(Self { stream: Stream::Blocking(stream), owed: 0 })
+    }
+
+    fn become_async(&mut self) -> Result<()> {
+        let stream = self.stream.blocking().context("it is")?.try_clone()?;
+        stream.set_nonblocking(true)?;
+        self.stream = Stream::Async(tokio::net::TcpStream::from_std(stream)?);
+        Ok(())
     }
 
     fn load_script(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
         command(&mut bytes, &["SCRIPT", "LOAD", SCRIPT]);
-        self.stream.write_all(&bytes)?;
+        self.stream.blocking().context("it is used later")?.write_all(&bytes)?;
         self.owed = 2;
         let mut text = String::new();
         while self.owed > 0 {
             text += &self.read_some()?;
         }
         Ok(text.lines().nth(1).context("no hash")?.to_owned())
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> Result<()> {
+        match &mut self.stream {
+            Stream::Blocking(stream) => stream.write_all(bytes)?,
+            Stream::Async(stream) => stream.write_all(bytes).await?,
+        }
+        Ok(())
     }
 
     fn read_all(&mut self) -> Result<()> {
@@ -232,12 +301,17 @@ impl Socket {
         Ok(())
     }
 
-    /// Reads what has come, or waits for it. Nothing may begin like an error or a refusal.
+    /// Reads what has come, or waits for it.
     fn read_some(&mut self) -> Result<String> {
         let mut buffer = [0; 16 * 1024];
-        let length = self.stream.read(&mut buffer)?;
-        ensure!(length > 0, "the server closed the connection");
-        let text = std::str::from_utf8(&buffer[..length])?;
+        let length = self.stream.blocking().context("it would not wait")?.read(&mut buffer)?;
+        self.count(&buffer[..length])
+    }
+
+    /// Counts what was read, which is returned. Nothing may begin like an error or a refusal.
+    fn count(&mut self, read: &[u8]) -> Result<String> {
+        ensure!(!read.is_empty(), "the server closed the connection");
+        let text = std::str::from_utf8(read)?;
         ensure!(!text.starts_with('-') && !text.starts_with("$-1"), "refused: {text}");
         let lines = text.bytes().filter(|byte| *byte == b'\n').count();
         self.owed = self.owed.checked_sub(lines).context("an answer to no question")?;

@@ -48,6 +48,8 @@ enum Contestant {
     FloorQuorum(Order),
     /// Blocking sockets that send the votes of quorlock, with fence and restart guard, and wait for a majority.
     FloorFenced(Order),
+    /// The same in one task of tokio.
+    FloorAsync(Order),
     /// A mutex in memory, without any server.
     Mutex(Order),
     /// Marks the nodes as fresh, so that quorlock lets them vote at once.
@@ -63,10 +65,11 @@ fn main() -> Result<()> {
         Contestant::EmptyServer(at) => on_tokio(empty_server::run(at)),
         Contestant::Rslock(order) => on_tokio(rslock_lock::run(order)),
         Contestant::RedisCrate(order) => on_tokio(redis_crate::run(order)),
-        Contestant::Floor(order) => floor::run(&order, floor::Kind::Merged),
-        Contestant::FloorSplit(order) => floor::run(&order, floor::Kind::Split),
-        Contestant::FloorQuorum(order) => floor::run(&order, floor::Kind::Quorum),
-        Contestant::FloorFenced(order) => floor::run(&order, floor::Kind::Fenced),
+        Contestant::Floor(order) => on_tokio(floor::run(order, floor::Kind::Merged)),
+        Contestant::FloorSplit(order) => on_tokio(floor::run(order, floor::Kind::Split)),
+        Contestant::FloorQuorum(order) => on_tokio(floor::run(order, floor::Kind::Quorum)),
+        Contestant::FloorFenced(order) => on_tokio(floor::run(order, floor::Kind::Fenced)),
+        Contestant::FloorAsync(order) => on_tokio(floor::run(order, floor::Kind::Async)),
         Contestant::Mutex(order) => on_tokio(mutex::run(order)),
         Contestant::InitNodes(order) => on_tokio(quorlock_lock::init(order)),
     }

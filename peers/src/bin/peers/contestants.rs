@@ -52,6 +52,7 @@ pub fn all() -> Vec<Contestant> {
         rust("floor-split"),
         rust("floor-quorum"),
         rust("floor-fenced"),
+        rust("floor-async"),
         rust("floor-http"),
         rust("mutex"),
         one_thread("quorlock-one-thread", "quorlock"),

@@ -12,6 +12,7 @@ const OWN_WORDS: &[(&str, &str)] = &[
     ("floor-split", "*floor: a call per release*"),
     ("floor-quorum", "*floor: a call per release, a majority is enough*"),
     ("floor-fenced", "*floor: the votes of quorlock, a majority is enough*"),
+    ("floor-async", "*floor: the same in one task of tokio*"),
     ("floor-http", "*floor: two empty HTTP exchanges*"),
 ];
 

@@ -85,6 +85,7 @@ const ALL: &[&str] = &[
     "floor-split",
     "floor-quorum",
     "floor-fenced",
+    "floor-async",
     "floor-http",
     "quorlock-one-thread",
     "rslock-one-thread",

@@ -46,6 +46,7 @@ const ONE_CLIENT: &[&str] = &[
     "pottery",
     "redisson",
     "floor-fenced",
+    "floor-async",
 ];
 /// redlock-py and pottery get a contended lock a few times a second, and then wait for up to 10 s after the end.
 const ONE_NAME: &[&str] =
