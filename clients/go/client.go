@@ -62,7 +62,7 @@ func (c *Client) Hold(ctx context.Context, name string, options ...Option) (*Lea
 func (c *Client) hold(ctx context.Context, name string, options []Option, isBound bool) (*Lease, error) {
 	wanted := c.wanted(defaultHoldWait, options)
 	path := pathOf("locks", name, "/hold?", wanted.query().Encode())
-	return c.open(ctx, name, path, c.patience(wanted), isBound)
+	return c.open(ctx, name, path, c.timeoutOf(wanted), isBound)
 }
 
 // HoldAll is [Client.Hold] for 1 to 16 names together, with one fence: all or none. Their order does not matter.
@@ -100,7 +100,7 @@ func (c *Client) With(ctx context.Context, name string, work func(context.Contex
 func (c *Client) Acquire(ctx context.Context, name string, options ...Option) (*Lease, error) {
 	wanted := c.wanted(0, options)
 	var said granted
-	asked, err := c.ask(ctx, http.MethodPost, pathOf("locks", name, "/acquire"), name, wanted, c.patience(wanted), &said)
+	asked, err := c.ask(ctx, http.MethodPost, pathOf("locks", name, "/acquire"), name, wanted, c.timeoutOf(wanted), &said)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (e *Election) Campaign(ctx context.Context, value string, options ...Option
 	query := wanted.query()
 	query.Set("value", value)
 	path := pathOf("elections", e.name, "/campaign?", query.Encode())
-	lease, err := e.client.open(ctx, e.name, path, e.client.patience(wanted), true)
+	lease, err := e.client.open(ctx, e.name, path, e.client.timeoutOf(wanted), true)
 	if err != nil {
 		return nil, err
 	}

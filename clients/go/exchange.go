@@ -32,9 +32,9 @@ type exchange struct {
 	limit *limitedReader
 }
 
-// send writes a request and reads the head of the answer, for which the sidecar has the time patience. The end of ctx
+// send writes a request and reads the head of the answer, within timeout. The end of ctx
 // hangs up gently: the answer can still be read for a moment.
-func (c *Client) send(ctx context.Context, method, path string, body any, patience time.Duration) (*exchange, error) {
+func (c *Client) send(ctx context.Context, method, path string, body any, timeout time.Duration) (*exchange, error) {
 	if c.badAddress != nil {
 		return nil, c.badAddress
 	}
@@ -45,14 +45,14 @@ func (c *Client) send(ctx context.Context, method, path string, body any, patien
 	if err != nil {
 		return nil, err
 	}
-	dialing, cancel := context.WithTimeout(ctx, patience)
+	dialing, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := c.address.dial(dialing)
 	if err != nil {
 		return nil, c.failed(ctx, err)
 	}
 	sent := &exchange{line: conn, limit: &limitedReader{from: conn, left: longestAnswer}}
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(timeout))
 	stop := context.AfterFunc(ctx, func() {
 		conn.CloseWrite()
 		conn.SetDeadline(time.Now().Add(letGoTime))
@@ -92,8 +92,8 @@ func (c *Client) request(method, path string, body any) (*http.Request, error) {
 }
 
 // ask is a whole exchange. found gets the answer.
-func (c *Client) ask(ctx context.Context, method, path, name string, body any, patience time.Duration, found any) (time.Duration, error) {
-	sent, err := c.send(ctx, method, path, body, patience)
+func (c *Client) ask(ctx context.Context, method, path, name string, body any, timeout time.Duration, found any) (time.Duration, error) {
+	sent, err := c.send(ctx, method, path, body, timeout)
 	if err != nil {
 		return 0, err
 	}

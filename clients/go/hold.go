@@ -16,8 +16,8 @@ type stream struct {
 }
 
 // open asks for a stream that holds a lock or leads, and waits for its first event. isBound: the end of ctx releases.
-func (c *Client) open(ctx context.Context, name, path string, patience time.Duration, isBound bool) (*Lease, error) {
-	sent, err := c.send(ctx, "GET", path, nil, patience)
+func (c *Client) open(ctx context.Context, name, path string, timeout time.Duration, isBound bool) (*Lease, error) {
+	sent, err := c.send(ctx, "GET", path, nil, timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -133,7 +133,7 @@ type testSidecar struct {
 func startSidecar(urls string, more ...string) *testSidecar {
 	dir := must(os.MkdirTemp("", "quorlock-client-"))
 	config := filepath.Join(dir, "quorlock.toml")
-	// Patience with a loaded machine.
+	// For a loaded machine.
 	if err := os.WriteFile(config, []byte("node_timeout = \"240ms\"\n"), 0o600); err != nil {
 		panic(err)
 	}

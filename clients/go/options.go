@@ -65,8 +65,8 @@ func (c *Client) wanted(wait time.Duration, options []Option) *wanted {
 	return w
 }
 
-// patience is how long an answer may take.
-func (c *Client) patience(w *wanted) time.Duration { return c.timeout + bounded(*w.WaitMs) }
+// timeoutOf is how long an answer may take.
+func (c *Client) timeoutOf(w *wanted) time.Duration { return c.timeout + bounded(*w.WaitMs) }
 
 func (w *wanted) query() url.Values {
 	query := url.Values{}

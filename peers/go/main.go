@@ -40,8 +40,8 @@ type library interface {
 	lock(ctx context.Context, name string) (release func(), err error)
 }
 
-// patience is how long a wait that is under way at the end may still take.
-const patience = 10 * time.Second
+// lastWait is how long a wait that is under way at the end may still take.
+const lastWait = 10 * time.Second
 
 type outcome struct {
 	Version string      `json:"version"`
@@ -126,7 +126,7 @@ func (t *tally) client(locks library, client int, end time.Time) {
 	// A deadline would be that of the lock for rueidislock, so the wait ends by a cancellation.
 	ctx, giveUp := context.WithCancel(context.Background())
 	defer giveUp()
-	defer time.AfterFunc(time.Until(end.Add(patience)), giveUp).Stop()
+	defer time.AfterFunc(time.Until(end.Add(lastWait)), giveUp).Stop()
 	for {
 		asked := time.Now()
 		if !asked.Before(end) {

@@ -30,7 +30,7 @@ const ledger = flags.ledger && fs.openSync(flags.ledger, "r+");
 const nodeTimeout = Number(flags["node-timeout-ms"]);
 
 // How long a wait that is under way at the end may still take, in ms.
-const PATIENCE = 10_000;
+const LAST_WAIT = 10_000;
 
 const connections = flags.nodes.split(",").map((url) => {
   const limit = nodeTimeout > 0 ? { commandTimeout: nodeTimeout, maxRetriesPerRequest: 0 } : {};
@@ -84,7 +84,7 @@ function sign(client) {
   return true;
 }
 
-// Asks until the lock is granted; `undefined` when patience is over.
+// Asks until the lock is granted; `undefined` after its limit.
 async function acquire(name, tally, limit) {
   for (;;) {
     try {
@@ -101,7 +101,7 @@ async function client(number, tally, end) {
   for (;;) {
     const asked = now();
     if (asked >= end) return;
-    const lock = await acquire(name, tally, end + PATIENCE);
+    const lock = await acquire(name, tally, end + LAST_WAIT);
     tally.note(now() - asked);
     if (!lock) return;
     const isHandoff = ledger && sign(number);

@@ -14,7 +14,7 @@ import redis
 import redlock
 
 # How long a wait that is under way at the end may still take, in seconds.
-PATIENCE = 10
+LAST_WAIT = 10
 
 
 def main():
@@ -78,7 +78,7 @@ class Pottery:
     def acquire(self, name):
         """Waits as long as one client may wait at the end; None if it gave up."""
         lock = pottery.Redlock(key=name, masters=self.nodes, auto_release_time=self.ttl)
-        return lock if lock.acquire(timeout=PATIENCE) else None
+        return lock if lock.acquire(timeout=LAST_WAIT) else None
 
     def release(self, lock):
         lock.release()
@@ -130,7 +130,7 @@ class Client(threading.Thread):
             if lock:
                 return lock
             self.failed += 1
-            if time.perf_counter() >= self.end + PATIENCE:
+            if time.perf_counter() >= self.end + LAST_WAIT:
                 return None
 
     def note(self, wait):

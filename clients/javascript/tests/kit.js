@@ -53,7 +53,7 @@ export class Sidecar {
   static async start(nodes, ...more) {
     const dir = mkdtempSync(path.join(tmpdir(), "quorlock-client-"));
     const config = path.join(dir, "quorlock.toml");
-    writeFileSync(config, 'node_timeout = "150ms"\n'); // Patience with a loaded machine.
+    writeFileSync(config, 'node_timeout = "150ms"\n'); // For a loaded machine.
     const unix = `unix:${dir}/s.sock`;
     const words = ["serve", "--quiet", "--listen", "127.0.0.1:0", "--listen", unix, ...more];
     const { child, line } = start(words, { QUORLOCK_NODES: nodes.urls, QUORLOCK_CONFIG: config });

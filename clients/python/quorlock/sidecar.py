@@ -430,7 +430,7 @@ class Client:
         wanted: Dict[str, Any] = {"ttl_ms": _ms(ttl), "wait_ms": _ms(wait), "owner": owner or self._owner}
         wanted.update(reason=reason, mode=_mode(shared), names=list(names) or None, slots=slots)
         asked = _now()
-        return _lease(self._post(name, "acquire", wanted, patience=_span(wait)), asked)
+        return _lease(self._post(name, "acquire", wanted, wait=_span(wait)), asked)
 
     def extend(
         self,
@@ -474,14 +474,14 @@ class Client:
         """Nodes, locks and warnings, as the sidecar's dashboard shows them."""
         return self._ask("GET", "/v1/overview")
 
-    def _post(self, name: str, verb: str, body: Dict[str, Any], patience: float = 0.0) -> Dict[str, Any]:
+    def _post(self, name: str, verb: str, body: Dict[str, Any], wait: float = 0.0) -> Dict[str, Any]:
         body = {key: value for key, value in body.items() if value is not None}
-        return self._ask("POST", f"{_path(name)}/{verb}", body, patience)
+        return self._ask("POST", f"{_path(name)}/{verb}", body, wait)
 
     def _ask(
-        self, method: str, path: str, body: Optional[Dict[str, Any]] = None, patience: float = 0.0
+        self, method: str, path: str, body: Optional[Dict[str, Any]] = None, wait: float = 0.0
     ) -> Dict[str, Any]:
-        timeout = self._timeout + patience
+        timeout = self._timeout + wait
         try:
             connection, answer = self._exchange(timeout, method, path, body)
             try:
@@ -576,7 +576,7 @@ class Hold:
         self.fence: int = 0
         self.token: str = ""
         self._client = client
-        self._patience = client._timeout + (10.0 if wait is None else _span(wait))
+        self._timeout = client._timeout + (10.0 if wait is None else _span(wait))
         query = {key: value for key, value in {**how, "wait_ms": _ms(wait)}.items() if value is not None}
         words = f"?{urlencode(query, doseq=True, quote_via=quote)}" if query else ""
         self._target = f"{_path(name, self._place)}/{self._verb}{words}"
@@ -605,7 +605,7 @@ class Hold:
         if self._connection is not None or self._is_left:
             raise RuntimeError("a Hold can be entered once; make a new one")
         try:
-            self._connection = self._client._address.connect(self._patience)
+            self._connection = self._client._address.connect(self._timeout)
             self._connection.connect()
             self._sock = self._connection.sock
             self._asked = _now()
@@ -613,7 +613,7 @@ class Hold:
             if answer.status != 200:
                 _read(answer)
                 raise QuorlockError(f"the sidecar answered {answer.status} to a hold", status=answer.status)
-            events = _Events(answer, self._set_patience)
+            events = _Events(answer, self._set_timeout)
             first = events.next()
             if first is None or first[0] not in ("held", "leading"):
                 raise Unreachable(f"the sidecar ended the stream before it held `{self.name}`")
@@ -661,7 +661,7 @@ class Hold:
         self.slot = lease.get("slot")
         self._deadline = _end(lease, self._asked)
 
-    def _set_patience(self) -> None:
+    def _set_timeout(self) -> None:
         """Nobody waits for a word of the sidecar longer than the lock lasts without one."""
         if self._sock is not None and self._deadline > 0:
             self._sock.settimeout(min(SILENCE, max(0.001, self._deadline - _now())))

@@ -53,7 +53,7 @@ class Sidecar:
     def __init__(self, nodes, *arguments, tokens=None):
         self._dir = tempfile.TemporaryDirectory(prefix="quorlock-client-")
         scratch = Path(self._dir.name)
-        (scratch / "quorlock.toml").write_text('node_timeout = "150ms"\n')  # Patience with a loaded machine.
+        (scratch / "quorlock.toml").write_text('node_timeout = "150ms"\n')  # For a loaded machine.
         command = [PROGRAM, "serve", "--quiet", "--listen", "127.0.0.1:0", "--listen", f"unix:{scratch}/s.sock"]
         if tokens is not None:
             (scratch / "tokens").write_text(tokens)

@@ -40,8 +40,8 @@ async function problem(answer) {
  * `signal` gives the request up.
  * @throws {Problem} if the sidecar refused; anything else means that it was not reached.
  */
-export async function ask(path, { body, patience = 4000, signal } = {}) {
-  const late = AbortSignal.timeout(patience);
+export async function ask(path, { body, timeout = 4000, signal } = {}) {
+  const late = AbortSignal.timeout(timeout);
   const answer = await fetch(path, {
     method: body === undefined ? "GET" : "POST",
     headers: headers(body === undefined ? {} : { "content-type": "application/json" }),

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { chromium } from "playwright-core";
-import { PATIENCE_MS } from "./processes.js";
+import { TIMEOUT_MS } from "./processes.js";
 
 /** The browser that the system has. */
 function chromiumPath() {
@@ -22,7 +22,7 @@ export async function launch() {
 export async function open(t, browser, url, { width = 1280, height = 800, ...options } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, ...options });
   t.after(() => context.close());
-  context.setDefaultTimeout(PATIENCE_MS);
+  context.setDefaultTimeout(TIMEOUT_MS);
   const page = await context.newPage();
   const seen = { page, context, requests: [], complaints: [] };
   page.on("request", (request) => seen.requests.push(request));
@@ -33,10 +33,10 @@ export async function open(t, browser, url, { width = 1280, height = 800, ...opt
 }
 
 /** Waits for text in an element. */
-export async function says(page, selector, text, patience = PATIENCE_MS) {
+export async function says(page, selector, text, timeout = TIMEOUT_MS) {
   const place = page.locator(selector).filter({ hasText: text }).first();
   try {
-    await place.waitFor({ timeout: patience });
+    await place.waitFor({ timeout });
   } catch {
     const found = await page.locator(selector).allTextContents();
     assert.fail(`no ${selector} says ${text} but ${JSON.stringify(found)}`);

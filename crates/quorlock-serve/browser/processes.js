@@ -14,7 +14,7 @@ const QUORLOCK = process.env.QUORLOCK;
 if (!QUORLOCK) throw new Error("set QUORLOCK to the program: cargo build -p quorlock-cli, then QUORLOCK=$PWD/target/debug/quorlock");
 
 /** Long enough for a busy machine. */
-export const PATIENCE_MS = 20_000;
+export const TIMEOUT_MS = 20_000;
 
 /** The kernel kills it when this process ends in any way. */
 function spawnBound(program, args, options = {}) {
@@ -29,12 +29,12 @@ async function end(child, signal = "SIGKILL") {
 }
 
 /** Waits until `check` gives something true. */
-export async function until(what, check, patience = PATIENCE_MS) {
-  const give = Date.now() + patience;
+export async function until(what, check, timeout = TIMEOUT_MS) {
+  const give = Date.now() + timeout;
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (Date.now() > give) throw new Error(`waited ${patience} ms in vain: ${what}`);
+    if (Date.now() > give) throw new Error(`waited ${timeout} ms in vain: ${what}`);
     await sleep(30);
   }
 }

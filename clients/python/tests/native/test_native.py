@@ -23,7 +23,7 @@ from quorlock import SlotsDiffer  # noqa: E402
 
 # No wait in here is meant to last so long; a loaded machine is.
 LONG = 30
-# Patience with a loaded machine.
+# For a loaded machine.
 PATIENT = {"node_timeout": 0.15}
 
 

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// patience is how long a wait that is under way at the end may still take.
-const patience = 10 * time.Second
+// lastWait is how long a wait that is under way at the end may still take.
+const lastWait = 10 * time.Second
 
 // Order is what the clients shall do.
 type Order struct {
@@ -136,7 +136,7 @@ func measure(order Order, locks []Lock, seconds float64) outcome {
 }
 
 func (t *tally) client(lock Lock, client int, hold time.Duration, end time.Time) {
-	ctx, cancel := context.WithDeadline(context.Background(), end.Add(patience))
+	ctx, cancel := context.WithDeadline(context.Background(), end.Add(lastWait))
 	defer cancel()
 	for {
 		asked := time.Now()

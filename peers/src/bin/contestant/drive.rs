@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 /// How long a wait that is under way at the end may still take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// One lock library.
 pub trait Library: Send + Sync + 'static {
@@ -125,7 +125,7 @@ async fn client<L: Library>(
         if order.workload == Workload::Many {
             lock = library.lock(&order.name_in_turn(number, turn));
         }
-        let held = acquire(library, &lock, &tally, end + PATIENCE).await;
+        let held = acquire(library, &lock, &tally, end + LAST_WAIT).await;
         tally.waits[bucket_of(asked.elapsed())].fetch_add(1, Ordering::Relaxed);
         let Some(held) = held else { break };
         let is_handoff = ledger.as_ref().is_some_and(|ledger| ledger.sign(number));
@@ -141,7 +141,7 @@ async fn client<L: Library>(
     count
 }
 
-/// Asks until the lock is granted; `None` when patience is over.
+/// Asks until the lock is granted; `None` after `limit`.
 async fn acquire<L: Library>(library: &L, lock: &L::Lock, tally: &Tally, limit: Instant) -> Option<L::Held> {
     loop {
         if let Some(held) = library.acquire(lock).await {

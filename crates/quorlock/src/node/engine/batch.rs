@@ -49,7 +49,7 @@ pub(crate) struct Batch<S: Batching> {
     /// How many changes one request may have.
     limit: AtomicUsize,
     /// How long a change may wait before it is sent, and for how long a request keeps others waiting.
-    patience: Duration,
+    max_wait: Duration,
 }
 
 struct Queue<S: Batching> {
@@ -74,9 +74,9 @@ pub(crate) enum Urgency {
 }
 
 impl<S: Batching> Batch<S> {
-    pub(crate) fn new(bounds: Bounds, patience: Duration) -> Self {
+    pub(crate) fn new(bounds: Bounds, max_wait: Duration) -> Self {
         let queue = Mutex::new(Queue { waiting: VecDeque::new(), under_way: 0 });
-        Self { queue, bounds, limit: AtomicUsize::new(bounds.changes), patience }
+        Self { queue, bounds, limit: AtomicUsize::new(bounds.changes), max_wait }
     }
 
     /// Sends each change alone from now on.
@@ -92,7 +92,7 @@ impl<S: Batching> Batch<S> {
             let mut queue = self.queue.lock();
             while taken.len() < limit && bytes < self.bounds.bytes {
                 let Some(change) = queue.waiting.pop_front() else { break };
-                if change.urgency == Urgency::WhileAwaited && change.since.elapsed() > self.patience {
+                if change.urgency == Urgency::WhileAwaited && change.since.elapsed() > self.max_wait {
                     late.push(change);
                     continue;
                 }
@@ -104,7 +104,7 @@ impl<S: Batching> Batch<S> {
             }
         }
         for change in late {
-            let late = Failure::Unsent(NodeError::Timeout { after: self.patience });
+            let late = Failure::Unsent(NodeError::Timeout { after: self.max_wait });
             let _ = change.answer.send(Err(late.into()));
         }
         taken
@@ -155,7 +155,7 @@ async fn send_all<S: Batching>(sender: Arc<S>) {
             return;
         }
         let mut sending = std::pin::pin!(sender.send(changes));
-        if timeout(batch.patience, &mut sending).await.is_err() {
+        if timeout(batch.max_wait, &mut sending).await.is_err() {
             // It must not keep others waiting for longer: another server may answer them.
             batch.queue.lock().under_way -= 1;
             start_sending(&sender);

@@ -19,10 +19,10 @@ const BOUNDS: Bounds = Bounds { under_way: 2, changes: 128, bytes: 64 << 10 };
 
 /// How long a call waits for a row that another transaction has locked, before it is made alone. The calls of
 /// its statement wait as long.
-const ROW_PATIENCE: Duration = Duration::from_millis(50);
+const ROW_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The patience of a call that waits for no transaction of a user.
-const NO_PATIENCE: i64 = -1;
+/// For a call that waits for no transaction of a user.
+const NO_WAIT: i64 = -1;
 /// The result of a call that would have to.
 const MUST_WAIT: i64 = -6;
 
@@ -42,9 +42,9 @@ pub(crate) struct Call {
 }
 
 impl CallBatch {
-    /// `patience` is how long a caller waits for an answer.
-    pub(crate) fn new(pool: Arc<Pool>, patience: Duration) -> Arc<Self> {
-        Arc::new(Self { pool, batch: Batch::new(BOUNDS, patience) })
+    /// `max_wait` is how long a caller waits for an answer.
+    pub(crate) fn new(pool: Arc<Pool>, max_wait: Duration) -> Arc<Self> {
+        Arc::new(Self { pool, batch: Batch::new(BOUNDS, max_wait) })
     }
 
     /// Calls a function for `name` soon, together with others. Returns its number.
@@ -63,7 +63,7 @@ impl CallBatch {
         let pool = self.pool.clone();
         tokio::spawn(async move {
             let Call { statement, until, .. } = call;
-            let write = |echo, patience: i128| statement.number(patience).select(echo);
+            let write = |echo, row_timeout: i128| statement.number(row_timeout).select(echo);
             let _ = answer.send(pool.ask_number_by(until, write).await);
         });
     }
@@ -71,8 +71,8 @@ impl CallBatch {
     async fn call_together(&self, calls: Vec<Statement>, until: Instant) -> Result<Vec<i64>, Failed> {
         let count = calls.len();
         let lease = self.pool.lease_by(until).await.map_err(Failed::All)?;
-        let calls = calls.into_iter().map(|call| call.number(NO_PATIENCE));
-        let write = |echo, _| select_all(echo, ROW_PATIENCE, calls);
+        let calls = calls.into_iter().map(|call| call.number(NO_WAIT));
+        let write = |echo, _| select_all(echo, ROW_TIMEOUT, calls);
         match self.pool.ask_on(lease, until, write).await {
             Ok(rows) => numbers(&rows, count).ok_or_else(|| {
                 let reason = "a statement lacks a part of its answer".into();

@@ -35,9 +35,9 @@ impl Postgres {
                 plain(self.durable.call(name, call, Urgency::WhileAwaited).await?)
             }
             Command::Downgrade { name, token, at_most, fence } => {
-                let write = |echo, patience| {
+                let write = |echo, row_timeout| {
                     let call = pool.call("downgrade").text(name.as_str()).text(token.as_str());
-                    call.number(at_most.get()).number(fence.get()).number(patience).select(echo)
+                    call.number(at_most.get()).number(fence.get()).number(row_timeout).select(echo)
                 };
                 plain(pool.ask_number(write).await?)
             }
@@ -64,7 +64,7 @@ impl Postgres {
         quiet: bool,
     ) -> Result<Reply, Failure> {
         let call = self.call_release("undo", name, token, quiet);
-        plain(self.pool.ask_number(|echo, patience| call.number(patience).select(echo)).await?)
+        plain(self.pool.ask_number(|echo, row_timeout| call.number(row_timeout).select(echo)).await?)
     }
 
     fn call_release(&self, function: &str, name: &Name, token: &Token, quiet: bool) -> Statement {

@@ -32,7 +32,7 @@ pub(crate) struct Connector {
     ctx: Context,
     id: Arc<str>,
     /// How long a statement waits for a row, in milliseconds.
-    patience_ms: u64,
+    row_timeout_ms: u64,
     /// The server that was no standby last time.
     preferred: AtomicUsize,
     /// Whether a pooler refused a greeting with options.
@@ -101,7 +101,7 @@ impl Connector {
         database: &Database,
         ctx: &Context,
         id: Arc<str>,
-        patience: Duration,
+        row_timeout: Duration,
     ) -> Result<Self, NodeError> {
         let server = |endpoint: &Endpoint| {
             let handshake = match endpoint {
@@ -116,15 +116,15 @@ impl Connector {
             database: database.clone(),
             ctx: ctx.clone(),
             id,
-            patience_ms: u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1),
+            row_timeout_ms: u64::try_from(row_timeout.as_millis()).unwrap_or(u64::MAX).max(1),
             preferred: AtomicUsize::new(0),
             refuses_options: AtomicBool::new(false),
         })
     }
 
     /// For how many milliseconds a statement waits for a row, where the session does not know it.
-    pub(crate) fn patience_ms(&self, is_direct: bool) -> i128 {
-        if is_direct { 0 } else { self.patience_ms.into() }
+    pub(crate) fn row_timeout_ms(&self, is_direct: bool) -> i128 {
+        if is_direct { 0 } else { self.row_timeout_ms.into() }
     }
 
     /// Connects to the server that can be a node. Notifications go to `notifications`.
@@ -201,7 +201,7 @@ impl Connector {
             config.options(format!(
                 "-c {DIRECT}={nonce} -c lock_timeout={} -c statement_timeout=0 \
                  -c default_transaction_isolation=read\\ committed",
-                self.patience_ms
+                self.row_timeout_ms
             ));
         }
         Ok(config.connect_raw(Socket(stream), server.handshake.clone()).await)

@@ -94,7 +94,7 @@ impl Pool {
     ) -> Result<Vec<Row>, Failure> {
         let echo = entropy::number(self.entropy.as_ref()) >> 1;
         let is_direct = lease.connection.greeting.is_direct;
-        let statement = write(echo, self.connector.patience_ms(is_direct));
+        let statement = write(echo, self.connector.row_timeout_ms(is_direct));
         let answer = timeout_at(until, lease.connection.ask(&statement, echo, &self.schema)).await;
         let answer = answer.unwrap_or_else(|_| Err(Failure::Unknown(self.late())));
         // What comes later on a connection that was not answered would be taken for another answer.

@@ -102,7 +102,7 @@ $$;
 -- statement decides.
 CREATE OR REPLACE FUNCTION {schema}.acquire(
     p_name text, p_token text, p_proposal bigint, p_label text, p_ttl_ms bigint,
-    p_durable boolean, p_patience_ms integer
+    p_durable boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 BEGIN
@@ -127,13 +127,13 @@ BEGIN
     IF FOUND THEN
         RETURN 0;
     END IF;
-    RETURN {schema}.acquire_slowly(p_name, p_token, p_proposal, p_label, p_ttl_ms, p_durable, p_patience_ms);
+    RETURN {schema}.acquire_slowly(p_name, p_token, p_proposal, p_label, p_ttl_ms, p_durable, p_row_timeout_ms);
 END $$;
 
 -- An exclusive hold, with everything that can be unusual.
 CREATE OR REPLACE FUNCTION {schema}.acquire_slowly(
     p_name text, p_token text, p_proposal bigint, p_label text, p_ttl_ms bigint,
-    p_durable boolean, p_patience_ms integer
+    p_durable boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -145,10 +145,10 @@ BEGIN
     IF EXISTS (SELECT FROM {schema}.lock l WHERE l.name = p_name AND l.ends > clock_timestamp()) THEN
         RETURN -1;
     END IF;
-    IF {schema}.must_wait(p_name, p_patience_ms) THEN
+    IF {schema}.must_wait(p_name, p_row_timeout_ms) THEN
         RETURN -6;
     END IF;
-    r := {schema}.row_for_vote(p_name, p_patience_ms);
+    r := {schema}.row_for_vote(p_name, p_row_timeout_ms);
     moment := clock_timestamp();
     IF r.name IS NULL OR r.ends > moment
         OR r.undone_until > moment AND {schema}.is_undone(p_token, p_name)
@@ -169,14 +169,14 @@ END $$;
 
 -- The row of a name, locked for a vote and created if there is none. The commit will be durable, whatever the
 -- session is set to.
-CREATE OR REPLACE FUNCTION {schema}.row_for_vote(p_name text, p_patience_ms integer) RETURNS {schema}.lock
+CREATE OR REPLACE FUNCTION {schema}.row_for_vote(p_name text, p_row_timeout_ms integer) RETURNS {schema}.lock
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     r {schema}.lock;
 BEGIN
     PERFORM {schema}.be_durable();
-    IF p_patience_ms > 0 THEN
-        PERFORM set_config('lock_timeout', p_patience_ms::text, true);
+    IF p_row_timeout_ms > 0 THEN
+        PERFORM set_config('lock_timeout', p_row_timeout_ms::text, true);
     END IF;
     PERFORM pg_advisory_xact_lock({advisory}, hashtext(p_name));
     INSERT INTO {schema}.lock (name) VALUES (p_name) ON CONFLICT DO NOTHING;
@@ -185,10 +185,10 @@ BEGIN
 END $$;
 
 -- Whether a vote that must not wait would wait for a transaction that called quorlock_check.
-CREATE OR REPLACE FUNCTION {schema}.must_wait(p_name text, p_patience_ms integer) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.must_wait(p_name text, p_row_timeout_ms integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN p_patience_ms < 0 AND NOT pg_try_advisory_xact_lock({advisory}, hashtext(p_name));
+    RETURN p_row_timeout_ms < 0 AND NOT pg_try_advisory_xact_lock({advisory}, hashtext(p_name));
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.be_durable() RETURNS void
@@ -240,7 +240,7 @@ $$;
 -- A shared hold, or an exclusive one of the only reader.
 CREATE OR REPLACE FUNCTION {schema}.share(
     p_name text, p_token text, p_proposal bigint, p_label text, p_ttl_ms bigint,
-    p_durable boolean, p_upgrade boolean, p_patience_ms integer
+    p_durable boolean, p_upgrade boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -256,10 +256,10 @@ BEGIN
     THEN
         RETURN -1;
     END IF;
-    IF {schema}.must_wait(p_name, p_patience_ms) THEN
+    IF {schema}.must_wait(p_name, p_row_timeout_ms) THEN
         RETURN -6;
     END IF;
-    r := {schema}.row_for_vote(p_name, p_patience_ms);
+    r := {schema}.row_for_vote(p_name, p_row_timeout_ms);
     moment := clock_timestamp();
     IF r.name IS NULL
         OR r.undone_until > moment AND NOT p_upgrade AND {schema}.is_undone(p_token, p_name)
@@ -314,13 +314,13 @@ BEGIN
 END $$;
 
 -- The row of a name whose holder changes something, locked, without the holds that are over.
-CREATE OR REPLACE FUNCTION {schema}.held(p_name text, p_patience_ms integer) RETURNS {schema}.lock
+CREATE OR REPLACE FUNCTION {schema}.held(p_name text, p_row_timeout_ms integer) RETURNS {schema}.lock
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     r {schema}.lock;
 BEGIN
-    IF p_patience_ms > 0 THEN
-        PERFORM set_config('lock_timeout', p_patience_ms::text, true);
+    IF p_row_timeout_ms > 0 THEN
+        PERFORM set_config('lock_timeout', p_row_timeout_ms::text, true);
     END IF;
     SELECT * INTO r FROM {schema}.lock WHERE name = p_name FOR NO KEY UPDATE;
     IF r.ends IS NULL OR r.ends <= clock_timestamp() THEN
@@ -334,11 +334,11 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.stamp(
-    p_name text, p_token text, p_at_least bigint, p_patience_ms integer
+    p_name text, p_token text, p_at_least bigint, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    r {schema}.lock := {schema}.held(p_name, p_patience_ms);
+    r {schema}.lock := {schema}.held(p_name, p_row_timeout_ms);
     stamped bigint;
 BEGIN
     PERFORM {schema}.be_durable();
@@ -361,11 +361,11 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.extend(
-    p_name text, p_token text, p_ttl_ms bigint, p_exclusive boolean, p_patience_ms integer
+    p_name text, p_token text, p_ttl_ms bigint, p_exclusive boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    r {schema}.lock := {schema}.held(p_name, p_patience_ms);
+    r {schema}.lock := {schema}.held(p_name, p_row_timeout_ms);
     until timestamptz := clock_timestamp() + p_ttl_ms * interval '1 ms';
 BEGIN
     PERFORM {schema}.be_durable();
@@ -388,11 +388,11 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION {schema}.downgrade(
-    p_name text, p_token text, p_at_most bigint, p_fence bigint, p_patience_ms integer
+    p_name text, p_token text, p_at_most bigint, p_fence bigint, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    r {schema}.lock := {schema}.held(p_name, p_patience_ms);
+    r {schema}.lock := {schema}.held(p_name, p_row_timeout_ms);
     reader jsonb;
 BEGIN
     PERFORM {schema}.be_durable();
@@ -438,7 +438,7 @@ END $$;
 -- A later acquire does, and the log is written in its order.
 -- That is so for the whole transaction: a statement that releases must not call anything but releases.
 CREATE OR REPLACE FUNCTION {schema}.release(
-    p_name text, p_token text, p_topic text, p_quiet boolean, p_patience_ms integer
+    p_name text, p_token text, p_topic text, p_quiet boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
@@ -453,7 +453,7 @@ BEGIN
             ELSE l.awaited_until END
         INTO awaited;
     IF NOT FOUND THEN
-        RETURN {schema}.leave(p_name, p_token, p_topic, p_quiet, p_patience_ms);
+        RETURN {schema}.leave(p_name, p_token, p_topic, p_quiet, p_row_timeout_ms);
     END IF;
     IF awaited IS NOT NULL AND NOT p_quiet THEN
         PERFORM {schema}.hint(p_name, p_topic, awaited);
@@ -463,11 +463,11 @@ END $$;
 
 -- Ends the hold of a token, exclusive or shared.
 CREATE OR REPLACE FUNCTION {schema}.leave(
-    p_name text, p_token text, p_topic text, p_quiet boolean, p_patience_ms integer
+    p_name text, p_token text, p_topic text, p_quiet boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    r {schema}.lock := {schema}.held(p_name, p_patience_ms);
+    r {schema}.lock := {schema}.held(p_name, p_row_timeout_ms);
 BEGIN
     IF r.token IS DISTINCT FROM p_token AND NOT r.readers ? p_token THEN
         RETURN CASE WHEN r.token IS NULL THEN -2 ELSE -1 END;
@@ -484,7 +484,7 @@ END $$;
 
 -- Releases, and makes sure that an acquire with this token has no effect if it arrives later.
 CREATE OR REPLACE FUNCTION {schema}.undo(
-    p_name text, p_token text, p_topic text, p_quiet boolean, p_patience_ms integer
+    p_name text, p_token text, p_topic text, p_quiet boolean, p_row_timeout_ms integer
 ) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -493,7 +493,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.be_durable();
     INSERT INTO {schema}.lock (name) VALUES (p_name) ON CONFLICT DO NOTHING;
-    result := {schema}.leave(p_name, p_token, p_topic, p_quiet, p_patience_ms);
+    result := {schema}.leave(p_name, p_token, p_topic, p_quiet, p_row_timeout_ms);
     UPDATE {schema}.lock SET undone_until = moment + interval '1 day', used = moment WHERE name = p_name;
     INSERT INTO {schema}.undone VALUES (p_token, p_name, moment + interval '1 day') ON CONFLICT DO NOTHING;
     RETURN result;

@@ -58,10 +58,10 @@ impl Statement {
 }
 
 /// The statement that makes all `calls`, one after another, and returns `echo`, a setting, and their results.
-/// Each call waits up to `patience` for a row.
-pub(crate) fn select_all(echo: u64, patience: Duration, calls: impl Iterator<Item = Statement>) -> String {
-    let patience = patience.as_millis();
-    let mut text = format!("SELECT {echo}, pg_catalog.set_config('lock_timeout', '{patience}', true)");
+/// Each call waits up to `row_timeout` for a row.
+pub(crate) fn select_all(echo: u64, row_timeout: Duration, calls: impl Iterator<Item = Statement>) -> String {
+    let row_timeout = row_timeout.as_millis();
+    let mut text = format!("SELECT {echo}, pg_catalog.set_config('lock_timeout', '{row_timeout}', true)");
     for call in calls {
         text.push_str(", ");
         text.push_str(&call.text);

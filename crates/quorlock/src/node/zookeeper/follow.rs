@@ -58,8 +58,8 @@ async fn has_changed(
     if since == 0 {
         return Ok(false);
     }
-    let (deadline, patience) = (store.client.deadline(), store.limits.request);
-    let exists = connection.send(&Operation::Exists(path))?.answer(deadline, patience).await;
+    let (deadline, reply_timeout) = (store.client.deadline(), store.limits.request);
+    let exists = connection.send(&Operation::Exists(path))?.answer(deadline, reply_timeout).await;
     let stat = match exists {
         Ok(mut answer) => Stat::read(&mut answer).map_err(CallError::Unknown)?,
         Err(CallError::Refused(Refusal::NO_NODE)) => return Ok(false),

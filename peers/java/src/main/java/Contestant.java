@@ -28,7 +28,7 @@ import org.redisson.config.Config;
 /** Puts Redisson behind the protocol of peers/README.md: RLock on one node, RedissonRedLock on more. */
 public final class Contestant {
   /** How long a wait that is under way at the end may still take. */
-  private static final long PATIENCE = TimeUnit.SECONDS.toNanos(10);
+  private static final long LAST_WAIT = TimeUnit.SECONDS.toNanos(10);
 
   private final Map<String, String> flags = new HashMap<>();
   private final List<RedissonClient> nodes = new ArrayList<>();
@@ -115,7 +115,7 @@ public final class Contestant {
       long asked = System.nanoTime();
       if (asked >= end) return;
       RLock lock = lock(number);
-      boolean held = acquire(lock, tally, end + PATIENCE);
+      boolean held = acquire(lock, tally, end + LAST_WAIT);
       tally.note(System.nanoTime() - asked);
       if (!held) return;
       boolean isHandoff = ledger != null && sign(number);

@@ -46,14 +46,14 @@ impl Call {
         Self { answered, connection, sent: Instant::now() }
     }
 
-    /// Waits for the answer until `deadline`. A connection that owes any answer for `patience` is ended then: its
+    /// Waits for the answer until `deadline`. A connection that owes any answer for `reply_timeout` is ended then: its
     /// member may be stuck, and another one may answer.
-    pub(crate) async fn answer(self, deadline: Instant, patience: Duration) -> Result<Bytes, CallError> {
+    pub(crate) async fn answer(self, deadline: Instant, reply_timeout: Duration) -> Result<Bytes, CallError> {
         match timeout_at(deadline, self.answered).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(CallError::Unknown(NodeError::Abandoned)),
             Err(_) => {
-                self.connection.end_if_stuck(patience);
+                self.connection.end_if_stuck(reply_timeout);
                 Err(CallError::Unknown(NodeError::Timeout { after: self.sent.elapsed() }))
             }
         }

@@ -166,10 +166,10 @@ impl Shared {
         }
     }
 
-    /// Ends the connection if its member owes an answer for `patience`.
-    pub(crate) fn end_if_stuck(&self, patience: Duration) {
+    /// Ends the connection if its member owes an answer for `reply_timeout`.
+    pub(crate) fn end_if_stuck(&self, reply_timeout: Duration) {
         let oldest = self.state.lock().pending.front().map(|pending| pending.sent.elapsed());
-        if let Some(after) = oldest.filter(|waited| *waited >= patience) {
+        if let Some(after) = oldest.filter(|waited| *waited >= reply_timeout) {
             self.fail(NodeError::Timeout { after });
         }
     }

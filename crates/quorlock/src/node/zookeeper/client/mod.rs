@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// ones.
 const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(800));
 /// A session costs the ensemble two writes, so a member that is slow is not left too soon.
-const MIN_PATIENCE: Duration = Duration::from_millis(500);
+const MIN_REPLY_TIMEOUT: Duration = Duration::from_millis(500);
 /// The longest answer to a four-letter word that is read.
 const MAX_WORD_ANSWER: u64 = 64 << 10;
 
@@ -135,7 +135,7 @@ impl Client {
         deadline: Instant,
     ) -> Result<Bytes, CallError> {
         let connection = self.connection(deadline).await.map_err(CallError::Unsent)?;
-        connection.send(operation)?.answer(deadline, self.0.patience()).await
+        connection.send(operation)?.answer(deadline, self.0.reply_timeout()).await
     }
 
     /// The data of `path` as the leader knows it now; `None` if there is no such znode.
@@ -147,11 +147,11 @@ impl Client {
         let connection = self.connection(deadline).await.map_err(CallError::Unsent)?;
         let sync = connection.send(&Operation::Sync(path))?;
         let read = connection.send(&Operation::Read(path))?;
-        match sync.answer(deadline, self.0.patience()).await {
+        match sync.answer(deadline, self.0.reply_timeout()).await {
             Ok(_) | Err(CallError::Refused(Refusal::NO_NODE)) => {}
             Err(error) => return Err(error),
         }
-        data_of(read.answer(deadline, self.0.patience()).await)
+        data_of(read.answer(deadline, self.0.reply_timeout()).await)
     }
 
     /// The data of each of `paths` as this member knows it, asked at once.
@@ -165,7 +165,7 @@ impl Client {
             paths.iter().map(|path| connection.send(&Operation::Read(path))).collect();
         let mut found = Vec::with_capacity(paths.len());
         for read in reads? {
-            found.push(data_of(read.answer(deadline, self.0.patience()).await)?);
+            found.push(data_of(read.answer(deadline, self.0.reply_timeout()).await)?);
         }
         Ok(found)
     }
@@ -231,7 +231,7 @@ impl Client {
     pub(crate) async fn children(&self, path: &str, deadline: Instant) -> Result<Vec<String>, CallError> {
         let connection = self.connection(deadline).await.map_err(CallError::Unsent)?;
         drop(connection.send(&Operation::Sync(path))?);
-        let answer = connection.send(&Operation::Children(path))?.answer(deadline, self.0.patience()).await;
+        let answer = connection.send(&Operation::Children(path))?.answer(deadline, self.0.reply_timeout()).await;
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(CallError::Refused(Refusal::NO_NODE)) => return Ok(Vec::new()),
@@ -245,7 +245,7 @@ impl Client {
     pub(crate) async fn close(&self) {
         let Some(open) = self.0.open_connection() else { return };
         if let Ok(closing) = open.send(&Operation::Close) {
-            let _ = closing.answer(self.deadline(), self.0.patience()).await;
+            let _ = closing.answer(self.deadline(), self.0.reply_timeout()).await;
         }
     }
 
@@ -278,8 +278,8 @@ impl Shared {
     }
 
     /// How long a member may owe an answer before another one is asked.
-    fn patience(&self) -> Duration {
-        (self.limits.request / 2).max(MIN_PATIENCE)
+    fn reply_timeout(&self) -> Duration {
+        (self.limits.request / 2).max(MIN_REPLY_TIMEOUT)
     }
 
     /// Opens a connection to the first member that gives one.

@@ -13,11 +13,11 @@ import java.util.concurrent.locks.LockSupport;
 /** Measures the locks of a library by the protocol of peers/README.md, with a thread per client. */
 final class Contest {
   /** How long a wait that is under way at the end may still take. */
-  static final long PATIENCE_SECONDS = 10;
+  static final long LAST_WAIT_SECONDS = 10;
 
   /** One client's lock. */
   interface Lock {
-    /** Tries to get the lock, and may wait for PATIENCE_SECONDS. */
+    /** Tries to get the lock, and may wait for LAST_WAIT_SECONDS. */
     boolean acquire() throws Exception;
 
     void release() throws Exception;
@@ -89,7 +89,7 @@ final class Contest {
     while (true) {
       long asked = System.nanoTime();
       if (asked >= end) return;
-      boolean isHeld = acquire(lock, tally, end + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS));
+      boolean isHeld = acquire(lock, tally, end + TimeUnit.SECONDS.toNanos(LAST_WAIT_SECONDS));
       tally.note(System.nanoTime() - asked);
       if (!isHeld) return;
       if (hold > 0) LockSupport.parkNanos(hold);

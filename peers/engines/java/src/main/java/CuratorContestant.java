@@ -24,7 +24,7 @@ public final class CuratorContestant {
     return new Contest.Lock() {
       @Override
       public boolean acquire() throws Exception {
-        return mutex.acquire(Contest.PATIENCE_SECONDS, TimeUnit.SECONDS);
+        return mutex.acquire(Contest.LAST_WAIT_SECONDS, TimeUnit.SECONDS);
       }
 
       @Override

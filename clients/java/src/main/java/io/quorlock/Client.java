@@ -196,8 +196,8 @@ public final class Client {
         return ask("POST", path("locks", handle.name(), "/extend"), body, timeout);
     }
 
-    Outcome release(Handle handle, String verb, long patience) {
-        return Outcome.of(ask("POST", path("locks", handle.name(), "/" + verb), handle.body(), patience).said());
+    Outcome release(Handle handle, String verb, long timeout) {
+        return Outcome.of(ask("POST", path("locks", handle.name(), "/" + verb), handle.body(), timeout).said());
     }
 
     Lease acquire(String name, Map<String, Object> wanted, Duration wait) throws InterruptedException {
@@ -250,17 +250,17 @@ public final class Client {
         return unreachable(error);
     }
 
-    private Granted ask(String method, String path, Map<String, Object> body, long patience) {
+    private Granted ask(String method, String path, Map<String, Object> body, long timeout) {
         try {
-            return exchange(method, path, body, patience);
+            return exchange(method, path, body, timeout);
         } catch (IOException error) {
             throw unreachable(error);
         }
     }
 
-    private Granted exchange(String method, String path, Map<String, Object> body, long patience) throws IOException {
+    private Granted exchange(String method, String path, Map<String, Object> body, long timeout) throws IOException {
         String content = body == null ? null : Json.write(body);
-        try (Exchange sent = Exchange.send(address, clock, method, path, token, content, patience)) {
+        try (Exchange sent = Exchange.send(address, clock, method, path, token, content, timeout)) {
             Said said = said(sent);
             if (sent.status != 200) throw QuorlockException.of(sent.status, said);
             return new Granted(said, sent.asked);
@@ -268,8 +268,8 @@ public final class Client {
     }
 
     /** The head of a stream. */
-    private Exchange head(String path, long patience) throws IOException {
-        Exchange sent = Exchange.send(address, clock, "GET", path, token, null, patience);
+    private Exchange head(String path, long timeout) throws IOException {
+        Exchange sent = Exchange.send(address, clock, "GET", path, token, null, timeout);
         if (sent.status == 200) return sent;
         try (sent) {
             throw QuorlockException.of(sent.status, said(sent));

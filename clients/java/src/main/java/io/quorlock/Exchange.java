@@ -46,12 +46,12 @@ final class Exchange implements AutoCloseable {
         this.channel = channel;
     }
 
-    /** Writes a request and reads the head of the answer, for which the sidecar has the time {@code patience}. */
-    static Exchange send(Address address, LongSupplier clock, String method, String path, String token, String body, long patience)
+    /** Writes a request and reads the head of the answer, for which the sidecar has {@code timeout}. */
+    static Exchange send(Address address, LongSupplier clock, String method, String path, String token, String body, long timeout)
             throws IOException {
         Exchange sent = new Exchange(address.open());
         try {
-            sent.limit(patience);
+            sent.limit(timeout);
             sent.connect(address);
             sent.asked = clock.getAsLong();
             IOException unsent = sent.write(method, path, address.host(), token, body);

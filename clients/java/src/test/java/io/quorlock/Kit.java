@@ -151,7 +151,7 @@ final class Kit {
         Sidecar(String nodes, String... more) {
             try {
                 dir = Files.createTempDirectory("quorlock-client-");
-                // Patience with a loaded machine.
+                // For a loaded machine.
                 Files.writeString(dir.resolve("quorlock.toml"), "node_timeout = \"240ms\"\n");
             } catch (IOException error) {
                 throw new UncheckedIOException(error);
