@@ -192,6 +192,8 @@ impl InjectedBug {
         match self {
             // Of few nodes a late answer is more often the one that decides.
             InjectedBug::LateDeadline => 3,
+            // Of few nodes a server that forgot is more often the one that two majorities share.
+            InjectedBug::ServerClockQuarantine | InjectedBug::RunIdIgnored => 3,
             // Of many nodes two majorities more often share just one.
             InjectedBug::CounterLoss => 7,
             _ => 5,
