@@ -186,7 +186,7 @@ impl Floor {
             node.write_all(&bytes).await?;
         }
         self.nodes.iter_mut().for_each(|node| node.owed += answers);
-        if self.enough == self.nodes.len() {
+        if self.enough == self.nodes.len() && self.kind != Kind::Async {
             return self.nodes.iter_mut().try_for_each(Socket::read_all);
         }
         while self.nodes.iter().filter(|node| node.owed == 0).count() < self.enough {
