@@ -21,7 +21,7 @@ pub(crate) struct Choose {
           action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) postgres: Option<bool>,
 
-    /// The lock must not depend on clocks, even if it is slower
+    /// Consensus must decide who holds the lock, even if it is slower
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes",
           action = ArgAction::Set, value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     pub(crate) strong_consistency: Option<bool>,

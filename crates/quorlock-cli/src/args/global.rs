@@ -31,7 +31,8 @@ pub(crate) struct Global {
 
     /// How long one node may take to answer [default: 50ms]
     ///
-    /// The default for file: and etcd: is a twentieth of the ttl, between 50ms and 500ms.
+    /// For all nodes but Redis and Valkey servers the default is a twentieth of the ttl, between 50ms
+    /// and 500ms.
     #[arg(long, global = true, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) node_timeout: Option<Duration>,
 

@@ -70,7 +70,7 @@ fn on_a_terminal_only_the_questions_that_matter_are_asked() {
         ("one machine?", "what\n"),
         ("one machine?", "no\n"),
         ("PostgreSQL database?", "no\n"),
-        ("depend on clocks", "n\n"),
+        ("consensus decide", "n\n"),
         ("millisecond count?", "Y\n"),
         ("very rare", "yes\n"),
     ] {

@@ -156,11 +156,12 @@ impl NameQueue {
     /// A handover enqueues the next acquire right behind the release, so that no other client can come
     /// between. A queue that is never empty would keep the lock for ever.
     pub(crate) fn must_yield(&self) -> bool {
-        let yields = self.is_over_share();
-        if yields {
-            self.in_a_row.store(0, Ordering::Relaxed);
-        }
-        yields
+        self.is_over_share()
+    }
+
+    /// Records that other clients could have had the lock.
+    pub(crate) fn record_yield(&self) {
+        self.in_a_row.store(0, Ordering::Relaxed);
     }
 
     /// Whether a waiter of this locker takes the name as soon as it is free, so that no other client needs
@@ -177,7 +178,7 @@ impl NameQueue {
     /// Whether this locker should wait for its turn among other clients: one waits for the name, and a hint that
     /// counts those that wait has come since the last call. Other kinds of hints are used at once.
     pub(crate) fn yields_turn(&self) -> bool {
-        self.others_take_turns.swap(false, Ordering::Relaxed) && self.others_wait.load(Ordering::Relaxed)
+        self.others_wait.load(Ordering::Relaxed) && self.others_take_turns.swap(false, Ordering::Relaxed)
     }
 
     /// Records a hint that counts the clients that wait.
@@ -292,7 +293,9 @@ mod tests {
             }
             queue.record_attempt(true);
             assert!(!queue.has_next(), "other clients get a hint of this release");
-            assert!(queue.must_yield() && !queue.must_yield(), "once");
+            assert!(queue.must_yield() && queue.must_yield(), "until it did");
+            queue.record_yield();
+            assert!(!queue.must_yield());
         }
         (0..MAX_HANDOVERS_ALONE).for_each(|_| queue.record_attempt(true));
         queue.record_attempt(false);
@@ -309,6 +312,8 @@ mod tests {
         queue.record_counted_hint();
         queue.set_others_wait(false);
         assert!(!queue.yields_turn(), "no other client waits any more");
+        queue.set_others_wait(true);
+        assert!(queue.yields_turn(), "one waits again, and nothing was yielded meanwhile");
     }
 
     #[tokio::test]

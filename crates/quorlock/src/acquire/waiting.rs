@@ -118,15 +118,22 @@ impl Acquirer<'_> {
 
     /// Waits after many handovers in a row, so that other clients can use the hint that they got.
     pub(super) async fn yield_to_others(&mut self) {
-        let random = self.random();
-        if !self.queue.yields_turn() {
-            let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, random);
-            return sleep(pause.min(self.left())).await;
+        match self.queue.yields_turn() {
+            true => self.wait_behind_others().await,
+            false => {
+                let pause = backoff::between(YIELD_PAUSE.0, YIELD_PAUSE.1, self.random());
+                sleep(pause.min(self.left())).await;
+            }
         }
+        self.queue.record_yield();
+    }
+
+    /// Waits about as long as a client that came last: this locker has just had the lock.
+    async fn wait_behind_others(&mut self) {
         // The handover to this task is no hint.
         self.wakeup().clear();
         self.subscribe();
-        // At least as long as any other waiter: this locker has just had the lock.
+        let random = self.random();
         let longest = stagger(usize::MAX, 0, random).min(self.left());
         if timeout(longest, self.wakeup().notified()).await.is_ok() {
             return self.after_hint().await;

@@ -61,9 +61,11 @@ impl Series {
 
     /// Updates all counters that were used, so that recorders that drop idle series keep them.
     pub(crate) fn touch(&self) {
-        for (counted, counter, since) in self.counters.0.lock().iter_mut() {
-            (*counter, *since) = (self.counter(*counted), Instant::now());
+        let used: Vec<Counted> = self.counters.0.lock().iter().map(|(counted, ..)| *counted).collect();
+        for counted in used {
+            let counter = self.counter(counted);
             counter.increment(0);
+            self.counters.keep(counted, counter, Instant::now());
         }
     }
 
@@ -82,20 +84,30 @@ impl<K, H> Default for Handles<K, H> {
     }
 }
 
-impl<K: PartialEq, H> Handles<K, H> {
-    /// Calls `use_handle` with the handle for `key`, which `register` gets from the recorder.
+impl<K: PartialEq, H: Clone> Handles<K, H> {
+    /// Calls `use_handle` with the handle for `key`, which `register` gets from the recorder. Both may call code of
+    /// the user, so no handle is locked then.
     fn with(&self, key: K, register: impl FnOnce() -> H, use_handle: impl FnOnce(&H)) {
         let now = Instant::now();
+        let handle = self.fresh(&key, now).unwrap_or_else(|| {
+            let handle = register();
+            self.keep(key, handle.clone(), now);
+            handle
+        });
+        use_handle(&handle);
+    }
+
+    fn fresh(&self, key: &K, now: Instant) -> Option<H> {
+        let handles = self.0.lock();
+        let (_, handle, since) = handles.iter().find(|(used, ..)| used == key)?;
+        (now.saturating_duration_since(*since) < FRESH).then(|| handle.clone())
+    }
+
+    fn keep(&self, key: K, handle: H, since: Instant) {
         let mut handles = self.0.lock();
-        let place = handles.iter().position(|(used, ..)| *used == key).unwrap_or(handles.len());
-        match handles.get_mut(place) {
-            Some((_, handle, since)) => {
-                if now.saturating_duration_since(*since) >= FRESH {
-                    (*handle, *since) = (register(), now);
-                }
-            }
-            None => handles.push((key, register(), now)),
+        match handles.iter_mut().find(|(used, ..)| *used == key) {
+            Some(kept) => *kept = (key, handle, since),
+            None => handles.push((key, handle, since)),
         }
-        use_handle(&handles[place].1);
     }
 }

@@ -5,6 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
+/// How many releases before the last one are remembered: a node that lags behind hints at them late.
+const EARLIER: usize = 8;
+
 /// Notified when a name may have become free. Cheap to clone: all clones share one state.
 ///
 /// A notification without a waiter stays for the next one. It is a hint and no more: it may be missing,
@@ -29,6 +32,20 @@ struct Last {
     hints: usize,
     /// Notifies once more at this many hints.
     again_at: Option<usize>,
+    /// The releases before it, the latest first.
+    earlier: [Option<u64>; EARLIER],
+}
+
+impl Last {
+    /// Begins to count the hints about `release`, or about none that is known.
+    fn begin(&mut self, release: Option<u64>) {
+        let mut earlier = self.earlier;
+        if self.release.is_some() {
+            earlier.rotate_right(1);
+            earlier[0] = self.release;
+        }
+        *self = Self { release, earlier, ..Self::default() };
+    }
 }
 
 impl Wakeup {
@@ -39,19 +56,23 @@ impl Wakeup {
 
     /// Notifies the waiter.
     pub fn notify(&self) {
-        *self.last() = Last::default();
+        self.last().begin(None);
         self.0.notify.notify_one();
         self.listeners().iter().for_each(|(_, listener)| listener.notify());
     }
 
     /// Notifies the waiter of a release, identified by any number that all nodes have for it, of which
     /// `subscribers` processes were notified. Once: hints of several nodes about the same release are one
-    /// notification, unless the waiter asked for another with `notify_at`.
+    /// notification, unless the waiter asked for another with `notify_at`. A hint that comes after those about
+    /// a later release is none.
     pub fn notify_release(&self, release: u64, subscribers: usize) {
         let is_due = {
             let mut last = self.last();
+            if last.earlier.contains(&Some(release)) {
+                return;
+            }
             if last.release != Some(release) {
-                *last = Last { release: Some(release), ..Last::default() };
+                last.begin(Some(release));
             }
             last.subscribers = subscribers;
             last.hints += 1;
@@ -141,6 +162,27 @@ mod tests {
         assert!(timeout(silence, wakeup.notified()).await.is_err());
         wakeup.notify();
         timeout(silence, wakeup.notified()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_hint_about_an_earlier_release_is_none() {
+        let (wakeup, silence) = (Wakeup::new(), Duration::from_millis(10));
+        for release in 1..=3 {
+            wakeup.notify_release(release, 5);
+            timeout(silence, wakeup.notified()).await.unwrap();
+        }
+        wakeup.notify_at(2);
+        for late in [1, 2] {
+            wakeup.notify_release(late, 7);
+            assert!(timeout(silence, wakeup.notified()).await.is_err(), "{late}");
+        }
+        assert!(wakeup.subscribers() == 5 && !wakeup.has_hints(2));
+        wakeup.notify_release(3, 5);
+        timeout(silence, wakeup.notified()).await.expect("a majority hinted at the last release");
+        wakeup.notify();
+        wakeup.clear();
+        wakeup.notify_release(3, 5);
+        assert!(timeout(silence, wakeup.notified()).await.is_err(), "the name may have been free since then");
     }
 
     #[tokio::test(start_paused = true)]

@@ -39,7 +39,7 @@ impl Question {
         match self {
             Question::OneMachine => "Do all clients of the lock run on one machine?",
             Question::Postgres => "Does the lock protect data in a PostgreSQL database?",
-            Question::StrongConsistency => "Must the lock not depend on clocks, even if it is slower?",
+            Question::StrongConsistency => "Must consensus decide who holds the lock, even if it is slower?",
             Question::Kubernetes => "Do you run Kubernetes?",
             Question::Performance => "Are locks acquired often, and does a millisecond count?",
             Question::EdgeCasesOk => {

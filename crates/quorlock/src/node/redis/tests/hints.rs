@@ -96,3 +96,20 @@ async fn a_quiet_release_sends_no_hint_and_every_release_reports_whether_there_a
     ask(&holder, vote("a", 6, 10)).await;
     assert!(matches!(ask(&holder, quiet(6)).await, Reply::Done(Done::Unawaited)));
 }
+
+#[tokio::test]
+async fn a_downgrade_and_the_release_after_it_both_notify() {
+    use crate::node::contract_modes::{downgrade, leave};
+    let server = Server::start(&[]);
+    let ctx = calm();
+    let (holder, waiter) = (connect(&server.url(), ctx.clone()), connect(&server.url(), ctx));
+    ask(&holder, vote("a", 1, 7)).await;
+    let wakeup = Wakeup::new();
+    waiter.wait_connected().await;
+    waiter.watch(&name("a"), &wakeup);
+    assert!(matches!(ask(&waiter, vote("c", 2, 7)).await, Reply::Done(Done::Raised)));
+    assert!(matches!(ask(&holder, downgrade("a", 1, (7, 7))).await, Reply::Done(_)));
+    notified(&wakeup).await;
+    assert!(matches!(ask(&holder, leave("a", 1)).await, Reply::Done(_)));
+    notified(&wakeup).await;
+}

@@ -21,7 +21,9 @@ call('ZADD', name, ends, token)
 call('HSET', labels, token, ARGV[5] .. (string.match(stored, '^%x+ %d+(.*)$') or ''))
 call('PEXPIREAT', name, ends)
 call('PEXPIREAT', labels, ends)
--- Readers that wait can have it now.
+-- Readers that wait can have it now. The hint is not that of the release, which has the token, nor that of another
+-- downgrade of this hold, which has another fence.
 local subscribers = tonumber(call('PUBSUB', 'NUMSUB', ARGV[3])[2]) or 1
-if subscribers > 0 then call('PUBLISH', ARGV[3], subscribers .. ' ' .. string.sub(token, 1, 8)) end
+local hint = string.format('%x', (tonumber(ARGV[5]) or 0) % 4294967296)
+if subscribers > 0 then call('PUBLISH', ARGV[3], subscribers .. ' ' .. hint) end
 return tonumber(ARGV[2])
