@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -86,7 +87,7 @@ def etcd(directory):
         "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
     ]  # fmt: skip
     url = client.replace("http", "etcd")
-    return Launch(command, url, lambda: b"true" in get(f"{client}/health"), first_line(program, "--version"))
+    return Launch(command, url, lambda: b"true" in get(f"{client}/health"), version("etcd", program, "--version"))
 
 
 def postgres(directory):
@@ -109,7 +110,7 @@ def postgres(directory):
         [*user, program, "-D", data, "-p", str(port), *options],
         url,
         lambda: subprocess.run(answers, capture_output=True).returncode == 0,
-        first_line(program, "--version"),
+        version("PostgreSQL", program, "--version"),
         # Does not wait for sessions to end.
         stop=signal.SIGINT,
     )
@@ -153,7 +154,7 @@ def consul(directory):
     command = [program, "agent", "-config-file", path]
     # Only a leader answers it.
     question = f"http://127.0.0.1:{http}/v1/kv/?keys&consistent"
-    return Launch(command, f"consul://127.0.0.1:{http}", lambda: get(question) is not None, first_line(program, "version"))
+    return Launch(command, f"consul://127.0.0.1:{http}", lambda: get(question) is not None, version("Consul", program, "version"))
 
 
 LAUNCHES = {"etcd": etcd, "postgres": postgres, "zookeeper": zookeeper, "consul": consul}
@@ -195,6 +196,8 @@ def ask_zookeeper(port):
         return stream.recv(4096)
 
 
-def first_line(*command):
+def version(name, *command):
+    """`name` and the first number with dots that `command` prints."""
     answer = subprocess.run(command, capture_output=True, text=True)
-    return answer.stdout.strip().split("\n")[0]
+    number = re.search(r"\d+(\.\d+)+", answer.stdout)
+    return f"{name} {number[0]}" if number else name

@@ -231,7 +231,8 @@ impl Client {
     pub(crate) async fn children(&self, path: &str, deadline: Instant) -> Result<Vec<String>, CallError> {
         let connection = self.connection(deadline).await.map_err(CallError::Unsent)?;
         drop(connection.send(&Operation::Sync(path))?);
-        let answer = connection.send(&Operation::Children(path))?.answer(deadline, self.0.reply_timeout()).await;
+        let answer =
+            connection.send(&Operation::Children(path))?.answer(deadline, self.0.reply_timeout()).await;
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(CallError::Refused(Refusal::NO_NODE)) => return Ok(Vec::new()),
