@@ -193,14 +193,20 @@ impl Postgres {
     pub fn await_standby(&self, standby: &Self) {
         let written = self.sql("SELECT pg_current_wal_flush_lsn()");
         until_blocking("the standby has caught up", LIMIT, || {
-            standby.sql(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")) == "t"
+            standby.try_sql(&format!("SELECT pg_last_wal_replay_lsn() >= '{written}'")).as_deref() == Ok("t")
         });
     }
 
     /// Makes a standby a server of its own. Waits until it accepts writes.
     pub fn promote(&self) {
-        self.sql("SELECT pg_promote()");
-        until_blocking("the standby is promoted", LIMIT, || self.sql("SELECT pg_is_in_recovery()") == "f");
+        // What a standby replays may end any statement there.
+        until_blocking("the standby is promoted", LIMIT, || {
+            let is_standby = self.try_sql("SELECT pg_is_in_recovery()");
+            if is_standby.as_deref() == Ok("t") {
+                let _ = self.try_sql("SELECT pg_promote(false)");
+            }
+            is_standby.as_deref() == Ok("f")
+        });
     }
 
     fn launch(&mut self) {
