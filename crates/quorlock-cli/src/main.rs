@@ -34,7 +34,8 @@ use std::env;
 use std::process::ExitCode;
 
 /// A request to the sidecar makes and drops over a hundred small buffers, and the allocator of musl, which the
-/// released programs would use, is slow.
+/// released programs for Linux would use, is slow.
+#[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
