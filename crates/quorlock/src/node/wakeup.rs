@@ -200,6 +200,11 @@ mod tests {
         timeout(silence, wakeup.notified()).await.unwrap();
         assert_eq!(wakeup.subscribers(), 1);
         wakeup.notify_release(8, 2);
+        assert!(
+            timeout(silence, wakeup.notified()).await.is_err(),
+            "the waiter was notified after that release"
+        );
+        wakeup.notify_release(9, 2);
         timeout(silence, wakeup.notified()).await.unwrap();
     }
 
